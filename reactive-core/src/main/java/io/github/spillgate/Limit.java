@@ -40,6 +40,7 @@ import org.jspecify.annotations.Nullable;
  * <tr><td>{@code hold=60s}</td><td>{@link #hold(Duration)}; only for a concurrency limit</td></tr>
  * <tr><td>{@code resolution=10ms}</td><td>{@link #resolution(Duration)}; only for a log</td></tr>
  * <tr><td>{@code counting-denied}</td><td>{@link #countingDenied()}</td></tr>
+ * <tr><td>{@code leased}</td><td>{@link #leased()}; only for a log</td></tr>
  * <tr><td>{@code name=burst}</td><td>{@link #named(String)}</td></tr>
  * </table>
  *
@@ -85,6 +86,10 @@ public final class Limit {
     /** The longest time in which an empty token bucket is filled. */
     public static final Duration LONGEST_FILL = Duration.ofDays(36_600);
 
+    private static final long LEASES_IN_A_WINDOW = 100;
+    private static final long LONGEST_LEASE = 100;
+    private static final long SHORTEST_LEASED_WINDOW = 1_000;
+
     private static final long MOST_EXACT = (1L << 53) - 1;
 
     private static final String CONCURRENT_NAME = "concurrent";
@@ -101,9 +106,11 @@ public final class Limit {
     private final long resolutionMillis;
     private final boolean aligned;
     private final boolean countingDenied;
+    private final boolean leased;
     private final String identity;
     private final Duration window;
     private final Duration resolution;
+    private final Duration leaseTime;
     private final Duration reach;
 
     private Limit(
@@ -114,7 +121,8 @@ public final class Limit {
             long burst,
             long resolutionMillis,
             boolean aligned,
-            boolean countingDenied) {
+            boolean countingDenied,
+            boolean leased) {
         this.name = name == null ? defaultName(algorithm, windowMillis) : name;
         this.permits = permits;
         this.windowMillis = windowMillis;
@@ -123,12 +131,15 @@ public final class Limit {
         this.resolutionMillis = resolutionMillis;
         this.aligned = aligned;
         this.countingDenied = countingDenied;
+        this.leased = leased;
         // Computed once, because every decision reads them.
         this.window = Duration.ofMillis(windowMillis);
         this.resolution = Duration.ofMillis(resolutionMillis);
+        this.leaseTime = Duration.ofMillis(
+                algorithm == Algorithm.LOG ? Math.min(LONGEST_LEASE, windowMillis / LEASES_IN_A_WINDOW) : 0);
         this.reach = Duration.ofMillis(
                 switch (algorithm) {
-                    case LOG -> windowMillis + resolutionMillis;
+                    case LOG -> windowMillis + resolutionMillis + (leased ? leaseTime.toMillis() : 0);
                     case COUNTER -> 2 * windowMillis;
                     case BUCKET -> ceilDiv(burst * windowMillis, permits);
                     case CONCURRENT -> windowMillis;
@@ -158,7 +169,7 @@ public final class Limit {
         long windowMillis = checkWindow(window);
         checkPermits(permits, MOST_LOG_PERMITS, "a log (a counter takes more)");
         long resolution = defaultResolution(permits, windowMillis);
-        return new Limit(null, permits, windowMillis, Algorithm.LOG, permits, resolution, false, false);
+        return new Limit(null, permits, windowMillis, Algorithm.LOG, permits, resolution, false, false, false);
     }
 
     /**
@@ -173,7 +184,7 @@ public final class Limit {
     public static Limit counter(long permits, Duration window) {
         long windowMillis = checkWindow(window);
         checkPermits(permits, MOST_COUNTER_PERMITS, "a counter");
-        return new Limit(null, permits, windowMillis, Algorithm.COUNTER, permits, 1, false, false);
+        return new Limit(null, permits, windowMillis, Algorithm.COUNTER, permits, 1, false, false, false);
     }
 
     /**
@@ -190,7 +201,7 @@ public final class Limit {
         long windowMillis = checkWindow(window);
         checkPermits(permits, Math.min(MOST_BUCKET_PERMITS, MOST_EXACT / windowMillis), "a bucket with this window");
         checkBurst(burst, permits, windowMillis);
-        return new Limit(null, permits, windowMillis, Algorithm.BUCKET, burst, 1, false, false);
+        return new Limit(null, permits, windowMillis, Algorithm.BUCKET, burst, 1, false, false, false);
     }
 
     /**
@@ -208,7 +219,7 @@ public final class Limit {
             throw new IllegalArgumentException("permits " + permits + " are out of range: expected 1 to "
                     + MOST_CONCURRENT_PERMITS + " for a concurrency limit, for example 20");
         }
-        return new Limit(null, permits, DEFAULT_HOLD_MILLIS, Algorithm.CONCURRENT, permits, 1, false, false);
+        return new Limit(null, permits, DEFAULT_HOLD_MILLIS, Algorithm.CONCURRENT, permits, 1, false, false, false);
     }
 
     /**
@@ -277,12 +288,13 @@ public final class Limit {
      */
     public Limit counter() {
         checkHasWindow("a counter", "Limit.perDay(10_000).counter()");
+        checkNotLeased("only logs are");
         if (algorithm == Algorithm.BUCKET) {
             throw new IllegalStateException("limit " + Text.quote(toString())
                     + " is a token bucket, and a counter has no burst: expected a log, for example"
                     + " Limit.perDay(10_000).counter()");
         }
-        return new Limit(name, permits, windowMillis, Algorithm.COUNTER, permits, 1, aligned, countingDenied);
+        return new Limit(name, permits, windowMillis, Algorithm.COUNTER, permits, 1, aligned, countingDenied, false);
     }
 
     /**
@@ -302,6 +314,7 @@ public final class Limit {
      */
     public Limit burst(long burst) {
         checkHasWindow("a burst", "Limit.perSecond(10).burst(50)");
+        checkNotLeased("only logs are");
         if (algorithm == Algorithm.COUNTER) {
             throw new IllegalStateException("limit " + Text.quote(toString())
                     + " is a counter, which has no burst: expected a limit without .counter(), for example"
@@ -309,7 +322,7 @@ public final class Limit {
         }
         checkPermits(permits, Math.min(MOST_BUCKET_PERMITS, MOST_EXACT / windowMillis), "a bucket with this window");
         checkBurst(burst, permits, windowMillis);
-        return new Limit(name, permits, windowMillis, Algorithm.BUCKET, burst, 1, false, countingDenied);
+        return new Limit(name, permits, windowMillis, Algorithm.BUCKET, burst, 1, false, countingDenied, false);
     }
 
     /**
@@ -325,7 +338,7 @@ public final class Limit {
                     + " has no windows to align: expected a counter, for example"
                     + " Limit.perDay(10_000).counter().alignedToClock()");
         }
-        return new Limit(name, permits, windowMillis, algorithm, burst, 1, true, countingDenied);
+        return new Limit(name, permits, windowMillis, algorithm, burst, 1, true, countingDenied, false);
     }
 
     /**
@@ -357,7 +370,7 @@ public final class Limit {
                     + " (so that no log holds more than " + MOST_LOG_ENTRIES + " entries) to the window, for example "
                     + "Duration.ofMillis(" + Math.max(finest, windowMillis / 1_000) + ")");
         }
-        return new Limit(name, permits, windowMillis, algorithm, burst, millis, false, countingDenied);
+        return new Limit(name, permits, windowMillis, algorithm, burst, millis, false, countingDenied, leased);
     }
 
     /**
@@ -369,7 +382,42 @@ public final class Limit {
      */
     public Limit countingDenied() {
         checkHasWindow("denied requests to count", "Limit.perMinute(100).countingDenied()");
-        return new Limit(name, permits, windowMillis, algorithm, burst, resolutionMillis, aligned, true);
+        checkNotLeased("a denied request would have to be recorded in the store at once");
+        return new Limit(name, permits, windowMillis, algorithm, burst, resolutionMillis, aligned, true, false);
+    }
+
+    /**
+     * Returns the same log, of which instances may lease permits: an instance that sees many requests for a key charges
+     * a block of permits at once, and spends it within {@link #leaseTime()} without asking the store. The limit is
+     * never exceeded, also if other instances do not lease.
+     *
+     * <p>The price is that fewer permits may be granted: permits of a block count until the lease time after they left
+     * the window, and while an instance has unspent permits, other instances cannot use them. Unspent permits are
+     * refunded when the lease ends. Leases have no effect on a local store.
+     *
+     * @return the limit
+     * @throws IllegalStateException if this limit is not a log, has a window below one second, or counts denied
+     *     requests
+     */
+    public Limit leased() {
+        String problem = algorithm != Algorithm.LOG
+                ? "is no log"
+                : windowMillis < SHORTEST_LEASED_WINDOW
+                        ? "has a window below 1 s"
+                        : countingDenied ? "counts denied requests, which the store has to record" : null;
+        if (problem != null) {
+            throw new IllegalStateException("limit " + Text.quote(toString()) + " " + problem
+                    + ", so it cannot be leased: expected a log with a window of 1 s or more, for example"
+                    + " Limit.perMinute(6_000).leased()");
+        }
+        return new Limit(name, permits, windowMillis, algorithm, burst, resolutionMillis, aligned, false, true);
+    }
+
+    private void checkNotLeased(String reason) {
+        if (leased) {
+            throw new IllegalStateException("limit " + Text.quote(toString()) + " is leased, but " + reason
+                    + ": expected a limit without .leased(), for example Limit.perMinute(120).countingDenied()");
+        }
     }
 
     /**
@@ -397,7 +445,7 @@ public final class Limit {
                     + Durations.format(SHORTEST_HOLD.toMillis()) + " to " + Durations.format(LONGEST_HOLD.toMillis())
                     + ", for example Duration.ofSeconds(30)");
         }
-        return new Limit(name, permits, millis, algorithm, burst, 1, false, false);
+        return new Limit(name, permits, millis, algorithm, burst, 1, false, false, false);
     }
 
     private void checkHasWindow(String what, String example) {
@@ -425,7 +473,8 @@ public final class Limit {
                 burst,
                 resolutionMillis,
                 aligned,
-                countingDenied);
+                countingDenied,
+                leased);
     }
 
     /**
@@ -502,10 +551,30 @@ public final class Limit {
     }
 
     /**
+     * Returns whether instances may lease permits of this limit.
+     *
+     * @return true after {@link #leased()}
+     */
+    public boolean isLeased() {
+        return leased;
+    }
+
+    /**
+     * Returns the time for which leased permits of a log with this window can be spent: a hundredth of the window, at
+     * most 100 ms.
+     *
+     * @return the time, in whole milliseconds; zero if this is not a log
+     */
+    public Duration leaseTime() {
+        return leaseTime;
+    }
+
+    /**
      * Returns the longest time for which a hit counts.
      *
-     * @return for a log, the window plus one slot; for a counter, two windows; for a token bucket, the time in which an
-     *     empty one is filled; for a concurrency limit, the hold time
+     * @return for a log, the window plus one slot and, if it is leased, the {@linkplain #leaseTime() lease time}; for
+     *     a counter, two windows; for a token bucket, the time in which an empty one is filled; for a concurrency
+     *     limit, the hold time
      */
     public Duration reach() {
         return reach;
@@ -516,8 +585,8 @@ public final class Limit {
     }
 
     /**
-     * All settings that distinguish one count from another: all except the permits, the burst and the counting of
-     * denied requests.
+     * All settings that distinguish one count from another: all except the permits, the burst, the counting of denied
+     * requests and leases.
      */
     String identity() {
         return identity;
@@ -577,12 +646,13 @@ public final class Limit {
                 && burst == limit.burst
                 && windowMillis == limit.windowMillis
                 && countingDenied == limit.countingDenied
+                && leased == limit.leased
                 && identity.equals(limit.identity);
     }
 
     @Override
     public int hashCode() {
-        return Objects.hash(permits, burst, countingDenied, identity);
+        return Objects.hash(permits, burst, countingDenied, leased, identity);
     }
 
     /** Returns the text form, which {@link #parse(String)} reads back. */
@@ -609,6 +679,9 @@ public final class Limit {
         }
         if (countingDenied) {
             text.append(" counting-denied");
+        }
+        if (leased) {
+            text.append(" leased");
         }
         if (!name.equals(defaultName(algorithm, windowMillis))) {
             text.append(" name=").append(name);

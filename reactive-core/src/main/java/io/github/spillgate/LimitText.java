@@ -53,6 +53,7 @@ final class LimitText {
         private boolean counter;
         private boolean aligned;
         private boolean countingDenied;
+        private boolean leased;
         private @Nullable Long burst;
         private @Nullable Duration resolution;
         private @Nullable Duration hold;
@@ -87,6 +88,10 @@ final class LimitText {
                     checkFirst(head);
                     countingDenied = true;
                 }
+                case "leased" -> {
+                    checkFirst(head);
+                    leased = true;
+                }
                 case "burst=" -> {
                     checkFirst(head);
                     burst = burst(tail);
@@ -106,7 +111,7 @@ final class LimitText {
                 default ->
                     throw new IllegalArgumentException("the word " + Text.quote(word)
                             + " is none of log, counter, aligned, burst=…, resolution=…, counting-denied,"
-                            + " hold=…, name=…");
+                            + " leased, hold=…, name=…");
             }
         }
 
@@ -142,6 +147,9 @@ final class LimitText {
             if (aligned && !counter) {
                 throw new IllegalArgumentException("aligned is for a counter only");
             }
+            if (leased && (counter || burst != null || countingDenied)) {
+                throw new IllegalArgumentException("leased is for a log that does not count denied requests");
+            }
             if (burst != null && (log || counter)) {
                 throw new IllegalArgumentException("burst=… is neither for a log nor for a counter");
             }
@@ -159,6 +167,9 @@ final class LimitText {
             }
             if (countingDenied) {
                 limit = limit.countingDenied();
+            }
+            if (leased) {
+                limit = limit.leased();
             }
             return name == null ? limit : limit.named(name);
         }

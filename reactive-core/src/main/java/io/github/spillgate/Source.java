@@ -16,6 +16,9 @@ public enum Source {
      */
     CACHED_DENIAL,
 
+    /** In this process, with permits of a {@linkplain Limit#leased() leased} limit that it charged in advance. */
+    LEASE,
+
     /**
      * In the limiter, without asking a store: the cost is above a limit, the wait would be too long, or a setting for
      * failed lookups applies.

@@ -38,6 +38,7 @@ public final class StoreState {
     private final long lost;
     private final long unknown;
     private final long lostSettlements;
+    private final Leases leases;
 
     /**
      * Creates a state without lost settlements.
@@ -75,7 +76,8 @@ public final class StoreState {
                 reconciled,
                 lost,
                 unknown,
-                0);
+                0,
+                Leases.NONE);
     }
 
     private StoreState(
@@ -89,7 +91,8 @@ public final class StoreState {
             long reconciled,
             long lost,
             long unknown,
-            long lostSettlements) {
+            long lostSettlements,
+            Leases leases) {
         this.source = Checks.present(source, "source", "Source.OTHER");
         this.breaker = Checks.present(breaker, "breaker", "Breaker.NONE");
         this.fallbackActive = fallbackActive;
@@ -101,6 +104,7 @@ public final class StoreState {
         this.lost = lost;
         this.unknown = unknown;
         this.lostSettlements = lostSettlements;
+        this.leases = leases;
     }
 
     /**
@@ -131,7 +135,30 @@ public final class StoreState {
                 reconciled,
                 lost,
                 unknown,
-                lostSettlements);
+                lostSettlements,
+                leases);
+    }
+
+    /**
+     * Returns a copy with the use of leases.
+     *
+     * @param leases see {@link #leases()}
+     * @return the state
+     */
+    public StoreState withLeases(Leases leases) {
+        return new StoreState(
+                source,
+                breaker,
+                fallbackActive,
+                problem,
+                fallbacks,
+                missedDeadlines,
+                toReconcile,
+                reconciled,
+                lost,
+                unknown,
+                lostSettlements,
+                Checks.present(leases, "leases", "Leases.NONE"));
     }
 
     /**
@@ -241,6 +268,15 @@ public final class StoreState {
         return lostSettlements;
     }
 
+    /**
+     * Returns the use of {@linkplain Limit#leased() leases}.
+     *
+     * @return the numbers, since the start
+     */
+    public Leases leases() {
+        return leases;
+    }
+
     /** Returns the state for log messages. */
     @Override
     public String toString() {
@@ -249,6 +285,21 @@ public final class StoreState {
                 + fallbacks + ", missedDeadlines=" + missedDeadlines + ", toReconcile=" + toReconcile + ", reconciled="
                 + reconciled + ", lost=" + lost
                 + ", unknown="
-                + unknown + ", lostSettlements=" + lostSettlements + "]";
+                + unknown + ", lostSettlements=" + lostSettlements + ", leases=" + leases + "]";
+    }
+
+    /**
+     * The use of {@linkplain Limit#leased() leases} since the start.
+     *
+     * @param decisions the decisions that were made with leased permits, without asking the store
+     * @param blocks the number of leases
+     * @param permits the permits that were leased
+     * @param refunded the permits of these that were not spent
+     * @param denied the permits that the store denied while permits were leased, by this instance or another one
+     */
+    public record Leases(long decisions, long blocks, long permits, long refunded, long denied) {
+
+        /** No leases. */
+        public static final Leases NONE = new Leases(0, 0, 0, 0, 0);
     }
 }

@@ -267,6 +267,15 @@ final class CountChanges {
      * and reads the usage again.
      */
     Mono<Void> reset(List<Claim> claims) {
+        Leases leases = failover.leases();
+        return Mono.defer(() -> {
+            // Also those that were leased before the reset, of which this instance has heard since.
+            leases.reset(claims);
+            return resetCounts(claims).doOnTerminate(() -> leases.reset(claims)).doOnCancel(() -> leases.reset(claims));
+        });
+    }
+
+    private Mono<Void> resetCounts(List<Claim> claims) {
         LocalFallback ledgers = local;
         if (ledgers == null) {
             return denials.freeing(

@@ -1,6 +1,7 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.Algorithm;
+import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
@@ -123,7 +124,7 @@ final class DenialCache {
                 continue;
             }
             long fitsAt = usage.fitsAt().toEpochMilli();
-            long held = Math.min(longest, TimeUnit.MILLISECONDS.toNanos(fitsAt - at) - GRAIN);
+            long held = Math.min(longest(usage.limit()), TimeUnit.MILLISECONDS.toNanos(fitsAt - at) - GRAIN);
             boolean denies = usage.isViolated() && held > 0;
             remember(new CachedDenial(
                     usage.claim().handle(),
@@ -137,6 +138,14 @@ final class DenialCache {
                     usage.used(),
                     usage.wholeAt().toEpochMilli()));
         }
+    }
+
+    /** Returns how long a denial is cached. Other instances refund leased permits after a lease time. */
+    private long longest(Limit limit) {
+        return limit.isLeased()
+                ? Math.min(
+                        longest, TimeUnit.MILLISECONDS.toNanos(limit.leaseTime().toMillis()))
+                : longest;
     }
 
     /** Replaces the denial in the slot, unless that covers the new one. */

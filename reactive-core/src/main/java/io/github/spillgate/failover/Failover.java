@@ -21,6 +21,7 @@ import reactor.util.context.ContextView;
  * @param gates the circuit breakers
  * @param grants what the fallback has granted
  * @param denials the cached denials
+ * @param leases the leased permits
  * @param timers the deadlines of calls
  * @param fallbacks how many calls fell back
  * @param missedDeadlines how many of them fell back at the deadline although the breaker was closed
@@ -32,6 +33,7 @@ record Failover(
         CircuitGates gates,
         LocalGrants grants,
         DenialCache denials,
+        Leases leases,
         Timers timers,
         LongAdder fallbacks,
         LongAdder missedDeadlines) {
@@ -62,7 +64,7 @@ record Failover(
         missedDeadlines.increment();
     }
 
-    /** Makes a call for each subscriber, unless a cached denial is the result. */
+    /** Makes a call for each subscriber, unless leased permits or a cached denial are the result. */
     private static final class CallMono<T> extends Mono<T> {
 
         private final Failover failover;
@@ -77,11 +79,11 @@ record Failover(
 
         @Override
         public void subscribe(CoreSubscriber<? super T> actual) {
-            T denied = operation.cached(failover.denials(), claims);
+            T known = operation.known(failover, claims);
             actual.onSubscribe(
-                    denied == null
+                    known == null
                             ? new StoreCall<>(failover, claims, operation, actual)
-                            : Operators.scalarSubscription(actual, denied));
+                            : Operators.scalarSubscription(actual, known));
         }
     }
 

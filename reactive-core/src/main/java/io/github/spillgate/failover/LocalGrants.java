@@ -228,6 +228,21 @@ final class LocalGrants {
         }
     }
 
+    /** Refunds leased permits that were not spent. If the refund fails, that errs towards denying. */
+    void refundLeased(StoreDecision part) {
+        refundUnused(part, true);
+    }
+
+    /** Returns whether one of these counts may have been reset at that time or later. */
+    boolean isResetSince(List<Claim> claims, long nanos) {
+        return !resets.isEmpty() && resets.isAnySince(claims, nanos);
+    }
+
+    /** Returns how many instances of a limiter there are, as far as is known. */
+    int instances(String limiter) {
+        return instances == null ? 1 : instances.of(limiter).number();
+    }
+
     /** Notes that the oldest permits are about to be refunded in the primary store. */
     void refundingOldest(List<Claim> claims) {
         if (fallback != null) {

@@ -83,6 +83,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
                 gates,
                 grants,
                 denials,
+                new Leases(primary, grants),
                 Failover.Timers.of(deadlineNanos),
                 new LongAdder(),
                 new LongAdder());
@@ -202,7 +203,8 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
                         local.reconciled(),
                         local.lost() + grants.lost(),
                         grants.unknown())
-                .withLostSettlements(changes.settlements().lost());
+                .withLostSettlements(changes.settlements().lost())
+                .withLeases(failover.leases().state());
     }
 
     /** Ends the reconciliation after a last attempt. Does not wait; see {@link #closeLater()}. */
@@ -218,6 +220,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
      * @return completes when that is done; never an error
      */
     public Mono<Void> closeLater() {
+        failover.leases().close();
         return Mono.when(grants.end(), changes.settlements().end());
     }
 

@@ -196,6 +196,9 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             }
             long deadline = sentAt + Math.min(timeLeft, failover.deadlineNanos());
             operation.onPrimary.ask(failover.primary(), claims, deadline).subscribe(this);
+            if (pair != null && passage == CircuitGate.Passage.ASK) {
+                failover.leases().lease(claims);
+            }
         } catch (LinkageError e) {
             onError(e);
         } catch (Throwable e) {
@@ -262,6 +265,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             gate.leave(passage);
             if (pair != null && reply instanceof StoreDecision decision) {
                 failover.denials().remember(decision, sentAt);
+                failover.leases().replied(decision);
             }
             if (!first(SERVED)) {
                 if (pair != null) {
@@ -584,11 +588,15 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
                     (store, claims) -> store.renew(claims).doOnNext(onFallback));
         }
 
-        /** Returns a cached result; null if a store has to be asked. */
-        @SuppressWarnings("unchecked") // only taking has cached results, and its result is a decision
+        /** Returns a result that is known here; null if a store has to be asked. */
+        @SuppressWarnings("unchecked") // only taking has such results, and its result is a decision
         @Nullable
-        T cached(DenialCache denials, List<Claim> claims) {
-            return kind == Kind.TAKE ? (T) denials.find(claims) : null;
+        T known(Failover failover, List<Claim> claims) {
+            if (kind != Kind.TAKE) {
+                return null;
+            }
+            StoreDecision leased = failover.leases().spend(claims);
+            return (T) (leased == null ? failover.denials().find(claims) : leased);
         }
 
         /** Asks the primary store, which may execute the request until a time of {@link Deadlines#now}. */

@@ -155,6 +155,18 @@ public abstract class Count {
     }
 
     /**
+     * Takes permits in advance, as if they were taken at the end of the lease time. Only for a log.
+     *
+     * @param limit the limit
+     * @param most the most permits, at least one
+     * @param parts takes at most one of as many parts of the permits that are left
+     * @return how many permits were taken
+     */
+    public long lease(Limit limit, long most, int parts) {
+        throw new UnsupportedOperationException("leases are for a log");
+    }
+
+    /**
      * Records a denied request, for a limit that counts them: as much of its cost as keeps the client out.
      *
      * @param limit the limit

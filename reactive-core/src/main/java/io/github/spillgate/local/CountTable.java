@@ -138,6 +138,25 @@ public final class CountTable<C extends Count> {
     }
 
     /**
+     * Leases permits, as {@link io.github.spillgate.spi.LimitStore#lease} describes.
+     *
+     * @param claim the claim, on a log
+     * @param parts the number of parts
+     * @return decides on subscription
+     */
+    public Mono<StoreDecision> lease(Claim claim, int parts) {
+        return Mono.fromSupplier(() -> {
+            // Before the permits are taken, so that the lease ends early rather than late.
+            long now = clock.millis();
+            return apply(claim, true, count -> {
+                long leased = count.lease(claim.limit(), claim.permits(), parts);
+                StoreUsage usage = StoreUsage.of(claim.asking(leased), count.used(), false, now, count.wholeAt());
+                return StoreDecision.ofLease(Source.LOCAL, now, resets.get(), usage);
+            });
+        });
+    }
+
+    /**
      * Returns the present time.
      *
      * @return the time, in milliseconds

@@ -105,23 +105,28 @@ public final class LocalStore implements LimitStore {
     }
 
     @Override
+    public Mono<StoreDecision> lease(Claim claim, int parts, long deadline) {
+        return counts.lease(claim, parts);
+    }
+
+    @Override
     public Mono<Void> refund(StoreDecision decision) {
-        if (decision.source() != Source.LOCAL) {
-            // Of another store, for which this one decides during an outage: nothing was taken here.
-            return Mono.empty();
+        // Of another store, for which this one decides during an outage, nothing was taken here.
+        return Mono.fromRunnable(() -> decision.parts().stream()
+                .filter(part -> part.source() == Source.LOCAL)
+                .forEach(this::refundPart));
+    }
+
+    private void refundPart(StoreDecision part) {
+        for (StoreUsage usage : part.usages()) {
+            Claim claim = usage.claim();
+            counts.update(claim, count -> {
+                // A hold has an id, so its release removes no other.
+                if (claim.holdId() != null || !count.isResetSince(part.stamp())) {
+                    count.refund(claim.limit(), part.chargedAt(), claim.permits());
+                }
+            });
         }
-        return Mono.fromRunnable(() -> {
-            long takenAt = decision.at().toEpochMilli();
-            for (StoreUsage usage : decision.usages()) {
-                Claim claim = usage.claim();
-                counts.update(claim, count -> {
-                    // A hold has an id, so its release removes no other.
-                    if (claim.holdId() != null || !count.isResetSince(decision.stamp())) {
-                        count.refund(claim.limit(), takenAt, claim.permits());
-                    }
-                });
-            }
-        });
     }
 
     @Override
@@ -167,7 +172,7 @@ public final class LocalStore implements LimitStore {
             if (one.toCharge() > 0) {
                 count.takeBeyond(claim.limit(), one.toCharge(), one.most());
             } else {
-                count.refund(claim.limit(), one.decision().at().toEpochMilli(), one.toRefund());
+                count.refund(claim.limit(), one.decision().chargedAt(), one.toRefund());
             }
             return true;
         });

@@ -34,6 +34,10 @@ final class LogCount extends Count {
 
     private long now;
     private long slotOfNow;
+
+    /** The slot of permits that are leased now. */
+    private long lastSlot;
+
     private long window;
     private long resolution;
     private int expired;
@@ -45,8 +49,10 @@ final class LogCount extends Count {
         this.now = now;
         window = limit.window().toMillis();
         resolution = limit.resolution().toMillis();
+        long leaseEnd = now + limit.leaseTime().toMillis();
         slotOfNow = resolution == 1 ? now : now / resolution; // a division takes long
-        pull(slotOfNow);
+        lastSlot = resolution == 1 ? leaseEnd : leaseEnd / resolution;
+        pull(lastSlot);
         if (size > 0 && expiresAt(slot(size - 1)) <= now) {
             expired = size;
             used = 0;
@@ -63,7 +69,7 @@ final class LogCount extends Count {
         }
     }
 
-    /** Merges all entries that are later than the present slot into one of that slot. */
+    /** Merges all entries that are later than a slot into one of that slot. */
     private void pull(long slot) {
         if (size == 0 || slot(size - 1) <= slot) {
             return;
@@ -83,17 +89,31 @@ final class LogCount extends Count {
 
     @Override
     public void take(long cost) {
+        add(slotOfNow, cost);
+    }
+
+    @Override
+    public long lease(Limit limit, long most, int parts) {
+        long leased = Math.min(most, Math.max(0, limit.permits() - used) / parts);
+        if (leased > 0) {
+            add(lastSlot, leased);
+        }
+        return leased;
+    }
+
+    /** Adds permits in a slot, or in the newest one if that is later because permits are leased. */
+    private void add(long slot, long permits) {
         dropExpired();
-        if (size > 0 && slot(size - 1) == slotOfNow) {
-            setPermits(size - 1, permits(size - 1) + cost);
+        if (size > 0 && slot(size - 1) >= slot) {
+            setPermits(size - 1, permits(size - 1) + permits);
         } else if (size >= Limit.MOST_LOG_ENTRIES) {
             // Only a debt can have more entries. Then the newest hits are kept longer, as in log.lua.
-            ring[2 * index(size - 1)] = slotOfNow;
-            setPermits(size - 1, permits(size - 1) + cost);
+            ring[2 * index(size - 1)] = slot;
+            setPermits(size - 1, permits(size - 1) + permits);
         } else {
-            append(slotOfNow, cost);
+            append(slot, permits);
         }
-        used += cost;
+        used += permits;
         total = used;
     }
 
@@ -107,8 +127,14 @@ final class LogCount extends Count {
     @Override
     public void refund(Limit limit, long takenAt, long permits) {
         long slot = takenAt / resolution;
+        // If permits are leased, others may have been charged in a later slot. An earlier one in their place errs
+        // towards denying.
+        long latest = limit.isLeased() ? (takenAt + limit.leaseTime().toMillis()) / resolution : slot;
+        if (expiresAt(slot) <= now) {
+            return;
+        }
         for (int i = size - 1; i >= expired && slot(i) >= slot; i--) {
-            if (slot(i) == slot) {
+            if (slot(i) <= latest && (i == expired || slot(i - 1) < slot)) {
                 long given = Math.min(permits, permits(i));
                 used -= given;
                 setPermits(i, permits(i) - given);

@@ -24,6 +24,10 @@ import java.util.function.ToDoubleFunction;
  * <tr><td>{@code spillgate.reconciliation.charged}</td><td>permits that have been charged</td></tr>
  * <tr><td>{@code spillgate.reconciliation.lost}</td><td>permits that will never be charged</td></tr>
  * <tr><td>{@code spillgate.reconciliation.unknown}</td><td>permits that may have been charged twice</td></tr>
+ * <tr><td>{@code spillgate.leases.decisions}</td><td>requests that were granted from leased permits</td></tr>
+ * <tr><td>{@code spillgate.leases.permits}</td><td>permits that were leased</td></tr>
+ * <tr><td>{@code spillgate.leases.refunded}</td><td>leased permits that were not spent</td></tr>
+ * <tr><td>{@code spillgate.leases.denied}</td><td>permits that the store denied while permits were leased</td></tr>
  * <tr><td>{@code spillgate.settlements.lost}</td><td>settled costs that could not be delivered</td></tr>
  * <tr><td>{@code spillgate.holders}</td><td>work of this limiter that holds permits of a concurrency limit</td></tr>
  * </table>
@@ -98,6 +102,30 @@ public final class LimiterMetrics implements MeterBinder {
                 "spillgate.reconciliation.unknown",
                 "Permits that may have been charged twice",
                 StoreState::unknown,
+                tags,
+                registry);
+        counter(
+                "spillgate.leases.decisions",
+                "Requests that were granted from leased permits",
+                state -> state.leases().decisions(),
+                tags,
+                registry);
+        counter(
+                "spillgate.leases.permits",
+                "Permits that were leased",
+                state -> state.leases().permits(),
+                tags,
+                registry);
+        counter(
+                "spillgate.leases.refunded",
+                "Leased permits that were not spent",
+                state -> state.leases().refunded(),
+                tags,
+                registry);
+        counter(
+                "spillgate.leases.denied",
+                "Permits that the store denied while permits were leased",
+                state -> state.leases().denied(),
                 tags,
                 registry);
         counter(

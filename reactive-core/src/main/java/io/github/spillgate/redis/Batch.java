@@ -34,7 +34,7 @@ final class Batch {
     //
     // Of n equal decisions the first k are granted and the others are denied: a denial changes nothing, so the next one
     // is denied too. If denied requests count, a denial changes something, so such decisions never join a group. Nor
-    // do peeks. Those on concurrency limits are never equal, because each of them has an id.
+    // do peeks and leases. Those on concurrency limits are never equal, because each of them has an id.
 
     /** The highest number of decisions in a group, so that several threads can emit the answers of a batch. */
     static final int MOST_IN_GROUP = 64;
@@ -227,6 +227,8 @@ final class Batch {
         boolean accepts(PendingDecision decision, BatchKey[] others) {
             if (!first.takes()
                     || !decision.takes()
+                    || first.isLease()
+                    || decision.isLease()
                     || times == MOST_IN_GROUP
                     || !isNear(decision.deadline())
                     || others.length != touched.length) {
@@ -264,7 +266,8 @@ final class Batch {
         void addTo(ScriptRequest request, RedisClock server) {
             List<Claim> claims = first.claims();
             long deadlineMicros = deadline == PendingDecision.NO_DEADLINE ? 0 : server.microsAt(deadline);
-            request.addGroup(first.takes(), times, deadlineMicros, claims.size());
+            int mode = first.isLease() ? ScriptRequest.LEASE : first.takes() ? ScriptRequest.TAKE : ScriptRequest.PEEK;
+            request.addGroup(mode, first.isLease() ? first.parts() : times, deadlineMicros, claims.size());
             for (int i = 0; i < touched.length; i++) {
                 request.addClaim(touched[i].index, claims.get(i));
             }
@@ -311,6 +314,11 @@ final class Batch {
         private StoreDecision decision(
                 ScriptReply reply, PendingDecision pending, boolean isGranted, long grantedLater) {
             List<Claim> claims = pending.claims();
+            if (pending.isLease()) {
+                Claim leased = claims.get(0).asking(reply.granted(firstUsage));
+                return StoreDecision.ofLease(
+                        Source.REDIS, reply.millis(), reply.micros(), reply.usage(firstUsage, leased));
+            }
             StoreUsage[] limits = new StoreUsage[touched.length];
             for (int i = 0; i < limits.length; i++) {
                 limits[i] = reply.usage(firstUsage + i, claims.get(i), isGranted, grantedLater);

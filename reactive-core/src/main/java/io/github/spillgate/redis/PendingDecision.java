@@ -36,6 +36,10 @@ final class PendingDecision implements RemoteSubscription {
     private final List<Claim> claims;
     private final int slot;
     private final boolean takes;
+
+    /** The number of parts, of which a lease takes at most one; 0 if it is none. */
+    private final int parts;
+
     private final long deadline;
     private final Consumer<PendingDecision> onRequest;
     private final Consumer<StoreDecision> onUnused;
@@ -55,6 +59,7 @@ final class PendingDecision implements RemoteSubscription {
             List<Claim> claims,
             int slot,
             boolean takes,
+            int parts,
             long deadline,
             Consumer<PendingDecision> onRequest,
             Consumer<StoreDecision> onUnused,
@@ -62,6 +67,7 @@ final class PendingDecision implements RemoteSubscription {
         this.claims = claims;
         this.slot = slot;
         this.takes = takes;
+        this.parts = parts;
         this.deadline = deadline;
         this.onRequest = onRequest;
         this.onUnused = onUnused;
@@ -81,11 +87,32 @@ final class PendingDecision implements RemoteSubscription {
             long deadline,
             Consumer<PendingDecision> onRequest,
             Consumer<StoreDecision> onUnused) {
+        return of(claims, slot, takes, 0, deadline, onRequest, onUnused);
+    }
+
+    /**
+     * Returns a Mono that creates a pending lease for each subscriber.
+     *
+     * @param parts the number of parts, of which the lease takes at most one
+     */
+    static Mono<StoreDecision> lease(
+            Claim claim, int slot, int parts, long deadline, Consumer<PendingDecision> onRequest) {
+        return of(List.of(claim), slot, true, parts, deadline, onRequest, unused -> {});
+    }
+
+    private static Mono<StoreDecision> of(
+            List<Claim> claims,
+            int slot,
+            boolean takes,
+            int parts,
+            long deadline,
+            Consumer<PendingDecision> onRequest,
+            Consumer<StoreDecision> onUnused) {
         return new Mono<>() {
             @Override
             public void subscribe(CoreSubscriber<? super StoreDecision> subscriber) {
                 subscriber.onSubscribe(
-                        new PendingDecision(claims, slot, takes, deadline, onRequest, onUnused, subscriber));
+                        new PendingDecision(claims, slot, takes, parts, deadline, onRequest, onUnused, subscriber));
             }
         };
     }
@@ -114,6 +141,16 @@ final class PendingDecision implements RemoteSubscription {
     /** Returns whether permits are charged; a peek charges none. */
     boolean takes() {
         return takes;
+    }
+
+    /** Returns whether permits are leased. */
+    boolean isLease() {
+        return parts > 0;
+    }
+
+    /** Returns the number of parts of a lease. */
+    int parts() {
+        return parts;
     }
 
     /** Returns the latest time at which Redis may decide, by the clock of {@code Schedulers.parallel()}. */

@@ -7,6 +7,7 @@ import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.redis.CountKeys.HoldKeys;
+import io.github.spillgate.redis.ScriptRequest.DecidedClaim;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
@@ -283,6 +284,11 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         }
     }
 
+    @Override
+    public Mono<StoreDecision> lease(Claim claim, int parts, long deadline) {
+        return PendingDecision.lease(claim, router.slotOf(claim), parts, deadline, this::decide);
+    }
+
     private void decide(PendingDecision decision) {
         Server server = topology.known(decision.slot());
         if (server != null) {
@@ -304,32 +310,47 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     @Override
     public Mono<Void> refund(StoreDecision decision) {
-        return router.concurrently(decision.parts(), part -> refund(part, part.claims()))
-                .then();
+        List<DecidedClaim> taken = new ArrayList<>(decision.usages().size());
+        for (StoreDecision part : decision.parts()) {
+            part.usages().forEach(usage -> taken.add(new DecidedClaim(usage.claim(), part)));
+        }
+        return refundDecided(taken);
     }
 
     private Mono<Void> refund(StoreDecision part, List<Claim> taken) {
-        List<Claim> holds = taken.stream().filter(RedisStore::isHold).toList();
+        return refundDecided(
+                taken.stream().map(claim -> new DecidedClaim(claim, part)).toList());
+    }
+
+    private Mono<Void> refundDecided(List<DecidedClaim> taken) {
+        List<Claim> holds = taken.stream()
+                .map(DecidedClaim::claim)
+                .filter(RedisStore::isHold)
+                .toList();
         if (holds.isEmpty()) {
-            return refundOf(part, taken);
+            return refundRates(taken);
         }
-        List<Claim> claims = taken.stream().filter(claim -> !isHold(claim)).toList();
-        return claims.isEmpty()
+        List<DecidedClaim> rates =
+                taken.stream().filter(one -> !isHold(one.claim())).toList();
+        return rates.isEmpty()
                 ? release(holds)
-                : Mono.whenDelayError(refundOf(part, claims), release(holds)).publishOn(delivery.scheduler());
+                : Mono.whenDelayError(refundRates(rates), release(holds)).publishOn(delivery.scheduler());
     }
 
     private static boolean isHold(Claim claim) {
         return claim.limit().algorithm() == Algorithm.CONCURRENT;
     }
 
-    private Mono<Void> refundOf(StoreDecision part, List<Claim> claims) {
-        return inEachSlot(
-                claims,
-                (slot, all) -> router.togetherOrEach(
-                        all,
-                        refund(slot, keys.countsAndResetMarks(all), ScriptRequest.refund(part, all)),
-                        claim -> unlessReset(slot, claim, part.stamp(), ScriptRequest.refund(part, List.of(claim)))));
+    private Mono<Void> refundRates(List<DecidedClaim> taken) {
+        return router.inEachSlot(taken, DecidedClaim::claim, this::refundRates).then();
+    }
+
+    private Mono<Void> refundRates(int slot, List<DecidedClaim> taken) {
+        List<Claim> claims = taken.stream().map(DecidedClaim::claim).toList();
+        return router.togetherOrEach(
+                taken,
+                refund(slot, keys.countsAndResetMarks(claims), ScriptRequest.refund(taken)),
+                one -> unlessReset(slot, one.claim(), one.decision().stamp(), ScriptRequest.refund(List.of(one))));
     }
 
     @Override

@@ -29,14 +29,20 @@ final class ScriptRequest {
     private static final int BUCKET = 4;
     private static final int CONCURRENT = 5;
 
+    /** The modes of a group to decide. */
+    static final int PEEK = 0;
+
+    static final int TAKE = 1;
+    static final int LEASE = 2;
+
     private static final int REFUND_CHARGED = 0;
     private static final int REFUND_DECISION = 1;
     private static final int REFUND_OLDEST = 2;
 
     private static final int LIMITS_LENGTH = 2;
     private static final int LIMIT_LENGTH = 1 + 7 + 6 + 6 + 1;
-    private static final int REFUND_LENGTH = 1 + 7;
-    private static final int REFUND_CLAIM_LENGTH = 2 + 7 + 7 + 7;
+    private static final int REFUND_LENGTH = 1;
+    private static final int REFUND_CLAIM_LENGTH = 2 + 4 * 7;
     private static final int CLAIM_LENGTH = 2 + 7;
     private static final int SETTLEMENT_LENGTH = 2 + 6 * 7;
     private static final int GRANTS_LENGTH = 3 * 7;
@@ -65,13 +71,13 @@ final class ScriptRequest {
     /**
      * Adds a group of equal requests to decide; its claims follow.
      *
-     * @param takes whether permits are charged
-     * @param times the number of requests
+     * @param mode what is done, one of the constants of this class
+     * @param times the number of requests; of a lease, the number of parts
      * @param deadlineMicros the deadline on the server's clock in microseconds; 0 if there is none
      * @param claims the number of claims that follow
      */
-    ScriptRequest addGroup(boolean takes, int times, long deadlineMicros, int claims) {
-        return add(takes ? 1 : 0, 1).add(times, 4).add(deadlineMicros, 7).add(claims, 1);
+    ScriptRequest addGroup(int mode, int times, long deadlineMicros, int claims) {
+        return add(mode, 1).add(times, 4).add(deadlineMicros, 7).add(claims, 1);
     }
 
     /**
@@ -113,33 +119,37 @@ final class ScriptRequest {
 
     /** Returns a request to refund the oldest permits of each count. */
     static byte[] refundOldest(List<Claim> claims) {
-        ScriptRequest request = refund(REFUND_OLDEST, 0, claims.size());
-        claims.forEach(claim -> request.addRefund(claim, 0, 0));
+        ScriptRequest request = refund(REFUND_OLDEST, claims.size());
+        claims.forEach(claim -> request.addRefund(claim, 0, 0, 0));
         return request.toBytes();
     }
 
     /** Returns a request to refund permits that were charged, the oldest of each count. */
     static byte[] refundCharged(List<ChargedPermits> permits) {
-        ScriptRequest request = refund(REFUND_CHARGED, 0, permits.size());
-        permits.forEach(charged -> request.addRefund(charged.claim(), charged.stamp(), charged.until()));
+        ScriptRequest request = refund(REFUND_CHARGED, permits.size());
+        permits.forEach(charged -> request.addRefund(charged.claim(), 0, charged.stamp(), charged.until()));
         return request.toBytes();
     }
 
-    /** Returns a request to refund the permits that these claims took with a decision. */
-    static byte[] refund(StoreDecision decision, List<Claim> claims) {
-        ScriptRequest request = refund(REFUND_DECISION, decision.at().toEpochMilli(), claims.size());
-        claims.forEach(claim -> request.addRefund(claim, decision.stamp(), 0));
+    /** Returns a request to refund the permits that these claims took with decisions. */
+    static byte[] refund(List<DecidedClaim> claims) {
+        ScriptRequest request = refund(REFUND_DECISION, claims.size());
+        for (DecidedClaim one : claims) {
+            request.addRefund(one.claim, one.decision.chargedAt(), one.decision.stamp(), 0);
+        }
         return request.toBytes();
     }
 
-    private static ScriptRequest refund(int mode, long at, int claims) {
-        return new ScriptRequest(REFUND_LENGTH + REFUND_CLAIM_LENGTH * claims)
-                .add(mode, 1)
-                .add(at, 7);
+    private static ScriptRequest refund(int mode, int claims) {
+        return new ScriptRequest(REFUND_LENGTH + REFUND_CLAIM_LENGTH * claims).add(mode, 1);
     }
 
-    private void addRefund(Claim claim, long stamp, long until) {
-        addLimit(claim.limit()).addExact(claim.permits()).add(stamp, 7).add(until, 7);
+    private void addRefund(Claim claim, long at, long stamp, long until) {
+        addLimit(claim.limit())
+                .add(at, 7)
+                .addExact(claim.permits())
+                .add(stamp, 7)
+                .add(until, 7);
     }
 
     /** Returns a request to reconcile, with the current ages of the grants. */
@@ -161,7 +171,7 @@ final class ScriptRequest {
         for (Settlement one : settlements) {
             request.addLimit(one.claim().limit())
                     .add(deadlineMicros.applyAsLong(one.deadline()), 7)
-                    .add(one.decision().at().toEpochMilli(), 7)
+                    .add(one.decision().chargedAt(), 7)
                     .add(one.decision().stamp(), 7)
                     .addExact(one.toRefund())
                     .addExact(one.toCharge())
@@ -195,9 +205,14 @@ final class ScriptRequest {
         byte[] request = new byte[7 + LIFE_LENGTH * claims.size()];
         int at = put(request, 0, deadlineMicros, 7);
         for (Claim claim : claims) {
-            at = put(request, at, claim.limit().reach().toMillis(), LIFE_LENGTH);
+            at = put(request, at, lifeOfMark(claim.limit()), LIFE_LENGTH);
         }
         return request;
+    }
+
+    /** Returns for how long permits from before a reset can be refunded. Other instances may have leased some. */
+    private static long lifeOfMark(Limit limit) {
+        return limit.reach().toMillis() + limit.leaseTime().toMillis();
     }
 
     /**
@@ -256,7 +271,7 @@ final class ScriptRequest {
                     at,
                     isBucket(limit) ? limit.burst() : limit.resolution().toMillis(),
                     6);
-            at = put(bytes, at, limit.isCountingDenied() ? 1 : 0, 1);
+            at = put(bytes, at, limit.isCountingDenied() ? 1 : limit.isLeased() ? 2 : 0, 1);
         }
         System.arraycopy(body, 0, bytes, at, length);
         return bytes;
@@ -296,6 +311,14 @@ final class ScriptRequest {
         length = put(body, length, number, size);
         return this;
     }
+
+    /**
+     * A claim that took permits.
+     *
+     * @param claim the claim
+     * @param decision the decision of one server
+     */
+    record DecidedClaim(Claim claim, StoreDecision decision) {}
 
     /** Writes an unsigned number, the lowest byte first, and returns the index behind it. */
     private static int put(byte[] bytes, int at, long number, int size) {

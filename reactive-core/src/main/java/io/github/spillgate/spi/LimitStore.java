@@ -73,6 +73,20 @@ public interface LimitStore {
     Mono<StoreDecision> peek(List<Claim> claims);
 
     /**
+     * Takes permits in advance, which this instance spends by itself: as many as the claim asks for, but at most one
+     * part of those that are left. They are charged as if they were taken at the end of the limit's {@linkplain
+     * Limit#leaseTime() lease time}, and may be spent until then.
+     *
+     * @param claim a claim on a {@linkplain Limit#leased() leased} limit, for the most permits to take
+     * @param parts the number of parts, at least one
+     * @param deadline the last moment at which the store may take, as in {@link #take(List, long)}
+     * @return a decision of {@link StoreDecision#ofLease}; empty, by default, if this store does not lease
+     */
+    default Mono<StoreDecision> lease(Claim claim, int parts, long deadline) {
+        return Mono.empty();
+    }
+
+    /**
      * Refunds exactly the permits that an allowed decision of this store took, if they are still within the window and
      * were not reset. Releases those of concurrency limits. Never refunds permits that were taken after the reset. A
      * store may use a {@linkplain StoreDecision#stamp() stamp} to distinguish the two.

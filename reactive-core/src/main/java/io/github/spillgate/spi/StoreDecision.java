@@ -6,6 +6,7 @@ import io.github.spillgate.Source;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -31,6 +32,10 @@ public final class StoreDecision implements Decision {
 
     private final Source source;
     private final long at;
+
+    /** The time at which the permits are charged; later than the decision if they are leased. */
+    private final long chargedAt;
+
     private final long stamp;
     private final boolean allowed;
     private final boolean charged;
@@ -47,6 +52,7 @@ public final class StoreDecision implements Decision {
     private StoreDecision(
             Source source,
             long at,
+            long chargedAt,
             long stamp,
             boolean allowed,
             boolean charged,
@@ -56,6 +62,7 @@ public final class StoreDecision implements Decision {
             List<StoreDecision> parts) {
         this.source = source;
         this.at = at;
+        this.chargedAt = chargedAt;
         this.stamp = stamp;
         this.allowed = allowed;
         this.charged = charged;
@@ -131,7 +138,66 @@ public final class StoreDecision implements Decision {
     public static StoreDecision uncharged(
             Source source, boolean allowed, long at, long fitsAt, List<StoreUsage> usages, List<Limit> violated) {
         return new StoreDecision(
-                source, at, NO_STAMP, allowed, false, fitsAt, List.copyOf(usages), List.copyOf(violated), List.of());
+                source,
+                at,
+                at,
+                NO_STAMP,
+                allowed,
+                false,
+                fitsAt,
+                List.copyOf(usages),
+                List.copyOf(violated),
+                List.of());
+    }
+
+    /**
+     * Returns the reply to a lease.
+     *
+     * @param source the place where it was made
+     * @param at the time of the lease, in milliseconds of the store's clock
+     * @param stamp the stamp, which {@link #stamp()} returns to the store
+     * @param usage the usage afterwards, with a claim for the permits that were leased
+     * @return the decision, which was charged if any permits were leased; a refund of it returns them all
+     */
+    public static StoreDecision ofLease(Source source, long at, long stamp, StoreUsage usage) {
+        Claim claim = usage.claim();
+        long chargedAt = at + claim.limit().leaseTime().toMillis();
+        return new StoreDecision(
+                source, at, chargedAt, stamp, true, claim.permits() > 0, at, List.of(usage), List.of(), List.of());
+    }
+
+    /**
+     * Returns a decision that this instance made with leased permits.
+     *
+     * @param at the time of the decision, in milliseconds of the store's clock
+     * @param usages the usage of each claim
+     * @param leases for each claim, the lease of its permits
+     * @return the decision, which was charged
+     */
+    public static StoreDecision ofLeased(long at, List<StoreUsage> usages, List<StoreDecision> leases) {
+        List<StoreDecision> parts = new ArrayList<>(leases.size());
+        boolean charged = false;
+        for (int i = 0; i < leases.size(); i++) {
+            long permits = usages.get(i).claim().permits();
+            charged |= permits > 0;
+            parts.add(leases.get(i).part(permits));
+        }
+        return new StoreDecision(Source.LEASE, at, at, NO_STAMP, true, charged, at, usages, List.of(), parts);
+    }
+
+    /**
+     * Combines parts of leases, so that they can be refunded together.
+     *
+     * @param leases the parts, at least one, no two with the same claim
+     * @return a decision on all of them
+     */
+    public static StoreDecision ofLeases(Collection<StoreDecision> leases) {
+        List<StoreDecision> parts = List.copyOf(leases);
+        StoreDecision first = parts.get(0);
+        List<StoreUsage> usages =
+                parts.stream().flatMap(part -> part.usages.stream()).toList();
+        return new StoreDecision(
+                first.source, first.at, first.at, NO_STAMP, true, true, first.at, usages, List.of(), parts);
     }
 
     /**
@@ -165,6 +231,7 @@ public final class StoreDecision implements Decision {
         return new StoreDecision(
                 source,
                 at,
+                at,
                 NO_STAMP,
                 allowed,
                 charged,
@@ -180,7 +247,7 @@ public final class StoreDecision implements Decision {
     private StoreDecision refunded() {
         List<StoreUsage> left =
                 usages.stream().map(usage -> usage.later(0, charged)).toList();
-        return new StoreDecision(source, at, stamp, allowed, false, fitsAt, left, violated, List.of());
+        return new StoreDecision(source, at, chargedAt, stamp, allowed, false, fitsAt, left, violated, List.of());
     }
 
     private static StoreDecision ofStore(Source source, long at, long stamp, boolean takes, List<StoreUsage> usages) {
@@ -191,7 +258,7 @@ public final class StoreDecision implements Decision {
             fitsAt = Math.max(fitsAt, usages.get(i).fitsAtMillis());
         }
         return new StoreDecision(
-                source, at, stamp, allowed, allowed && takes, fitsAt, List.copyOf(usages), violated, List.of());
+                source, at, at, stamp, allowed, allowed && takes, fitsAt, List.copyOf(usages), violated, List.of());
     }
 
     private static boolean asksForAny(List<StoreUsage> usages) {
@@ -270,6 +337,15 @@ public final class StoreDecision implements Decision {
     }
 
     /**
+     * Returns the time at which the permits are charged, which a refund needs.
+     *
+     * @return the time of the decision; of a lease, the end of the lease time; in milliseconds of the store's clock
+     */
+    public long chargedAt() {
+        return chargedAt;
+    }
+
+    /**
      * Returns the stamp with which the store distinguishes this decision from a reset at the same time.
      *
      * @return the stamp; 0 if there is none
@@ -287,6 +363,24 @@ public final class StoreDecision implements Decision {
      */
     public List<StoreDecision> parts() {
         return parts.isEmpty() ? List.of(this) : parts;
+    }
+
+    /**
+     * Returns a part of a {@linkplain #ofLease lease}, so that it can be refunded.
+     *
+     * @param permits the number of permits
+     * @return a decision on these permits only
+     */
+    public StoreDecision part(long permits) {
+        StoreUsage usage = usages.get(0);
+        StoreUsage asking = StoreUsage.of(
+                usage.claim().asking(permits),
+                usage.used(),
+                false,
+                at,
+                usage.wholeAt().toEpochMilli());
+        return new StoreDecision(
+                source, at, chargedAt, stamp, true, permits > 0, at, List.of(asking), List.of(), List.of());
     }
 
     /**
@@ -310,7 +404,7 @@ public final class StoreDecision implements Decision {
                 .map(part -> part.only(wanted))
                 .filter(part -> !part.usages.isEmpty())
                 .toList();
-        return new StoreDecision(source, at, stamp, allowed, charged, fitsAt, some, violated, someParts);
+        return new StoreDecision(source, at, chargedAt, stamp, allowed, charged, fitsAt, some, violated, someParts);
     }
 
     /**

@@ -10,7 +10,8 @@ local function readLimits()
     kind, permits, window, resolution, denied, at = unpackFrom('<I1I7I6I6I1', argument, at)
     limits[l] = {isLog = kind == LOG, isBucket = kind == BUCKET, isConcurrent = kind == CONCURRENT,
       isAligned = kind == ALIGNED_COUNTER, permits = permits, window = window, resolution = resolution,
-      capacity = resolution * window, isCountingDenied = denied == 1}
+      capacity = resolution * window, isCountingDenied = denied == 1,
+      isLeased = denied == 2}
     isAnyCountingDenied = isAnyCountingDenied or denied == 1
   end
   return limits, at, isAnyCountingDenied

@@ -44,7 +44,8 @@
 -- raise an error with the key.
 --
 -- The clock is that of Redis, read once per script. If it was set back, all hits in the future are moved to now, and
--- this is written even by a denial: otherwise clients would be denied until the clock has caught up. Expired entries
+-- this is written even by a denial: otherwise clients would be denied until the clock has caught up. Hits of a log may
+-- be in the future by the lease time, because leased permits are charged at the end of their lease. Expired entries
 -- are removed at the next write; a denial or a peek writes only if they are more than MOST_LEFT, so that no later
 -- reader walks over many of them again.
 
@@ -62,6 +63,7 @@ local FIRST_PIECE, LONGEST_PIECE = 16, 512 -- in entries
 local MOST_LEFT = 64
 local MOST_ENTRIES = 10000 -- in one log
 local MOST_SPARE = 256
+local LONGEST_LEASE, LEASES_IN_A_WINDOW = 100, 100 -- of a log, in milliseconds; see Limit.leaseTime
 
 local call, floor, max, min = redis.call, math.floor, math.max, math.min
 local pack, unpackFrom = struct.pack, struct.unpack

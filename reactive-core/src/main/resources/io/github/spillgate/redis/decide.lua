@@ -3,7 +3,7 @@
 --
 -- KEYS[i]   the key of the i-th count; no two are equal
 -- ARGV[1]   the limits, see wire.lua, and then, to the end, groups of equal requests
---             mode:1        1 to charge, 0 to peek
+--             mode:1        1 to charge, 0 to peek, 2 to lease: see below
 --             times:4       the number of requests; 1 if a denied request counts, if nothing is charged, or with an id
 --             deadline:7    the latest time of the decision, in microseconds on this clock; 0 if there is none
 --             counts:1, then for each count
@@ -14,6 +14,10 @@
 --
 -- Reply: the time; for each group and each of its counts the usage after the group, see wire.lua; then, if a charge
 -- could not be written, the reason as text.
+--
+-- A lease is on one log. It is granted up to the cost, and up to one part of the permits that are left; 'times' is the
+-- number of parts. The permits are charged as if they were taken at the end of the lease time. The reply has their
+-- number as 'granted'.
 --
 -- "The time when the cost fits" is computed for a denied request, and is now otherwise. A request that cannot be
 -- decided changes nothing and does not prevent other decisions.
@@ -122,6 +126,16 @@ local function timesThatFit(count, limit, cost, times, id)
   return some
 end
 
+-- Charges leased permits; returns how many.
+local function lease(log, parts, most)
+  local leased = min(most, floor(max(0, log.limit.permits - log.used) / parts))
+  if leased > 0 then
+    addToLog(log, leased, lastSlot(log.limit))
+    log.changed = true
+  end
+  return leased
+end
+
 -- A denied request that counts may change a log in place before another log turns out to be torn. So if there are such
 -- requests, the length of every log is checked when it is read.
 local limits, groups, checksLength = readLimits()
@@ -151,12 +165,14 @@ local function decideAll()
         granted = 0
       elseif not count then
         status = FOREIGN
+      elseif mode == LEASE then
+        granted = isWritable and lease(count, times, cost) or 0
       elseif granted > 0 then
         granted = timesThatFit(count, limit, cost, granted, id)
       end
     end
 
-    local isDenied = granted < times
+    local isDenied = granted < times and mode ~= LEASE
     if status == 0 and mode == 1 and not isWritable then
       for i = 1, number do
         if groupCosts[i] > 0 and (granted > 0 or groupLimits[i].isCountingDenied) then

@@ -1,5 +1,15 @@
 -- log.lua: reads, changes and writes a log.
 
+-- Returns for how many milliseconds leased permits can be spent.
+local function leaseTimeOf(limit)
+  return min(LONGEST_LEASE, floor(limit.window / LEASES_IN_A_WINDOW))
+end
+
+-- Returns the last slot in which permits can be charged now: that of leased ones.
+local function lastSlot(limit)
+  return floor((now + leaseTimeOf(limit)) / limit.resolution)
+end
+
 -- Reads the whole string of a log, so that writeLog rewrites it.
 local function loadWhole(log)
   if not log.whole then
@@ -80,7 +90,7 @@ local function readLog(key, limit, checksLength)
 
   local log = {key = key, limit = limit, bytes = '', from = 0, used = used, newest = newest,
     count = count, base = base, first = first, last = last, room = room, oldest = base + oldest, expires = expires}
-  local slot = floor(now / resolution)
+  local slot = lastSlot(limit)
   if newest > slot then
     loadWhole(log)
     log.newest, log.oldest = slot, nil
@@ -164,17 +174,21 @@ local function writeLog(log)
   end
 end
 
-local function addToLog(log, cost)
-  local slot = floor(now / log.limit.resolution)
+-- Adds permits in a slot, or in the newest one if that is later because permits are leased.
+local function addToLog(log, cost, slot)
+  slot = slot or floor(now / log.limit.resolution)
   if log.used == 0 then
     log.newest, log.count = slot, cost
-  elseif log.newest == slot or log.last - log.first + 1 >= MOST_ENTRIES then
+  elseif log.newest >= slot or log.last - log.first + 1 >= MOST_ENTRIES then
     -- A log is full only if a reconciliation raised it above its permits and it counts denied requests. Then the newest
     -- hits are kept longer.
-    log.newest, log.count = slot, log.count + cost
+    log.newest, log.count = max(slot, log.newest), log.count + cost
   else
     if log.last == log.room then
       loadWhole(log)
+    end
+    if log.bytes == '' and log.whole then
+      log.bytes = string.rep('\0', HEAD) -- it was empty when it was read, and gets a second slot
     end
     if log.first == log.last then
       log.base, log.oldest, log.expires = log.newest, log.newest, 0

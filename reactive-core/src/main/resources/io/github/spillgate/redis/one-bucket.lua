@@ -13,7 +13,7 @@ local one -- the only limit with the cost, if there is one request with one coun
 if #argument == LENGTH_OF_ONE then
   local _, kind, permits, window, resolution, denied, mode, times, deadline, _, _, _, cost =
     unpackFrom('<I2I1I7I6I6I1I1I4I7I1I2I2I7', argument)
-  if mode == 1 and times == 1 and denied == 0 and cost > 0 and not isLate(deadline) then
+  if mode == 1 and times == 1 and denied ~= 1 and cost > 0 and not isLate(deadline) then
     if kind ~= BUCKET then
       one = {isLog = kind == LOG, isAligned = kind == ALIGNED_COUNTER, permits = permits, window = window,
         resolution = resolution, cost = cost}

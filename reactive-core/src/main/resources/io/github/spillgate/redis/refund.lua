@@ -5,9 +5,9 @@
 -- ARGV[1]   the limits, see wire.lua, then
 --             mode:1      0 to refund the oldest permits, 1 to refund those of one decision, 2 to refund the oldest
 --                         permits, of any instance, and to leave refund marks if there are keys for them
---             at:7        the time of the decision in milliseconds; 0 without one
 --             then, to the end, for each count
 --               limit:2   the position of its limit
+--               at:7      the time of its decision in milliseconds; 0 without one
 --               cost:7    the number of permits, of which at most those that are there are refunded
 --               stamp:7   the time of the charge in microseconds: a reset that came later has removed the permits
 --                         already, and the refund must not remove others; 0 without a mark
@@ -20,27 +20,27 @@
 -- the first is written.
 
 local limits, at = readLimits()
-local mode, takenAt
-mode, takenAt, at = unpackFrom('<I1I7', argument, at)
+local mode
+mode, at = unpackFrom('<I1', argument, at)
 local leavesMarks = mode == 2
-local ofDecision = mode == 1 and takenAt or nil
 
-local counts, costs, stamps, ends = {}, {}, {}, {}
+local counts, times, costs, stamps, ends = {}, {}, {}, {}, {}
 while at <= #argument do
-  local l, cost, stamp, last
-  l, cost, stamp, last, at = unpackFrom('<I2I7I7I7', argument, at)
+  local l, takenAt, cost, stamp, last
+  l, takenAt, cost, stamp, last, at = unpackFrom('<I2I7I7I7I7', argument, at)
   local i = #counts + 1
   local count = readCount(KEYS[i], limits[l], true)
   if not count then
     error('FOREIGN ' .. i, 0)
   end
-  counts[i], costs[i], stamps[i], ends[i] = count, cost, stamp, last
+  counts[i], times[i], costs[i], stamps[i], ends[i] = count, takenAt, cost, stamp, last
 end
 for i, count in ipairs(counts) do
   count.isGone = ends[i] > 0 and now >= ends[i] or not leavesMarks and isReset(KEYS[#counts + i], stamps[i])
 end
 for i, count in ipairs(counts) do
   local limit, isChanged = count.limit, false
+  local ofDecision = mode == 1 and times[i] or nil
   if count.isGone then
     isChanged = false
   elseif limit.isLog then

@@ -1,18 +1,18 @@
 -- refunds.lua: removes permits from a count. BucketCount.java explains what a bucket may return.
 
--- Returns the number of the entry of this slot, if there is one.
-local function find(log, slot)
+-- Returns the number of the first entry behind the head from one slot to another, if there is one.
+local function find(log, slot, latest)
   local low, high = log.first, log.last - 1
   while low <= high do
     local middle = floor((low + high) / 2)
-    local found = entry(log, middle)
-    if found == slot then
-      return middle
-    elseif found < slot then
+    if entry(log, middle) < slot then
       low = middle + 1
     else
       high = middle - 1
     end
+  end
+  if low < log.last and entry(log, low) <= latest then
+    return low
   end
 end
 
@@ -36,22 +36,28 @@ local function refundLog(log, permits, takenAt)
     trimLog(log, permits)
     return true
   end
-  local slot = floor(takenAt / log.limit.resolution)
-  if slot == log.newest then
-    permits = min(permits, log.count)
-    log.count = log.count - permits
-  else
-    local n = find(log, slot)
-    if not n then
-      return false
-    end
-    local _, count = entry(log, n)
+  local limit = log.limit
+  local slot = floor(takenAt / limit.resolution)
+  if (slot + 1) * limit.resolution + limit.window <= now then
+    return false
+  end
+  -- If permits are leased, others may have been charged in a later slot. An earlier one in their place errs towards
+  -- denying.
+  local latest = limit.isLeased and floor((takenAt + leaseTimeOf(limit)) / limit.resolution) or slot
+  local n = slot < log.newest and find(log, slot, latest)
+  if n then
+    local found, count = entry(log, n)
     permits = min(permits, count)
     if permits < count then
-      putEntry(log, n, slot, count - permits)
+      putEntry(log, n, found, count - permits)
     else
       removeEntry(log, n)
     end
+  elseif slot <= log.newest and log.newest <= latest then
+    permits = min(permits, log.count)
+    log.count = log.count - permits
+  else
+    return false
   end
   log.used = log.used - permits
   if log.count == 0 and log.used > 0 then

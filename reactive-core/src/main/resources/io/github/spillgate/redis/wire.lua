@@ -11,7 +11,7 @@
 --                    that may be held at the same time
 --     window:6       the length of a window or, of a concurrency limit, the hold time, in milliseconds
 --     resolution:6   of a log, the length of a slot in milliseconds; of a bucket, the burst in permits; of others, 1
---     denied:1       1 if denied requests count, else 0
+--     denied:1       1 if denied requests count, 2 if permits may be leased, else 0
 --
 -- A reply is the time in microseconds:7, and then the usages. One usage:
 --
@@ -27,6 +27,7 @@
 -- counts is FOREIGN, UNWRITTEN or LATE.
 
 local LOG, ALIGNED_COUNTER, BUCKET, CONCURRENT = 1, 3, 4, 5
+local LEASE = 2 -- the mode of a group, see decide.lua
 local DENIED, FOREIGN, UNWRITTEN, LATE = 1, 2, 3, 4
 local USAGE = '<I4I1I7I7I7'
 local REPLY_OF_ONE = '<I7I4I1I7I7I7' -- the time and one usage

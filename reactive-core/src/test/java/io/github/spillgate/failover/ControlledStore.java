@@ -47,6 +47,7 @@ final class ControlledStore implements LimitStore {
     private Function<Supplier<Mono<?>>, Mono<?>> behaviour = ControlledStore::atOnce;
     private boolean reconciles = true;
     private int calls;
+    private int leases;
     private int refusals;
 
     /** The number of resets so far: the stamp of what is charged between two of them, as in a local store. */
@@ -162,6 +163,24 @@ final class ControlledStore implements LimitStore {
     }
 
     @Override
+    public Mono<StoreDecision> lease(Claim claim, int parts, long deadline) {
+        return call(() -> {
+            leases++;
+            return counts.lease(claim, parts, deadline)
+                    .map(lease -> StoreDecision.ofLease(
+                            Source.OTHER,
+                            lease.at().toEpochMilli(),
+                            lease.stamp(),
+                            lease.usages().get(0)));
+        });
+    }
+
+    /** Returns the number of leases that were requested. */
+    int leases() {
+        return leases;
+    }
+
+    @Override
     public Mono<StoreDecision> peek(List<Claim> claims) {
         return call(() -> counts.peek(claims).map(decision -> remade(decision, false)));
     }
@@ -175,8 +194,17 @@ final class ControlledStore implements LimitStore {
 
     @Override
     public Mono<Void> refund(StoreDecision decision) {
-        return call(() -> counts.refund(
-                StoreDecision.ofTake(Source.LOCAL, decision.at().toEpochMilli(), decision.stamp(), decision.usages())));
+        long at = decision.at().toEpochMilli();
+        return call(() -> Mono.when(decision.parts().stream()
+                .map(part -> counts.refund(
+                        part.chargedAt() == part.at().toEpochMilli()
+                                ? StoreDecision.ofTake(Source.LOCAL, at, part.stamp(), part.usages())
+                                : StoreDecision.ofLease(
+                                        Source.LOCAL,
+                                        part.at().toEpochMilli(),
+                                        part.stamp(),
+                                        part.usages().get(0))))
+                .toList()));
     }
 
     @Override

@@ -42,6 +42,11 @@ public abstract class CountModel {
         }
     }
 
+    /** Takes permits ahead of time; returns how many. */
+    long lease(Limit limit, long most, int parts, long now) {
+        throw new UnsupportedOperationException();
+    }
+
     abstract void recordDenied(Limit limit, long cost, long now);
 
     abstract void refund(Limit limit, long takenAt, long permits, long now);

@@ -12,7 +12,7 @@ final class LogModel extends CountModel {
 
     @Override
     void pull(Limit limit, long now) {
-        long slot = slot(limit, now);
+        long slot = slot(limit, now + leaseTime(limit));
         if (hits.stream().anyMatch(hit -> hit > slot)) {
             hits.replaceAll(hit -> Math.min(hit, slot));
             forgetWhatHasLeft(limit, now);
@@ -37,9 +37,29 @@ final class LogModel extends CountModel {
     @Override
     void take(Limit limit, long cost, long now) {
         forgetWhatHasLeft(limit, now);
+        add(slot(limit, now), cost);
+    }
+
+    /** Hits are in order, also if leased permits are ahead of time. */
+    private void add(long slot, long cost) {
+        long latest = hits.isEmpty() ? slot : Math.max(slot, hits.get(hits.size() - 1));
         for (long i = 0; i < cost; i++) {
-            hits.add(slot(limit, now));
+            hits.add(latest);
         }
+    }
+
+    @Override
+    long lease(Limit limit, long most, int parts, long now) {
+        long leased = 0;
+        long free = limit.permits() - used(limit, now);
+        while (leased < most && (leased + 1) * parts <= free) {
+            leased++;
+        }
+        if (leased > 0) {
+            forgetWhatHasLeft(limit, now);
+            add(slot(limit, now + leaseTime(limit)), leased);
+        }
+        return leased;
     }
 
     @Override
@@ -53,8 +73,16 @@ final class LogModel extends CountModel {
 
     @Override
     void refund(Limit limit, long takenAt, long permits, long now) {
-        Long slot = slot(limit, takenAt);
-        if (live(limit, now).contains(slot)) {
+        long from = slot(limit, takenAt);
+        long to = limit.isLeased() ? slot(limit, takenAt + leaseTime(limit)) : from;
+        if (live(List.of(from), limit, now).isEmpty()) {
+            return;
+        }
+        Long slot = live(limit, now).stream()
+                .filter(hit -> hit >= from && hit <= to)
+                .findFirst()
+                .orElse(null);
+        if (slot != null) {
             forgetWhatHasLeft(limit, now);
             for (long i = 0; i < permits; i++) {
                 hits.remove(slot);
@@ -119,6 +147,10 @@ final class LogModel extends CountModel {
             }
         }
         return live;
+    }
+
+    private static long leaseTime(Limit limit) {
+        return Math.min(100, limit.window().toMillis() / 100);
     }
 
     private static long slot(Limit limit, long now) {

@@ -84,17 +84,35 @@ public final class StoreModel implements LimitStore {
     }
 
     @Override
-    public Mono<Void> refund(StoreDecision decision) {
-        return Mono.fromRunnable(() -> {
-            for (StoreUsage usage : decision.usages()) {
-                Claim claim = usage.claim();
-                long now = clock.millis();
-                count(claim).pull(claim.limit(), now);
-                if (claim.holdId() != null || decision.stamp() > resets.getOrDefault(claim.identity(), 0)) {
-                    count(claim).refund(claim.limit(), decision.at().toEpochMilli(), claim.permits(), now);
-                }
-            }
+    public Mono<StoreDecision> lease(Claim claim, int parts, long deadline) {
+        return Mono.fromCallable(() -> {
+            long now = clock.millis();
+            Limit limit = claim.limit();
+            CountModel count = count(claim);
+            count.pull(limit, now);
+            long leased = count.lease(limit, claim.permits(), parts, now);
+            return StoreDecision.ofLease(
+                    Source.OTHER,
+                    now,
+                    ++steps,
+                    StoreUsage.of(claim.asking(leased), count.used(limit, now), false, now, count.wholeAt(limit, now)));
         });
+    }
+
+    @Override
+    public Mono<Void> refund(StoreDecision decision) {
+        return Mono.fromRunnable(() -> decision.parts().forEach(this::refundPart));
+    }
+
+    private void refundPart(StoreDecision part) {
+        for (StoreUsage usage : part.usages()) {
+            Claim claim = usage.claim();
+            long now = clock.millis();
+            count(claim).pull(claim.limit(), now);
+            if (claim.holdId() != null || part.stamp() > resets.getOrDefault(claim.identity(), 0)) {
+                count(claim).refund(claim.limit(), part.chargedAt(), claim.permits(), now);
+            }
+        }
     }
 
     @Override
@@ -169,7 +187,7 @@ public final class StoreModel implements LimitStore {
                 boolean isReset = one.decision().stamp() <= resets.getOrDefault(claim.identity(), 0);
                 if (!isReset && settled.add(one.id() + " " + claim.identity())) {
                     if (one.toRefund() > 0) {
-                        count.refund(limit, one.decision().at().toEpochMilli(), one.toRefund(), now);
+                        count.refund(limit, one.decision().chargedAt(), one.toRefund(), now);
                     }
                     if (one.toCharge() > 0) {
                         count.takeBeyond(limit, one.toCharge(), one.most(), now);

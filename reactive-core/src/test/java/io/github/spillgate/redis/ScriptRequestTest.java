@@ -7,6 +7,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.redis.ScriptRequest.DecidedClaim;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
@@ -35,10 +36,10 @@ class ScriptRequestTest {
     @ValueSource(ints = {0, 1, 24, 1_000})
     void aRequestToDecideHasTheLimitsAndThenTheGroups(int expectedLength) {
         byte[] request = new ScriptRequest(expectedLength)
-                .addGroup(true, 64, 1_790_000_000_123_456L, 2)
+                .addGroup(ScriptRequest.TAKE, 64, 1_790_000_000_123_456L, 2)
                 .addClaim(0, log)
                 .addClaim(258, counter)
-                .addGroup(false, 1, 0, 1)
+                .addGroup(ScriptRequest.PEEK, 1, 0, 1)
                 .addClaim(1, aligned)
                 .toBytes();
         assertThat(request)
@@ -82,7 +83,7 @@ class ScriptRequestTest {
     @Test
     void aBucketHasItsBurstInPlaceOfAResolution() {
         byte[] request = new ScriptRequest(0)
-                .addGroup(true, 1, 0, 1)
+                .addGroup(ScriptRequest.TAKE, 1, 0, 1)
                 .addClaim(0, claim("d", "100/1m burst=20", 4))
                 .toBytes();
         assertThat(request)
@@ -106,7 +107,7 @@ class ScriptRequestTest {
     @Test
     void equalLimitsAreSentOnce() {
         byte[] request = new ScriptRequest(0)
-                .addGroup(true, 1, 0, 2)
+                .addGroup(ScriptRequest.TAKE, 1, 0, 2)
                 .addClaim(0, counter)
                 .addClaim(1, claim("z", "100000/24h counter", 1))
                 .toBytes();
@@ -117,7 +118,7 @@ class ScriptRequestTest {
     void aRefundOfADecisionHasItsTimeAndItsStamp() {
         StoreDecision decision =
                 StoreDecision.ofTake(Source.REDIS, 1_790_000_000_123L, 1_790_000_000_123_456L, List.of());
-        assertThat(ScriptRequest.refund(decision, List.of(counter, log)))
+        assertThat(ScriptRequest.refund(List.of(new DecidedClaim(counter, decision), new DecidedClaim(log, decision))))
                 .isEqualTo(new Bytes()
                         .put(2, 2)
                         .put(2, 1)
@@ -131,12 +132,13 @@ class ScriptRequestTest {
                         .put(20, 6)
                         .put(1, 1)
                         .put(1, 1)
-                        .put(1_790_000_000_123L, 7)
                         .put(1, 2)
+                        .put(1_790_000_000_123L, 7)
                         .put(5, 7)
                         .put(1_790_000_000_123_456L, 7)
                         .put(0, 7)
                         .put(2, 2)
+                        .put(1_790_000_000_123L, 7)
                         .put(7, 7)
                         .put(1_790_000_000_123_456L, 7)
                         .put(0, 7)
@@ -154,8 +156,8 @@ class ScriptRequestTest {
                         .put(1, 6)
                         .put(0, 1)
                         .put(2, 1)
-                        .put(0, 7)
                         .put(1, 2)
+                        .put(0, 7)
                         .put(5, 7)
                         .put(0, 7)
                         .put(0, 7)
@@ -174,8 +176,8 @@ class ScriptRequestTest {
                         .put(1, 6)
                         .put(0, 1)
                         .put(0, 1)
-                        .put(0, 7)
                         .put(1, 2)
+                        .put(0, 7)
                         .put(5, 7)
                         .put(1_790_000_000_123_456L, 7)
                         .put(1_790_086_400_123L, 7)
@@ -214,14 +216,14 @@ class ScriptRequestTest {
                         .all());
     }
 
-    /** Two windows of the counter, and a window and a slot of the log. */
+    /** Two windows of the counter; a window, a slot and the lease time of the log. */
     @Test
     void aResetHasItsDeadlineAndTheLivesOfItsMarks() {
         assertThat(ScriptRequest.reset(List.of(counter, log), 1_792_000_000_123_456L))
                 .isEqualTo(new Bytes()
                         .put(1_792_000_000_123_456L, 7)
                         .put(2 * 86_400_000L, 7)
-                        .put(1_020, 7)
+                        .put(1_030, 7)
                         .all());
         assertThat(ScriptRequest.reset(List.of(), 0))
                 .isEqualTo(new Bytes().put(0, 7).all());

@@ -11,6 +11,8 @@ import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.model.StoreModel;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
@@ -24,6 +26,7 @@ import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Function;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -252,6 +255,47 @@ class StoreOracleTest {
         }
     }
 
+    /** One script charges two slots of a log, which may be empty, expired, or in a piece of the string only. */
+    @Example
+    void modelJavaAndLuaAgreeOnLeasesBesideDecisions() {
+        ChargeSpec one = new ChargeSpec(0, 1, 1);
+        Take take = new Take(List.of(one));
+        Peek peek = new Peek(List.of(one));
+        Lease lease = new Lease(new ChargeSpec(0, 1, 3), 4);
+        // The first request leaves alone.
+        Together together = new Together(List.of(peek, take, lease, take, lease, peek));
+        Tick expired = new Tick(1_050);
+        for (boolean shortened : new boolean[] {true, false}) {
+            assertSameReplies(
+                    List.of(new Form("leased", 40, 1_000, 1, false, 0)),
+                    List.of(
+                            together,
+                            new Tick(5),
+                            together,
+                            expired,
+                            together,
+                            new Refund(0),
+                            new Refund(3),
+                            peek,
+                            new Tick(20),
+                            take,
+                            new Tick(20),
+                            take,
+                            new Tick(20),
+                            together,
+                            expired,
+                            peek,
+                            together,
+                            new Tick(-15),
+                            together,
+                            new Refund(5),
+                            peek,
+                            new Tick(3),
+                            together),
+                    shortened);
+        }
+    }
+
     /** An expired hit is not refunded in place of one that still counts. */
     @Example
     void modelJavaAndLuaAgreeOnRefundsOfTheOldestPermits() {
@@ -330,7 +374,9 @@ class StoreOracleTest {
                 Tuple.of(3, Arbitraries.integers().between(1, 6)),
                 Tuple.of(1, Arbitraries.integers().between(7, 60)));
         Arbitrary<Form> form = Combinators.combine(
-                        Arbitraries.of("log", "log", "counter", "clock", "bucket", "bucket", "holds", "holds"),
+                        Arbitraries.of(
+                                "log", "log", "leased", "leased", "counter", "clock", "bucket", "bucket", "holds",
+                                "holds"),
                         permits,
                         windows,
                         Arbitraries.of(1, 1, 2, 3, 10),
@@ -388,8 +434,13 @@ class StoreOracleTest {
 
     /** A few questions, each several times, in any order. */
     private static Arbitrary<Action> together(Arbitrary<List<ChargeSpec>> verdict) {
-        Arbitrary<Action> few =
-                Arbitraries.frequencyOf(Tuple.of(6, verdict.map(Take::new)), Tuple.of(1, verdict.map(Peek::new)));
+        Arbitrary<Action> few = Arbitraries.frequencyOf(
+                Tuple.of(6, verdict.map(Take::new)),
+                Tuple.of(1, verdict.map(Peek::new)),
+                Tuple.of(
+                        2,
+                        Combinators.combine(verdict, Arbitraries.integers().between(1, 4))
+                                .as((asked, parts) -> new Lease(asked.get(0), parts))));
         return Combinators.combine(
                         few.list().ofMinSize(1).ofMaxSize(4),
                         Arbitraries.integers().between(0, 3).list().ofMinSize(2).ofMaxSize(40))
@@ -420,6 +471,10 @@ class StoreOracleTest {
                 Tuple.of(12, verdict.map(Take::new)),
                 Tuple.of(2, verdict.map(Peek::new)),
                 Tuple.of(3, together(verdict)),
+                Tuple.of(
+                        4,
+                        Combinators.combine(asked, Arbitraries.integers().between(1, 4))
+                                .as(Lease::new)),
                 Tuple.of(9, ticks.map(Tick::new)),
                 Tuple.of(2, Arbitraries.integers().between(0, 30).map(Refund::new)),
                 Tuple.of(2, settle(30)),
@@ -460,15 +515,21 @@ class StoreOracleTest {
                         .hold(Duration.ofMillis(1_000 + window * (1 + permits % 2)))
                         .named("limit-" + number);
             }
-            Limit limit = Limit.of(permits, Duration.ofMillis(window)).named("limit-" + number);
+            long millis = kind.equals("leased") ? Math.max(1_000, window) : window;
+            Limit limit = Limit.of(permits, Duration.ofMillis(millis)).named("limit-" + number);
             limit = switch (kind) {
+                case "leased" -> {
+                    Limit log = limit.resolution(Duration.ofMillis(resolution));
+                    // Some instances do not lease.
+                    yield permits % 3 == 0 ? log : log.leased();
+                }
                 case "log" -> limit.resolution(Duration.ofMillis(resolution));
                 case "counter" -> limit.counter();
                 // More than the permits of a window, as many, or less.
                 case "bucket" -> limit.burst(resolution == 2 ? (permits + 1) / 2 : permits * resolution);
                 default -> limit.counter().alignedToClock();
             };
-            return denied ? limit.countingDenied() : limit;
+            return denied && !limit.isLeased() ? limit.countingDenied() : limit;
         }
     }
 
@@ -480,6 +541,9 @@ class StoreOracleTest {
 
     /** Asked for all at once, so that what is decided in Redis leaves in few commands. */
     record Together(List<Action> actions) implements Action {}
+
+    /** The permits of a lease can be refunded like those of a decision. */
+    record Lease(ChargeSpec asked, int parts) implements Action {}
 
     record Refund(int decision) implements Action {}
 
@@ -521,10 +585,10 @@ class StoreOracleTest {
     /** One store, the limiter on it, and what it has allowed so far. */
     private static final class Subject {
 
+        private final LimitStore store;
         private final RateLimiter limiter;
         private final List<Decision> allowed = new ArrayList<>();
         private final InstantSource clock;
-        private final LimitStore store;
         private Instant resetAt = Instant.MIN;
 
         Subject(String name, LimitStore store, InstantSource clock, double debt) {
@@ -550,14 +614,13 @@ class StoreOracleTest {
                 return limiter.peek(charges(peek.asked, limits)).map(Subject::describe);
             } else if (action instanceof Together together) {
                 return Flux.fromIterable(together.actions)
-                        .flatMapSequential(
-                                each -> each instanceof Take take
-                                        ? limiter.tryAcquire(charges(take.asked, limits))
-                                        : limiter.peek(
-                                                charges(each instanceof Peek peek ? peek.asked : List.of(), limits)),
-                                together.actions.size())
-                        .map(Subject::describe)
+                        .concatMap(each -> prepare(each, limits))
+                        .collectList()
+                        .flatMapMany(all ->
+                                Flux.fromIterable(all).flatMapSequential(Function.identity(), together.actions.size()))
                         .collect(Collectors.joining("\n"));
+            } else if (action instanceof Lease lease) {
+                return prepare(lease, limits).flatMap(Function.identity());
             } else if (action instanceof Refund refund && !allowed.isEmpty()) {
                 return limiter.refund(allowed.get(refund.decision % allowed.size()))
                         .thenReturn("");
@@ -609,6 +672,48 @@ class StoreOracleTest {
                         ? Mono.just("")
                         : store.release(holds).then(store.take(holds)).map(Subject::describe);
             });
+        }
+
+        /** Emits the request. A lease needs a claim, which the decision of a limiter has. */
+        private Mono<Mono<String>> prepare(Action action, List<Limit> limits) {
+            if (action instanceof Take take) {
+                return Mono.just(limiter.tryAcquire(charges(take.asked, limits)).map(Subject::describe));
+            } else if (action instanceof Peek peek) {
+                return Mono.just(limiter.peek(charges(peek.asked, limits)).map(Subject::describe));
+            } else if (action instanceof Lease lease) {
+                Charge charge = lease.asked.charge(limits);
+                Limit limit = charge.limits().get(0);
+                if (limit.isLeased() && lease.asked.cost > 0) {
+                    return limiter.peek(Charge.of(charge.key(), limit))
+                            .map(peeked -> DecidedClaims.of(peeked).get(0).asking(lease.asked.cost))
+                            .map(claim -> store.lease(claim, lease.parts, Long.MAX_VALUE)
+                                    .map(this::leased));
+                }
+            }
+            return Mono.just(Mono.just(""));
+        }
+
+        /** The leased permits are spent by two decisions, each of which can be refunded. */
+        private String leased(StoreDecision lease) {
+            long leased = lease.claims().get(0).permits();
+            if (leased > 0 && !clock.instant().isBefore(resetAt)) {
+                allowed.add(spent(lease, 1));
+            }
+            if (leased > 1 && !clock.instant().isBefore(resetAt)) {
+                allowed.add(spent(lease, leased - 1));
+            }
+            return leased + " charged " + (lease.chargedAt() - clock.millis()) + describe(lease);
+        }
+
+        private static Decision spent(StoreDecision lease, long permits) {
+            StoreUsage usage = lease.usages().get(0);
+            StoreUsage mine = StoreUsage.of(
+                    usage.claim().asking(permits),
+                    usage.used(),
+                    false,
+                    usage.fitsAt().toEpochMilli(),
+                    usage.wholeAt().toEpochMilli());
+            return StoreDecision.ofLeased(lease.at().toEpochMilli(), List.of(mine), List.of(lease));
         }
 
         private static List<Charge> charges(List<ChargeSpec> asked, List<Limit> limits) {

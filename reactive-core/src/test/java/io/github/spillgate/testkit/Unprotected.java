@@ -38,6 +38,11 @@ public class Unprotected implements LimitStore {
     }
 
     @Override
+    public Mono<StoreDecision> lease(Claim claim, int parts, long deadline) {
+        return store.lease(claim, parts, deadline);
+    }
+
+    @Override
     public Mono<Void> refund(StoreDecision decision) {
         return store.refund(decision);
     }

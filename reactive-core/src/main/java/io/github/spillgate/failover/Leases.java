@@ -1,0 +1,406 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.StoreState;
+import io.github.spillgate.failover.Ledger.Fit;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReferenceArray;
+import java.util.concurrent.atomic.LongAdder;
+import org.jspecify.annotations.Nullable;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
+
+/**
+ * The permits of leased limits that the primary store has charged in advance, and from which this instance decides
+ * without asking it.
+ *
+ * <p>Bounded in number and time: an instance leases on as many counts as there are slots, and each lease ends after the
+ * lease time L of its limit.
+ */
+final class Leases {
+    // Design notes.
+    //
+    // Invariant: in any window, at most the limit's permits are granted, whichever instances lease.
+    //
+    // The store charges a block of permits at a time t, in the slot of t + L. So they count from t until a window after
+    // the end of that slot. An instance spends them only while less than L has passed since it sent the request. It
+    // sent it before t, so it spends them from t until t + L by the store's clock. That is the time of the decision:
+    // t plus what has passed since the request was sent.
+    //
+    // So a permit that is granted at a time a, from a lease or not, counts in the store from some time c <= a until
+    // after a + W, for a window W. Take all permits that are granted in a window, and the last moment c at which one of
+    // them was charged. At that moment all of them count in the store: each was charged by then, and c is at most the
+    // time of a grant in the window, less than W after all others. The store never charges above the limit. So there
+    // are at most as many as the limit has.
+    //
+    // This needs two more things. Times must not decrease: while leased permits are in the slot of t + L, others are
+    // charged there too (log.lua, LogCount), instead of earlier. And a set back clock moves permits to now + L, not to
+    // now, because they may be spent until then.
+    //
+    // "Has passed" is measured by the monotonic clock. That may stand still while a machine is suspended, so the wall
+    // clock must agree.
+    //
+    // The size of a block is what the key needs in a lease time at its recent rate, and a quarter more. It is bounded
+    // by
+    // a part of the permits that are left: half of them, divided by the number of instances. So the last permits are
+    // decided by the store, one by one. What is not spent is refunded when the lease ends, together with the rest of
+    // other leases that end at about the same time.
+    //
+    // docs/decisions/0044-permits-are-leased-to-the-end-of-the-lease.md has the reasons.
+
+    private static final int SLOTS = 1 << 16;
+    private static final int PLACES = 2;
+
+    /** An odd number, which spreads the bits of a hash. */
+    private static final int OTHER_PLACE = 0x9e3779b1;
+
+    /** The time for which a key keeps its place after a lease. */
+    private static final long LONGEST_KEPT = TimeUnit.SECONDS.toNanos(1);
+
+    /** The longest time for which permits wait to be refunded together with others, in milliseconds. */
+    private static final long REFUND_DELAY = 5;
+
+    private static final int REFUNDS_TOGETHER = 64;
+
+    private final LimitStore primary;
+    private final LocalGrants grants;
+    private final AtomicReferenceArray<@Nullable LeasedKey> keys = new AtomicReferenceArray<>(SLOTS);
+    private final LongAdder decisions = new LongAdder();
+    private final LongAdder blocks = new LongAdder();
+    private final LongAdder leased = new LongAdder();
+    private final LongAdder refunded = new LongAdder();
+    private final LongAdder denied = new LongAdder();
+    private final Queue<StoreDecision> toRefund = new ConcurrentLinkedQueue<>();
+    private final AtomicBoolean willRefund = new AtomicBoolean();
+    private volatile boolean closed;
+
+    /**
+     * Creates a table without leases.
+     *
+     * @param primary the store that leases
+     * @param grants what the fallback has granted
+     */
+    Leases(LimitStore primary, LocalGrants grants) {
+        this.primary = primary;
+        this.grants = grants;
+    }
+
+    /** Returns the time of the wall clock, in milliseconds. */
+    private static long wallTime() {
+        return Schedulers.parallel().now(TimeUnit.MILLISECONDS);
+    }
+
+    // Spending.
+
+    /** Returns a decision that grants these claims from leases; null if the store has to decide. */
+    @Nullable
+    StoreDecision spend(List<Claim> claims) {
+        if (!claims.get(0).limit().isLeased()) {
+            return null;
+        }
+        return claims.size() == 1 ? spendOne(claims.get(0)) : spendAll(claims);
+    }
+
+    private @Nullable StoreDecision spendOne(Claim claim) {
+        LeasedKey key = key(claim);
+        key.asked(claim.permits());
+        Lease lease = key.lease;
+        if (lease == null) {
+            return null;
+        }
+        Lease.Spent spent = lease.spend(claim, Deadlines.now(), wallTime());
+        if (spent == null) {
+            return null;
+        }
+        decisions.increment();
+        return StoreDecision.ofLeased(spent.at(), List.of(spent.usage()), List.of(lease.charge()));
+    }
+
+    private @Nullable StoreDecision spendAll(List<Claim> claims) {
+        List<StoreUsage> usages = new ArrayList<>(claims.size());
+        List<Lease> spentFrom = new ArrayList<>(claims.size());
+        long at = 0;
+        for (Claim claim : claims) {
+            Lease lease = null;
+            Lease.Spent spent = null;
+            if (claim.limit().isLeased()) {
+                LeasedKey key = key(claim);
+                key.asked(claim.permits());
+                lease = key.lease;
+                spent = lease == null ? null : lease.spend(claim, Deadlines.now(), wallTime());
+            }
+            if (lease == null || spent == null) {
+                for (int i = 0; i < spentFrom.size(); i++) {
+                    giveBack(spentFrom.get(i), claims.get(i).permits());
+                }
+                return null;
+            }
+            at = Math.max(at, spent.at());
+            spentFrom.add(lease);
+            usages.add(spent.usage());
+        }
+        decisions.increment();
+        return StoreDecision.ofLeased(
+                at, usages, spentFrom.stream().map(Lease::charge).toList());
+    }
+
+    private void giveBack(Lease lease, long permits) {
+        if (permits > 0 && !lease.giveBack(permits)) {
+            refund(lease.charge().part(permits));
+        }
+    }
+
+    /**
+     * Returns the entry of a key. A new one replaces that of another key, unless that has leased recently. If there is
+     * no place, it is not kept, and this key does not lease.
+     */
+    private LeasedKey key(Claim claim) {
+        Object handle = claim.handle();
+        LeasedKey known = find(handle);
+        if (known != null) {
+            return known;
+        }
+        long now = Deadlines.now();
+        LeasedKey created = new LeasedKey(handle, now);
+        for (int place = 0; place < PLACES; place++) {
+            int slot = slot(handle, place);
+            LeasedKey other = keys.get(slot);
+            if (other == null || !other.hasLeasedSince(now - LONGEST_KEPT)) {
+                keys.compareAndSet(slot, other, created);
+                return created;
+            }
+        }
+        return created;
+    }
+
+    private @Nullable LeasedKey find(Object handle) {
+        for (int place = 0; place < PLACES; place++) {
+            LeasedKey known = keys.get(slot(handle, place));
+            if (known != null && known.handle.equals(handle)) {
+                return known;
+            }
+        }
+        return null;
+    }
+
+    /** Returns a slot of a key. Each key has two, so that two hot keys rarely compete for one. */
+    private static int slot(Object handle, int place) {
+        int hash = handle.hashCode();
+        return (place == 0 ? hash ^ hash >>> 16 : (hash * OTHER_PLACE) >>> 16) & (SLOTS - 1);
+    }
+
+    // Leasing.
+
+    /** Leases permits for the keys of a request that is being sent to the store, if there are many requests for them. */
+    void lease(List<Claim> claims) {
+        for (int i = 0; i < claims.size(); i++) {
+            Claim claim = claims.get(i);
+            if (claim.limit().isLeased() && !closed) {
+                LeasedKey key = key(claim);
+                long now = Deadlines.now();
+                if (key.has(claim.permits(), now)) {
+                    continue;
+                }
+                long block = key.beginLease(
+                        now,
+                        TimeUnit.MILLISECONDS.toNanos(claim.limit().leaseTime().toMillis()));
+                if (block > 0) {
+                    lease(key, claim.asking(Math.min(block, claim.limit().permits())), now);
+                }
+            }
+        }
+    }
+
+    private void lease(LeasedKey key, Claim block, long sentAt) {
+        long wallAt = wallTime();
+        long length = TimeUnit.MILLISECONDS.toNanos(block.limit().leaseTime().toMillis());
+        int parts = 2 * Math.max(1, grants.instances(block.limiter()));
+        Mono.defer(() -> primary.lease(block, parts, sentAt + length))
+                .subscribe(
+                        charge -> leased(key, charge, sentAt, wallAt), error -> key.endLease(), () -> key.endLease());
+    }
+
+    private void leased(LeasedKey key, StoreDecision charge, long sentAt, long wallAt) {
+        boolean fits = grants.confirm(charge, sentAt) == Fit.YES;
+        if (!charge.isCharged()) {
+            return;
+        }
+        Claim claim = charge.claims().get(0);
+        blocks.increment();
+        leased.add(claim.permits());
+        Lease lease = new Lease(charge, sentAt, wallAt);
+        long left = sentAt + lease.nanos() - Deadlines.now();
+        if (!fits || left <= 0 || closed) {
+            end(lease);
+            return;
+        }
+        Lease before = key.lease;
+        key.lease = lease;
+        if (before != null) {
+            end(before);
+        }
+        // Again, because either may have happened since it was checked.
+        if (closed || grants.isResetSince(charge.claims(), sentAt + 1)) {
+            end(lease);
+            return;
+        }
+        Schedulers.parallel().schedule(() -> end(lease), left, TimeUnit.NANOSECONDS);
+    }
+
+    /** Ends a lease, and refunds what is left of it. */
+    private void end(Lease lease) {
+        long unspent = lease.end();
+        if (unspent > 0) {
+            refund(lease.charge().part(unspent));
+        }
+    }
+
+    /** Refunds leased permits soon. If this fails, that errs towards denying. */
+    private void refund(StoreDecision part) {
+        refunded.add(part.claims().get(0).permits());
+        toRefund.add(part);
+        if (closed) {
+            refundAll();
+        } else if (!willRefund.get() && willRefund.compareAndSet(false, true)) {
+            Schedulers.parallel().schedule(this::refundAll, REFUND_DELAY, TimeUnit.MILLISECONDS);
+        }
+    }
+
+    private void refundAll() {
+        willRefund.set(false);
+        // Each count once in a request.
+        Map<Object, StoreDecision> together = new HashMap<>();
+        for (StoreDecision part = toRefund.poll(); part != null; part = toRefund.poll()) {
+            Object handle = part.claims().get(0).handle();
+            if (together.size() == REFUNDS_TOGETHER || together.containsKey(handle)) {
+                grants.refundLeased(StoreDecision.ofLeases(together.values()));
+                together.clear();
+            }
+            together.put(handle, part);
+        }
+        if (!together.isEmpty()) {
+            grants.refundLeased(StoreDecision.ofLeases(together.values()));
+        }
+    }
+
+    /** Notes a reply of the store, which may have denied because of leases of other instances. */
+    void replied(StoreDecision decision) {
+        if (decision.isAllowed()) {
+            return;
+        }
+        for (StoreUsage usage : decision.usages()) {
+            long longest =
+                    usage.limit().reach().toMillis() - usage.limit().leaseTime().toMillis();
+            if (usage.isViolated()
+                    && usage.limit().isLeased()
+                    && usage.wholeAt().toEpochMilli() - decision.at().toEpochMilli() > longest) {
+                denied.add(usage.claim().permits());
+            }
+        }
+    }
+
+    /** Ends the leases of counts that are reset, which removes the permits from the store. */
+    void reset(List<Claim> claims) {
+        for (Claim claim : claims) {
+            // Two threads may have created an entry in each place.
+            for (int place = 0; place < PLACES; place++) {
+                LeasedKey key = keys.get(slot(claim.handle(), place));
+                Lease lease = key != null && key.handle.equals(claim.handle()) ? key.lease : null;
+                if (lease != null) {
+                    lease.end();
+                }
+            }
+        }
+    }
+
+    /** Returns what was leased and spent so far. */
+    StoreState.Leases state() {
+        return new StoreState.Leases(decisions.sum(), blocks.sum(), leased.sum(), refunded.sum(), denied.sum());
+    }
+
+    /** Ends all leases. */
+    void close() {
+        closed = true;
+        for (int i = 0; i < SLOTS; i++) {
+            LeasedKey key = keys.get(i);
+            Lease lease = key == null ? null : key.lease;
+            if (lease != null) {
+                end(lease);
+            }
+        }
+    }
+
+    /** A count on which this instance leases, or may lease. */
+    private static final class LeasedKey {
+
+        /** Requests count for about this many lease times. */
+        private static final int MEMORY = 4;
+
+        /** What a lease has in addition to the expected need. */
+        private static final double RESERVE = 1.25;
+
+        private final Object handle;
+        private final LongAdder asked = new LongAdder();
+        private volatile @Nullable Lease lease;
+
+        /** The permits that were asked for recently: those of a lease time ago count less. */
+        private double recent;
+
+        private long measuredAt;
+        private boolean isLeasing;
+
+        LeasedKey(Object handle, long now) {
+            this.handle = handle;
+            this.measuredAt = now;
+        }
+
+        void asked(long permits) {
+            asked.add(permits);
+        }
+
+        /** Returns whether permits were leased at a time in nanoseconds or later. */
+        boolean hasLeasedSince(long nanos) {
+            Lease current = lease;
+            return current != null && current.isFromAfter(nanos);
+        }
+
+        /** Returns whether so many permits are left. */
+        boolean has(long permits, long now) {
+            Lease current = lease;
+            return current != null && current.has(permits, now);
+        }
+
+        /**
+         * Returns how many permits to lease: what is expected to be asked for in a lease time, and a quarter more.
+         *
+         * @return 0 if that is less than one permit, or if permits are being leased already
+         */
+        synchronized long beginLease(long now, long leaseNanos) {
+            long passed = now - measuredAt;
+            if (isLeasing && passed < leaseNanos) {
+                return 0;
+            }
+            long sum = asked.sum();
+            asked.add(-sum);
+            recent = recent * Math.exp(-(double) passed / (MEMORY * leaseNanos)) + sum;
+            measuredAt = now;
+            double needed = RESERVE * recent / MEMORY;
+            isLeasing = needed >= 1;
+            return isLeasing ? (long) Math.ceil(needed) : 0;
+        }
+
+        synchronized void endLease() {
+            isLeasing = false;
+        }
+    }
+}

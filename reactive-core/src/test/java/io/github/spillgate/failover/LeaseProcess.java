@@ -1,0 +1,126 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.redis.RedisStore;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Queue;
+import java.util.Random;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+
+/** Another process with several instances, some of which lease, that take permits of one key without end. */
+final class LeaseProcess implements AutoCloseable {
+
+    /** A grant, by the store's clock. */
+    record Grant(long at, long permits, boolean isLeased) {}
+
+    private final Process process;
+    private final Queue<Grant> grants = new ConcurrentLinkedQueue<>();
+    private final Thread reader;
+
+    private LeaseProcess(Process process) {
+        this.process = process;
+        this.reader = new Thread(this::read, "grants");
+        reader.setDaemon(true);
+        reader.start();
+    }
+
+    static LeaseProcess start(String uri, Limit limit, int leasing, int others) throws IOException {
+        return new LeaseProcess(new ProcessBuilder(
+                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                        "-Xmx256m",
+                        "-XX:TieredStopAtLevel=1",
+                        "-cp",
+                        System.getProperty("java.class.path"),
+                        LeaseProcess.class.getName(),
+                        uri,
+                        limit.toString(),
+                        Integer.toString(leasing),
+                        Integer.toString(others))
+                .redirectError(ProcessBuilder.Redirect.DISCARD)
+                .start());
+    }
+
+    private void read() {
+        try (BufferedReader output =
+                new BufferedReader(new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8))) {
+            for (String line = output.readLine(); line != null; line = output.readLine()) {
+                String[] parts = line.split(" ", -1);
+                // The last line of a killed process may be torn.
+                if (parts.length == 4 && parts[3].equals(".")) {
+                    grants.add(new Grant(
+                            Long.parseLong(parts[0]), Long.parseLong(parts[1]), Boolean.parseBoolean(parts[2])));
+                }
+            }
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    /** Returns the grants so far. */
+    List<Grant> grants() {
+        return List.copyOf(grants);
+    }
+
+    void signal(String signal) throws IOException, InterruptedException {
+        new ProcessBuilder("/bin/sh", "-c", "kill -" + signal + " " + process.pid())
+                .start()
+                .waitFor();
+    }
+
+    /** Kills the process, and waits until all its output is read. */
+    @Override
+    public void close() throws IOException {
+        process.destroyForcibly();
+        try {
+            reader.join();
+        } catch (InterruptedException e) {
+            throw new IOException(e);
+        }
+    }
+
+    public static void main(String[] args) {
+        Limit limit = Limit.parse(args[1]);
+        int leasing = Integer.parseInt(args[2]);
+        int all = leasing + Integer.parseInt(args[3]);
+        List<Flux<Decision>> traffic = new ArrayList<>();
+        for (int i = 0; i < all; i++) {
+            RateLimiter limiter = RateLimiter.builder("api")
+                    .store(RedisStore.create(RedisStore.uri(args[0])))
+                    .fallback(Fallback.deny())
+                    .limit(i < leasing ? limit.leased() : limit)
+                    .build();
+            traffic.add(traffic(limiter));
+        }
+        Flux.merge(traffic).doOnNext(LeaseProcess::print).blockLast();
+    }
+
+    private static void print(Decision decision) {
+        System.out.println(
+                decision.at().toEpochMilli() + " " + decision.limits().get(0).cost() + " "
+                        + decision.source().name().equals("LEASE") + " .");
+    }
+
+    /** Sometimes many requests, sometimes few, and pauses of some lease times. */
+    private static Flux<Decision> traffic(RateLimiter limiter) {
+        Random random = new Random();
+        return Flux.<Integer>generate(sink -> sink.next(1 + random.nextInt(3)))
+                .concatMap(cost -> random.nextInt(40) == 0
+                        ? Mono.delay(Duration.ofMillis(random.nextInt(60))).thenReturn(cost)
+                        : Mono.just(cost))
+                .flatMap(cost -> limiter.tryAcquire(Charge.of("key").permits(cost)), 16)
+                .filter(Decision::isAllowed);
+    }
+}

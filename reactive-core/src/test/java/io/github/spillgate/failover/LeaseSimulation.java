@@ -1,0 +1,207 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.VirtualTime;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.List;
+import java.util.Optional;
+import java.util.Random;
+import java.util.UUID;
+import java.util.function.IntFunction;
+import java.util.stream.IntStream;
+import reactor.core.publisher.Mono;
+
+/**
+ * Several instances that lease from one store, in virtual time: requests arrive at random, and each trip takes a while.
+ * A single exact limiter gets the same requests, for comparison.
+ */
+final class LeaseSimulation implements AutoCloseable {
+
+    private static final Duration ONE_WAY = Duration.ofNanos(500_000);
+
+    private final VirtualTime time = new VirtualTime();
+    private final Random random;
+    private final Limit limit;
+    private final List<ResilientStore> stores;
+    private final List<RateLimiter> limiters;
+    private final RateLimiter exact;
+    private final Window granted = new Window();
+    private long trips;
+    private long refunds;
+
+    /** What came of the requests. */
+    record Result(
+            long requests,
+            long granted,
+            long grantedExactly,
+            long fromLeases,
+            long trips,
+            long refunds,
+            long mostInWindow) {
+
+        double part() {
+            return (double) granted / grantedExactly;
+        }
+
+        double tripsPerRequest() {
+            return (double) trips / requests;
+        }
+    }
+
+    LeaseSimulation(Limit limit, int instances, long seed) {
+        this.limit = limit;
+        this.random = new Random(seed);
+        LocalStore shared = LocalStore.bounded(200_000, time);
+        stores = IntStream.range(0, instances)
+                .mapToObj(i ->
+                        ResilientStore.builder(new Remote(shared, instances)).build())
+                .toList();
+        limiters = stores.stream()
+                .map(store ->
+                        RateLimiter.builder("api").store(store).limit(limit).build())
+                .toList();
+        exact = RateLimiter.builder("exact")
+                .store(new Unprotected(LocalStore.bounded(200_000, time)))
+                .limit(limit)
+                .build();
+        time.pass(Instances.INTERVAL.plusSeconds(1));
+    }
+
+    /**
+     * Runs for a time.
+     *
+     * @param perSecond the requests of all instances
+     * @param parts the part of each instance
+     * @param keys returns the key of a request for a random number
+     */
+    Result run(Duration length, double perSecond, double[] parts, IntFunction<String> keys) {
+        long end = time.instant().plus(length).toEpochMilli();
+        long requests = 0;
+        long[] sums = new long[3];
+        double due = 0;
+        trips = 0;
+        while (time.millis() < end) {
+            double pause = -Math.log(1 - random.nextDouble()) * 1e9 / perSecond;
+            due += pause;
+            long nanos = (long) due;
+            due -= nanos;
+            if (nanos > 0) {
+                time.pass(Duration.ofNanos(nanos));
+            }
+            requests++;
+            String key = keys.apply(random.nextInt(Integer.MAX_VALUE));
+            limiters.get(instance(parts)).tryAcquire(key).subscribe(decision -> {
+                if (decision.isAllowed()) {
+                    sums[0]++;
+                    granted.add(decision);
+                }
+                if (decision.source() == Source.LEASE) {
+                    sums[1]++;
+                }
+            });
+            exact.tryAcquire(key).subscribe(decision -> sums[2] += decision.isAllowed() ? 1 : 0);
+        }
+        time.passMillis(1_000);
+        return new Result(requests, sums[0], sums[2], sums[1], trips, refunds, granted.most);
+    }
+
+    private int instance(double[] parts) {
+        double at = random.nextDouble();
+        for (int i = 0; i < parts.length - 1; i++) {
+            at -= parts[i];
+            if (at < 0) {
+                return i;
+            }
+        }
+        return parts.length - 1;
+    }
+
+    @Override
+    public void close() {
+        stores.forEach(ResilientStore::close);
+        time.close();
+    }
+
+    /** The most permits in any window; for requests of one key. */
+    private final class Window {
+
+        private final Deque<Long> times = new ArrayDeque<>();
+        private final List<Long> late = new ArrayList<>();
+        private long most;
+
+        /** Replies are late by the time of a trip, so the newest are kept apart. */
+        void add(Decision decision) {
+            late.add(decision.at().toEpochMilli());
+            if (late.size() > 1_000) {
+                late.sort(null);
+                List<Long> old = late.subList(0, 500);
+                old.forEach(this::addInOrder);
+                old.clear();
+            }
+        }
+
+        private void addInOrder(long at) {
+            times.add(at);
+            while (at - times.peek() >= limit.window().toMillis()) {
+                times.remove();
+            }
+            most = Math.max(most, times.size());
+        }
+    }
+
+    /** A store at a distance. */
+    private final class Remote extends Unprotected {
+
+        private final int instances;
+
+        Remote(LocalStore store, int instances) {
+            super(store);
+            this.instances = instances;
+        }
+
+        @Override
+        public Mono<StoreDecision> take(List<Claim> claims) {
+            return Mono.delay(ONE_WAY)
+                    .then(Mono.defer(() -> {
+                        trips++;
+                        return super.take(claims);
+                    }))
+                    .delayElement(ONE_WAY);
+        }
+
+        @Override
+        public Mono<StoreDecision> lease(Claim claim, int parts, long deadline) {
+            return Mono.delay(ONE_WAY)
+                    .then(Mono.defer(() -> super.lease(claim, parts, deadline)))
+                    .delayElement(ONE_WAY);
+        }
+
+        @Override
+        public Mono<Void> refund(StoreDecision decision) {
+            return Mono.delay(ONE_WAY).then(Mono.defer(() -> {
+                refunds++;
+                return super.refund(decision);
+            }));
+        }
+
+        @Override
+        public Mono<Integer> register(String limiter, UUID instance, Duration lifetime) {
+            return Mono.just(instances);
+        }
+
+        @Override
+        public Optional<Duration> deadline() {
+            return Optional.empty();
+        }
+    }
+}

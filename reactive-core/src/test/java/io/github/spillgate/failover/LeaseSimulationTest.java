@@ -1,0 +1,132 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.failover.LeaseSimulation.Result;
+import io.github.spillgate.testkit.Proof;
+import io.github.spillgate.testkit.Thorough;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.function.IntFunction;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/**
+ * What leases cost in permits that are not granted, and what they save in trips. docs/leases.md has the figures, which
+ * {@code -Dspillgate.chaos.tell=true} prints.
+ */
+class LeaseSimulationTest {
+
+    private static final int KEYS = 100_000;
+
+    @ParameterizedTest
+    @CsvSource({"6000/1m, 4, 1", "6000/1m, 4, 2", "1000/1s, 4, 1"})
+    void nearlyAllIsGrantedThatAnExactLimiterGrants(String limit, int instances, double demand) {
+        assertNearlyAllIsGranted(Limit.parse(limit), instances, demand);
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "6000/1m, 1, 0.5",
+        "6000/1m, 1, 1",
+        "6000/1m, 1, 2",
+        "6000/1m, 1, 10",
+        "6000/1m, 4, 0.5",
+        "6000/1m, 4, 1",
+        "6000/1m, 4, 2",
+        "6000/1m, 4, 10",
+        "6000/1m, 16, 0.5",
+        "6000/1m, 16, 1",
+        "6000/1m, 16, 2",
+        "6000/1m, 16, 10",
+        "1000/1s, 1, 0.5",
+        "1000/1s, 1, 1",
+        "1000/1s, 1, 2",
+        "1000/1s, 1, 10",
+        "1000/1s, 4, 0.5",
+        "1000/1s, 4, 1",
+        "1000/1s, 4, 2",
+        "1000/1s, 4, 10",
+        "1000/1s, 16, 0.5",
+        "1000/1s, 16, 1",
+        "1000/1s, 16, 2",
+        "1000/1s, 16, 10",
+        "60000/1m, 4, 0.5",
+        "60000/1m, 4, 1",
+        "60000/1m, 4, 2",
+        "100/1s, 4, 0.5",
+        "100/1s, 4, 1",
+        "100/1s, 4, 2",
+        "100/1s, 4, 10"
+    })
+    @Thorough
+    void nearlyAllIsGrantedForOtherLimits(String limit, int instances, double demand) {
+        assertNearlyAllIsGranted(Limit.parse(limit), instances, demand);
+    }
+
+    private static void assertNearlyAllIsGranted(Limit limit, int instances, double demand) {
+        double perSecond = demand * limit.permits() * 1_000 / limit.window().toMillis();
+        double[] even = new double[instances];
+        Arrays.fill(even, 1.0 / instances);
+        // One instance has most of the traffic.
+        double[] uneven = new double[instances];
+        Arrays.fill(uneven, 0.15 / (instances - 1));
+        uneven[0] = instances == 1 ? 1 : 0.85;
+        for (double[] parts : new double[][] {even, uneven}) {
+            try (LeaseSimulation simulation = new LeaseSimulation(limit.leased(), instances, 1)) {
+                Result result = simulation.run(limit.window().multipliedBy(3), perSecond, parts, random -> "key");
+                Chaos.report(
+                        "leases",
+                        "%s, %d instances, %s, demand %s: granted %.4f of an exact limiter; trips %.3f, refunds %.3f"
+                                .formatted(
+                                        limit,
+                                        instances,
+                                        parts == even ? "even" : "uneven",
+                                        demand,
+                                        result.part(),
+                                        result.tripsPerRequest(),
+                                        (double) result.refunds() / result.requests()));
+                assertThat(result.mostInWindow()).isLessThanOrEqualTo(limit.permits());
+                assertThat(result.part()).isGreaterThan(0.95);
+            }
+        }
+    }
+
+    /** Many keys, of which few are hot; none reaches its limit. */
+    @ParameterizedTest
+    @CsvSource({"100000, 0.48", "1000000, 0.30"})
+    @Proof
+    void hotKeysNeedFewTrips(int perSecond, double most) {
+        try (LeaseSimulation simulation =
+                new LeaseSimulation(Limit.of(100_000_000, Duration.ofMinutes(1)).leased(), 1, 1)) {
+            double[] all = {1};
+            simulation.run(Duration.ofSeconds(1), perSecond, all, zipf());
+            Result result = simulation.run(Duration.ofSeconds(1), perSecond, all, zipf());
+            Chaos.report(
+                    "leases",
+                    "Zipf over %d keys, %d a second: trips %.3f, refunds %.4f"
+                            .formatted(
+                                    KEYS,
+                                    perSecond,
+                                    result.tripsPerRequest(),
+                                    (double) result.refunds() / result.requests()));
+            assertThat(result.tripsPerRequest()).isLessThan(most);
+        }
+    }
+
+    /** The n-th key gets a part of the requests that is proportional to 1/n. */
+    private static IntFunction<String> zipf() {
+        double[] sums = new double[KEYS];
+        double sum = 0;
+        for (int i = 0; i < KEYS; i++) {
+            sum += 1.0 / (i + 1);
+            sums[i] = sum;
+        }
+        double all = sum;
+        return random -> {
+            int found = Arrays.binarySearch(sums, (double) random / Integer.MAX_VALUE * all);
+            return "key-" + (found < 0 ? -found - 1 : found);
+        };
+    }
+}

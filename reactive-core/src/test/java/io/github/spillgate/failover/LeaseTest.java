@@ -1,0 +1,115 @@
+package io.github.spillgate.failover;
+
+import static java.util.Objects.requireNonNull;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
+import io.github.spillgate.testkit.DecidedClaims;
+import io.github.spillgate.testkit.ManualClock;
+import io.github.spillgate.testkit.Unprotected;
+import java.time.Duration;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.Test;
+
+/** A lease of 10 of 1,000 permits a minute, which were charged at 0, 3 ms after the request was sent. */
+class LeaseTest {
+
+    private static final Limit LIMIT = Limit.perMinute(1_000).leased();
+    private static final long SENT = 7_000_000_000L;
+    private static final long WALL = 1_800_000_000_000L;
+    private static final long MILLI = 1_000_000;
+
+    private final ManualClock clock = new ManualClock();
+    private final Claim one = claim(LIMIT);
+    private final long chargedAt = clock.millis();
+    private final Lease lease = new Lease(charge(), SENT, WALL);
+
+    @Test
+    void permitsAreSpentOneAfterAnother() {
+        for (int left = 9; left >= 0; left--) {
+            Lease.Spent spent = requireNonNull(spend(one, 5 * MILLI));
+            assertThat(spent.usage().used()).isEqualTo(10 - left);
+            assertThat(spent.usage().remaining()).isEqualTo(990 + left);
+            assertThat(spent.at()).isEqualTo(chargedAt + 5);
+        }
+        assertThat(spend(one, 5 * MILLI)).isNull();
+    }
+
+    /** The time of a decision is at most the time at which the permits are charged. */
+    @Test
+    void theLeaseTimeCountsFromTheRequest() {
+        assertThat(requireNonNull(spend(one, 100 * MILLI - 1)).at()).isEqualTo(chargedAt + 99);
+        assertThat(spend(one, 100 * MILLI)).isNull();
+        assertThat(lease.has(9, SENT + 100 * MILLI - 1)).isTrue();
+        assertThat(lease.has(10, SENT + 100 * MILLI - 1)).isFalse();
+        assertThat(lease.has(0, SENT + 100 * MILLI)).isFalse();
+    }
+
+    /** The monotonic clock may stand still while a machine is suspended. */
+    @Test
+    void theWallClockMustAgree() {
+        assertThat(lease.spend(one, SENT + 5 * MILLI, WALL + 102)).isNull();
+        assertThat(lease.spend(one, SENT + 5 * MILLI, WALL - 1)).isNull();
+        assertThat(lease.spend(one, SENT + 5 * MILLI, WALL + 101)).isNotNull();
+    }
+
+    /** A limit that was lowered has to be checked by the store. */
+    @Test
+    void anotherLimitSpendsNothing() {
+        assertThat(spend(claim(Limit.perMinute(999).leased()), MILLI)).isNull();
+        assertThat(spend(claim(Limit.perMinute(1_000)), MILLI)).isNull();
+    }
+
+    @Test
+    void aCostAboveTheRestSpendsNothing() {
+        assertThat(spend(one.asking(11), MILLI)).isNull();
+        assertThat(spend(one.asking(8), MILLI)).isNotNull();
+        assertThat(spend(one.asking(3), MILLI)).isNull();
+        assertThat(spend(one.asking(2), MILLI)).isNotNull();
+    }
+
+    /** A request without a cost is not granted by a lease without permits: the limit may be exceeded. */
+    @Test
+    void aRequestWithoutACostNeedsAPermit() {
+        assertThat(spend(one.asking(0), MILLI)).isNotNull();
+        assertThat(spend(one.asking(10), MILLI)).isNotNull();
+        assertThat(spend(one.asking(0), MILLI)).isNull();
+    }
+
+    @Test
+    void theEndReturnsWhatIsLeftOnce() {
+        spend(one.asking(4), MILLI);
+        assertThat(lease.giveBack(1)).isTrue();
+        assertThat(lease.end()).isEqualTo(7);
+        assertThat(lease.end()).isZero();
+        assertThat(spend(one, MILLI)).isNull();
+        assertThat(lease.giveBack(1)).isFalse();
+    }
+
+    private Lease.@Nullable Spent spend(Claim claim, long nanos) {
+        return lease.spend(claim, SENT + nanos, WALL + nanos / MILLI);
+    }
+
+    private StoreDecision charge() {
+        StoreUsage usage = StoreUsage.of(
+                one.asking(10),
+                10,
+                false,
+                chargedAt,
+                chargedAt + Duration.ofMinutes(1).toMillis() + 101);
+        return StoreDecision.ofLease(io.github.spillgate.Source.REDIS, chargedAt, 1, usage);
+    }
+
+    private Claim claim(Limit limit) {
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(new Unprotected(LocalStore.bounded(16, clock)))
+                .limit(limit)
+                .build();
+        return DecidedClaims.of(limiter.peek("a").block()).get(0);
+    }
+}

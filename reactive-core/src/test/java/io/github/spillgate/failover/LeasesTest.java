@@ -1,0 +1,204 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.StoreState;
+import java.time.Duration;
+import java.util.List;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Test;
+
+/** Leases of one instance, in virtual time. */
+class LeasesTest extends ResilientStoreFixture {
+
+    private static final Limit LEASED = Limit.perMinute(1_000).leased();
+
+    @Test
+    void aHotKeyIsDecidedFromALease() {
+        RateLimiter limiter = limiter(LEASED);
+        List<Decision> decisions = take(limiter, "a", 100);
+        assertThat(decisions).allMatch(Decision::isAllowed);
+        assertThat(decisions.get(0).source()).isEqualTo(Source.OTHER);
+        assertThat(decisions.stream().filter(decision -> decision.source() == Source.LEASE))
+                .hasSizeGreaterThan(70);
+        assertThat(now(limiter.peek("a")).limits().get(0).used()).isGreaterThanOrEqualTo(100);
+        StoreState.Leases state = limiter.state().leases();
+        assertThat(state.decisions())
+                .isEqualTo(decisions.stream()
+                        .filter(decision -> decision.source() == Source.LEASE)
+                        .count());
+    }
+
+    /** With less than one request in a lease time, a lease would save nothing. */
+    @Test
+    void aKeyThatIsNotHotIsNotLeased() {
+        RateLimiter limiter = limiter(LEASED);
+        for (int i = 0; i < 50; i++) {
+            now(limiter.tryAcquire("a"));
+            time.passMillis(200);
+        }
+        assertThat(remote.leases()).isZero();
+        assertThat(remote.calls()).isEqualTo(50);
+    }
+
+    @Test
+    void aLimitThatIsNotLeasedHasNoLeases() {
+        RateLimiter limiter = limiter(Limit.perMinute(1_000));
+        take(limiter, "a", 200);
+        assertThat(remote.leases()).isZero();
+    }
+
+    @Test
+    void whatIsNotSpentIsRefundedWhenTheLeaseEnds() {
+        RateLimiter limiter = limiter(LEASED);
+        take(limiter, "a", 30);
+        assertThat(usedOf("a")).isGreaterThan(30);
+        time.passMillis(99);
+        assertThat(usedOf("a")).isGreaterThan(30);
+        time.passMillis(7);
+        assertThat(usedOf("a")).isEqualTo(30);
+        StoreState.Leases state = limiter.state().leases();
+        assertThat(state.permits() - state.refunded()).isEqualTo(state.decisions());
+    }
+
+    /** Permits that are spent at the end of the lease count for a whole window from then on. */
+    @Test
+    void aPermitCountsForAWindowAfterItIsSpent() {
+        RateLimiter limiter = limiter(LEASED);
+        take(limiter, "a", 30);
+        time.passMillis(99);
+        long spent = take(limiter, "a", 200).stream()
+                .filter(decision -> decision.source() == Source.LEASE)
+                .count();
+        assertThat(spent).isPositive();
+        time.pass(LEASED.window().minusMillis(1));
+        RateLimiter other = remote.unprotected("api").limit(LEASED).build();
+        assertThat(now(other.peek("a")).limits().get(0).used()).isGreaterThanOrEqualTo(200);
+    }
+
+    @Test
+    void nothingIsSpentAfterTheLeaseTime() {
+        RateLimiter limiter = limiter(LEASED);
+        take(limiter, "a", 30);
+        remote.holdsReplies();
+        time.passMillis(100);
+        listen(limiter.tryAcquire("a"));
+        assertThat(signals).isEmpty();
+    }
+
+    @Test
+    void aLeaseThatArrivesLateIsRefunded() {
+        RateLimiter limiter = limiter(LEASED);
+        remote.holdsReplies();
+        IntStream.range(0, 20).forEach(i -> listen(limiter.tryAcquire("a")));
+        assertThat(remote.leases()).isEqualTo(1);
+        time.passMillis(99);
+        assertThat(usedOf("a")).isGreaterThan(20);
+        remote.isAvailable();
+        time.passMillis(1);
+        remote.replyToAll();
+        assertThat(limiter.state().leases().refunded())
+                .isEqualTo(limiter.state().leases().permits())
+                .isPositive();
+        assertThat(limiter.state().leases().decisions()).isZero();
+    }
+
+    @Test
+    void aRequestUnderSeveralLimitsIsLeasedOrNotAsAWhole() {
+        RateLimiter limiter = limiter(LEASED, Limit.perHour(5_000).leased());
+        List<Decision> decisions = take(limiter, "a", 60);
+        Decision last = decisions.get(59);
+        assertThat(last.source()).isEqualTo(Source.LEASE);
+        assertThat(last.limits()).hasSize(2).allMatch(usage -> usage.used() > 50 && usage.used() <= 60);
+        now(limiter.refund(last).thenReturn(last));
+        assertThat(now(limiter.peek("a")).limits()).allMatch(usage -> usage.used() >= 59);
+        time.passMillis(150);
+        assertThat(now(limiter.peek("a")).limits()).allMatch(usage -> usage.used() == 59);
+    }
+
+    /** Both keys have a lease, but the request also needs a limit that has none. */
+    @Test
+    void aRequestUnderALimitWithoutLeasesAsksTheStore() {
+        RateLimiter limiter = limiter(LEASED);
+        take(limiter, "a", 30);
+        int calls = remote.calls();
+        Decision decision = now(limiter.tryAcquire(
+                List.of(Charge.of("a", LEASED), Charge.of("a", Limit.perHour(5_000)), Charge.of("b", LEASED))));
+        assertThat(decision.source()).isEqualTo(Source.OTHER);
+        assertThat(remote.calls()).isEqualTo(calls + 1);
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LEASE);
+        time.passMillis(150);
+        assertThat(usedOf("a")).isEqualTo(32);
+    }
+
+    @Test
+    void aResetEndsALease() {
+        RateLimiter limiter = limiter(LEASED);
+        take(limiter, "a", 30);
+        now(limiter.reset("a").thenReturn(now(limiter.peek("b"))));
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
+        time.passMillis(150);
+        assertThat(usedOf("a")).isEqualTo(1);
+    }
+
+    /** The reset removes the permits of the lease, whose reply arrives after it. */
+    @Test
+    void aLeaseFromBeforeAResetIsNotUsed() {
+        RateLimiter limiter = limiter(LEASED);
+        remote.holdsReplies();
+        IntStream.range(0, 20).forEach(i -> listen(limiter.tryAcquire("a")));
+        assertThat(remote.leases()).isEqualTo(1);
+        remote.isAvailable();
+        time.passMillis(1);
+        limiter.reset("a").subscribe();
+        remote.replyToAll();
+        assertThat(now(limiter.tryAcquire("a")).source()).isNotEqualTo(Source.LEASE);
+        assertThat(limiter.state().leases().decisions()).isZero();
+    }
+
+    /** Leased permits are spent first; nothing of them is charged again. */
+    @Test
+    void leasedPermitsAreSpentDuringAnOutage() {
+        RateLimiter limiter = limiter(LEASED);
+        take(limiter, "a", 30);
+        long charged = usedOf("a");
+        remote.isUnreachable();
+        now(limiter.peek("open"));
+        Decision first = now(limiter.tryAcquire("a"));
+        assertThat(first.source()).isEqualTo(Source.LEASE);
+        List<Decision> others = take(limiter, "a", 1_200);
+        assertThat(others.stream().filter(Decision::isAllowed).count() + 31).isEqualTo(1_000);
+        assertThat(others.stream().filter(decision -> decision.source() == Source.LEASE))
+                .hasSize((int) (charged - 31));
+        remote.isAvailable();
+        time.pass(Duration.ofSeconds(5));
+        assertThat(usedOf("a")).isEqualTo(1_000);
+    }
+
+    @Test
+    void closingRefundsWhatIsLeft() {
+        RateLimiter limiter = limiter(LEASED);
+        take(limiter, "a", 30);
+        assertThat(usedOf("a")).isGreaterThan(30);
+        limiter.close();
+        assertThat(usedOf("a")).isEqualTo(30);
+    }
+
+    private static List<Decision> take(RateLimiter limiter, String key, int number) {
+        return IntStream.range(0, number)
+                .mapToObj(i -> now(limiter.tryAcquire(key)))
+                .toList();
+    }
+
+    private long usedOf(String key) {
+        return now(remote.unprotected("api").limit(LEASED).build().peek(key))
+                .limits()
+                .get(0)
+                .used();
+    }
+}
