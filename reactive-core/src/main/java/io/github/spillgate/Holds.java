@@ -34,9 +34,8 @@ final class Holds {
     //
     // The owner of a hold must stop before the store gives the permits to another request. The store counts from the
     // execution of the last command, which is later than its sending. So the owner counts from the sending, on a clock
-    // that never jumps. It stops a little earlier than necessary, because the two clocks may run at different speeds
-    // and
-    // a timer may be late. A process that was suspended stops its work when it runs again.
+    // that never jumps. It stops a little earlier than necessary, because a timer may be late, and the two clocks may
+    // run at different speeds. A process that was suspended stops its work when it runs again.
     //
     // A release must not overtake a renewal, which would take the permits again. So it waits for the reply.
 

@@ -29,10 +29,8 @@ final class HoldLedger extends Ledger {
     //   others      what other instances hold, as of the last reply of the primary store
     //
     // The fallback grants permits as long as what this instance holds stays within its share, and at least one. Holds
-    // that
-    // the primary store knows count in full: they are still in use. If the share is 1, there are no other instances,
-    // and
-    // what others held until they ended counts until it expires.
+    // that the primary store knows count in full: they are still in use. If the share is 1, there are no other
+    // instances, and what others held until they ended counts until it expires.
     //
     // While there are untold holds, the fallback decides (StoreCall). A reply of the primary store that arrives in
     // spite of that is without them, so they are added to it.

@@ -50,13 +50,12 @@ final class Leases {
     // "Has passed" is measured by the monotonic clock. That may stand still while a machine is suspended, so the wall
     // clock must agree.
     //
-    // The size of a block is what the key needs in a lease time at its recent rate, and a quarter more. It is bounded
-    // by
-    // a part of the permits that are left: half of them, divided by the number of instances. So the last permits are
-    // decided by the store, one by one. What is not spent is refunded when the lease ends, together with the rest of
-    // other leases that end at about the same time.
+    // The size of a block is what the key needs in a lease time at its recent rate, and a quarter more. It is at most
+    // half of the permits that are left, divided by the number of instances. So the last permits are decided by the
+    // store, one by one. What is not spent is refunded when the lease ends, together with the rest of other leases that
+    // end at about the same time.
     //
-    // docs/decisions/0044-permits-are-leased-to-the-end-of-the-lease.md has the reasons.
+    // docs/decisions/0044-permits-are-leased-until-a-time.md has the reasons.
 
     private static final int SLOTS = 1 << 16;
     private static final int PLACES = 2;
@@ -201,7 +200,7 @@ final class Leases {
 
     // Leasing.
 
-    /** Leases permits for the keys of a request that is being sent to the store, if there are many requests for them. */
+    /** Leases permits for the keys of a request that is being sent to the store, if they are hot. */
     void lease(List<Claim> claims) {
         for (int i = 0; i < claims.size(); i++) {
             Claim claim = claims.get(i);
