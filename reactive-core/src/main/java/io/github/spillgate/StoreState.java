@@ -38,7 +38,7 @@ public final class StoreState {
     private final long lost;
     private final long unknown;
     private final long lostSettlements;
-    private final Leases leases;
+    private final LeaseStatistics leases;
 
     /**
      * Creates a state without lost settlements.
@@ -77,7 +77,7 @@ public final class StoreState {
                 lost,
                 unknown,
                 0,
-                Leases.NONE);
+                LeaseStatistics.NONE);
     }
 
     private StoreState(
@@ -92,7 +92,7 @@ public final class StoreState {
             long lost,
             long unknown,
             long lostSettlements,
-            Leases leases) {
+            LeaseStatistics leases) {
         this.source = Checks.present(source, "source", "Source.OTHER");
         this.breaker = Checks.present(breaker, "breaker", "Breaker.NONE");
         this.fallbackActive = fallbackActive;
@@ -145,7 +145,7 @@ public final class StoreState {
      * @param leases see {@link #leases()}
      * @return the state
      */
-    public StoreState withLeases(Leases leases) {
+    public StoreState withLeases(LeaseStatistics leases) {
         return new StoreState(
                 source,
                 breaker,
@@ -158,7 +158,7 @@ public final class StoreState {
                 lost,
                 unknown,
                 lostSettlements,
-                Checks.present(leases, "leases", "Leases.NONE"));
+                Checks.present(leases, "leases", "LeaseStatistics.NONE"));
     }
 
     /**
@@ -273,7 +273,7 @@ public final class StoreState {
      *
      * @return the numbers, since the start
      */
-    public Leases leases() {
+    public LeaseStatistics leases() {
         return leases;
     }
 
@@ -297,9 +297,9 @@ public final class StoreState {
      * @param refunded the permits of these that were not spent
      * @param denied the permits that the store denied while permits were leased, by this instance or another one
      */
-    public record Leases(long decisions, long blocks, long permits, long refunded, long denied) {
+    public record LeaseStatistics(long decisions, long blocks, long permits, long refunded, long denied) {
 
         /** No leases. */
-        public static final Leases NONE = new Leases(0, 0, 0, 0, 0);
+        public static final LeaseStatistics NONE = new LeaseStatistics(0, 0, 0, 0, 0);
     }
 }

@@ -323,8 +323,9 @@ final class Leases {
     }
 
     /** Returns what was leased and spent so far. */
-    StoreState.Leases state() {
-        return new StoreState.Leases(decisions.sum(), blocks.sum(), leased.sum(), refunded.sum(), denied.sum());
+    StoreState.LeaseStatistics state() {
+        return new StoreState.LeaseStatistics(
+                decisions.sum(), blocks.sum(), leased.sum(), refunded.sum(), denied.sum());
     }
 
     /** Ends all leases. */

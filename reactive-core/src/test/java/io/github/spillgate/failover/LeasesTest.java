@@ -27,7 +27,7 @@ class LeasesTest extends ResilientStoreFixture {
         assertThat(decisions.stream().filter(decision -> decision.source() == Source.LEASE))
                 .hasSizeGreaterThan(70);
         assertThat(now(limiter.peek("a")).limits().get(0).used()).isGreaterThanOrEqualTo(100);
-        StoreState.Leases state = limiter.state().leases();
+        StoreState.LeaseStatistics state = limiter.state().leases();
         assertThat(state.decisions())
                 .isEqualTo(decisions.stream()
                         .filter(decision -> decision.source() == Source.LEASE)
@@ -62,7 +62,7 @@ class LeasesTest extends ResilientStoreFixture {
         assertThat(usedOf("a")).isGreaterThan(30);
         time.passMillis(7);
         assertThat(usedOf("a")).isEqualTo(30);
-        StoreState.Leases state = limiter.state().leases();
+        StoreState.LeaseStatistics state = limiter.state().leases();
         assertThat(state.permits() - state.refunded()).isEqualTo(state.decisions());
     }
 

@@ -81,7 +81,7 @@ class ReadmeFiguresTest {
             LocalFallback fallback = (LocalFallback) in(resilient, "fallback");
             Cache<?, ?> counts = (Cache<?, ?>) in(fallback, "ledgers", "cache");
             Object gate = in(resilient, "gates", "whole");
-            return Map.of(
+            Map<String, String> defaults = new TreeMap<>(Map.of(
                     "lookup",
                     in(builder, "lookup") == null ? "none" : "another",
                     "listener",
@@ -105,7 +105,12 @@ class ReadmeFiguresTest {
                     "breaker",
                     breaker(gate),
                     "maxInFlight",
-                    number(((Semaphore) in(gate, "capacity")).availablePermits()));
+                    number(((Semaphore) in(gate, "capacity")).availablePermits())));
+            defaults.put("debt", number((long) (double) in(limiter, "settlements", "debt")));
+            defaults.put(
+                    "longestHold",
+                    Duration.ofNanos((long) in(limiter, "holds", "longest")).toHours() + " h");
+            return defaults;
         }
     }
 
