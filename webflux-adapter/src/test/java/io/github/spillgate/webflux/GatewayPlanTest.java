@@ -40,6 +40,10 @@ class GatewayPlanTest {
         assertWrong(bucket(1, 1, 1).setLimits("10/s"), "it has limits, \"10/s\", and replenishRate, 1");
         assertWrong(new Config().setLimits("10/s,"), "limit \"\"");
         assertWrong(
+                new Config().setLimits("10/s, 20 concurrent hold=90s"),
+                "limit \"20 concurrent hold=90s\"",
+                "spillgate.rules[0].limits=20 concurrent hold=90s");
+        assertWrong(
                 new Config().setLimits("10/s, 5/1m").setRequestedTokens(6),
                 "requestedTokens is 6",
                 "limit \"5/1m\"",
