@@ -1,6 +1,7 @@
 package io.github.spillgate.http;
 
 import io.github.spillgate.Decision;
+import io.github.spillgate.HoldExpiredException;
 import io.github.spillgate.http.RuleListener.Outcome;
 import io.github.spillgate.http.RuleTracer.Span;
 import java.time.Duration;
@@ -118,6 +119,18 @@ final class DecisionEvents {
                 run(() -> warnings.lookupFailed(charge.rule(), why));
             }
             forEach(listener -> listener.lookupFailed(charge.match(), why));
+        }
+    }
+
+    /** Reports that a response has lost the permits that these charges hold. */
+    void expired(List<RuleCharge> charges, HoldExpiredException why) {
+        for (RuleCharge charge : charges) {
+            if (charge.isHold()) {
+                HoldExpiryLog.shared().expired(charge.rule(), why);
+                for (RuleListener listener : listeners) {
+                    run(() -> listener.expired(charge.match(), why));
+                }
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 package io.github.spillgate.http;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
@@ -55,6 +56,16 @@ record RuleCharge(
 
     Rule rule() {
         return match.rule();
+    }
+
+    /** Returns whether the charge is on a concurrency limit, so that its permits are held and not spent. */
+    boolean isHold() {
+        for (Limit limit : requireCharge().limits()) {
+            if (limit.algorithm() == Algorithm.CONCURRENT) {
+                return true;
+            }
+        }
+        return false;
     }
 
     Charge requireCharge() {

@@ -9,6 +9,8 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import reactor.core.Disposable;
+import reactor.core.Disposables;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
@@ -34,6 +36,7 @@ final class RuleDecision {
     private final List<ShadowDecision> shadows;
     private final DecisionEvents events;
     private final long start = now();
+    private final Disposable.Swap permits = Disposables.swap();
     private volatile boolean isEnded;
 
     private RuleDecision(
@@ -74,7 +77,7 @@ final class RuleDecision {
             List<ShadowDecision> shadows = new ArrayList<>(0);
             for (RuleMatch match : fresh) {
                 if (match.rule().isShadow()) {
-                    shadows.add(new ShadowDecision(limiter, longestLookup, events, match, context));
+                    shadows.add(new ShadowDecision(limiter, longestLookup, events, request.verdicts(), match, context));
                 } else {
                     enforced.add(match);
                 }
@@ -198,10 +201,20 @@ final class RuleDecision {
 
     private Verdict decided(List<RuleCharge> charged, Decision decision) {
         long took = now() - start;
+        hold(charged, decision);
         for (RuleCharge charge : charged) {
             events.decided(charge, decision, took);
         }
         return Verdict.of(limiter, decision, charged, decision.isAllowed() ? chargeShadows() : List.of());
+    }
+
+    /** Holds the permits of concurrency limits from now on. If the caller has cancelled, they are released at once. */
+    private void hold(List<RuleCharge> charged, Decision decision) {
+        if (decision.isCharged() && charged.stream().anyMatch(RuleCharge::isHold)) {
+            permits.update(request.verdicts()
+                    .permits()
+                    .hold(() -> limiter.keepHolding(decision, why -> events.expired(charged, why))));
+        }
     }
 
     private List<ShadowDecision> chargeShadows() {
@@ -226,6 +239,8 @@ final class RuleDecision {
         shadows.forEach(ShadowDecision::end);
         if (!verdict.isAllowed()) {
             enforced.forEach(match -> request.verdicts().denied(match.rule(), verdict));
+            // Of earlier phases.
+            request.verdicts().permits().release();
         }
         isEnded = true;
     }
@@ -233,6 +248,7 @@ final class RuleDecision {
     /** The caller may subscribe again, so the rules have to apply again, unless it has got the verdict. */
     private void cancel() {
         if (!isEnded) {
+            permits.dispose();
             shadows.forEach(ShadowDecision::end);
             enforced.forEach(match -> request.verdicts().forget(match.rule()));
             shadows.forEach(shadow -> request.verdicts().forget(shadow.rule()));

@@ -1,6 +1,7 @@
 package io.github.spillgate.http;
 
 import io.github.spillgate.Decision;
+import io.github.spillgate.HoldExpiredException;
 import java.time.Duration;
 
 /**
@@ -56,4 +57,13 @@ public interface RuleListener {
      * @param why the reason; a {@link RuleLookupException} if limits or a cost could not be looked up
      */
     default void undecided(RuleMatch match, Throwable why) {}
+
+    /**
+     * Called after a response has lost the permits of a concurrency limit that it held, because they could not be
+     * renewed, or because it took longer than the longest hold. The response goes on without them.
+     *
+     * @param match the request and the rule
+     * @param why the reason
+     */
+    default void expired(RuleMatch match, HoldExpiredException why) {}
 }

@@ -1,5 +1,6 @@
 package io.github.spillgate.http;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Decision;
 import io.github.spillgate.RateLimiter;
 import java.time.Duration;
@@ -16,6 +17,7 @@ final class ShadowDecision {
 
     private final RateLimiter limiter;
     private final Duration longestLookup;
+    private final Verdicts verdicts;
     private final RuleMatch match;
     private final ConnectableFlux<Decision> decision;
     private final Disposable.Swap connection = Disposables.swap();
@@ -26,12 +28,19 @@ final class ShadowDecision {
      * Creates a decision that has not started.
      *
      * @param events the receivers of the events of all decisions
+     * @param verdicts the verdicts on the request
      * @param context the Reactor Context of the request
      */
     ShadowDecision(
-            RateLimiter limiter, Duration longestLookup, DecisionEvents events, RuleMatch match, ContextView context) {
+            RateLimiter limiter,
+            Duration longestLookup,
+            DecisionEvents events,
+            Verdicts verdicts,
+            RuleMatch match,
+            ContextView context) {
         this.limiter = limiter;
         this.longestLookup = longestLookup;
+        this.verdicts = verdicts;
         this.match = match;
         this.decision = Mono.defer(() -> {
                     DecisionEvents withSpans = events.start(List.of(match), context);
@@ -64,9 +73,10 @@ final class ShadowDecision {
         }
     }
 
-    /** Refunds what the rule has taken, as soon as it is decided. */
+    /** Refunds what the rule has taken, except permits that it holds, as soon as it is decided. */
     Mono<Void> refund() {
-        return decision.next().flatMap(limiter::refund);
+        return decision.next()
+                .flatMap(made -> limiter.refund(made, usage -> usage.limit().algorithm() != Algorithm.CONCURRENT));
     }
 
     /** Settles the real cost, as soon as the rule is decided. */
@@ -95,7 +105,16 @@ final class ShadowDecision {
         }
         return charge.charge() == null
                 ? Mono.empty()
-                : limiter.tryAcquire(charge.charge())
-                        .doOnNext(made -> events.decided(charge, made, RuleDecision.now() - start));
+                : limiter.tryAcquire(charge.charge()).doOnNext(made -> {
+                    hold(charge, made, events);
+                    events.decided(charge, made, RuleDecision.now() - start);
+                });
+    }
+
+    /** Holds permits as an enforced rule does, so that the rule reports the requests that it would deny. */
+    private void hold(RuleCharge charge, Decision made, DecisionEvents events) {
+        if (made.isCharged() && charge.isHold()) {
+            verdicts.permits().hold(() -> limiter.keepHolding(made, why -> events.expired(List.of(charge), why)));
+        }
     }
 }

@@ -1,5 +1,6 @@
 package io.github.spillgate.http;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimitedException;
@@ -164,7 +165,10 @@ public final class Verdict {
                 refunded.addAll(charge.requireCharge().limits());
             }
         }
-        return limiter.refund(decision, usage -> refunded.contains(usage.limit()));
+        return limiter.refund(
+                decision,
+                // Held permits are returned when the response has ended, whatever its status.
+                usage -> usage.limit().algorithm() != Algorithm.CONCURRENT && refunded.contains(usage.limit()));
     }
 
     /** Returns whether there is a charge whose real cost may be settled. */

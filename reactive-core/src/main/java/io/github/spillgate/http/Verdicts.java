@@ -31,6 +31,7 @@ public final class Verdicts {
     private final List<Decision> decisions = new ArrayList<>(2);
     private final List<Verdict> dependOnStatus = new ArrayList<>(0);
     private final List<Verdict> charged = new CopyOnWriteArrayList<>();
+    private final HeldPermits permits = new HeldPermits();
 
     /** The real costs that the service has set, by the name of the rule. */
     private final Map<String, Long> costs = new ConcurrentHashMap<>(0);
@@ -167,6 +168,30 @@ public final class Verdicts {
                     "cost " + actual + " cannot be settled: expected 0 or more, for example 0");
         }
         return actual;
+    }
+
+    /**
+     * Sets the action that starts to watch for the end of the response. It runs when the request begins to hold permits
+     * of a concurrency limit, on any thread; {@link #release()} must follow when the response has ended, even if it has
+     * ended before. Further actions are ignored.
+     *
+     * @param watch the action
+     */
+    public void whenHolding(Runnable watch) {
+        permits.watchWith(watch);
+    }
+
+    /**
+     * Releases the permits of concurrency limits that the request holds. For each request when its response has ended,
+     * however it ended. Idempotent. Permits of a decision that is still being made are released as soon as it is made.
+     */
+    public void release() {
+        permits.end();
+    }
+
+    /** Returns the permits that the request holds. */
+    HeldPermits permits() {
+        return permits;
     }
 
     /**

@@ -1,6 +1,7 @@
 package io.github.spillgate.metrics;
 
 import io.github.spillgate.Decision;
+import io.github.spillgate.HoldExpiredException;
 import io.github.spillgate.Source;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.RuleListener;
@@ -29,6 +30,8 @@ import java.util.concurrent.ConcurrentHashMap;
  * key</td></tr>
  * <tr><td>{@code spillgate.near}, by {@code rule}</td><td>requests that were allowed and left less than a tenth of a
  * limit</td></tr>
+ * <tr><td>{@code spillgate.expired}, by {@code rule}</td><td>responses that lost the permits of a concurrency limit
+ * before their end</td></tr>
  * </table>
  *
  * The meters of a shadow rule have the tag {@code shadow=true}. Neither a key nor anything else of a request becomes a
@@ -81,6 +84,12 @@ public final class RuleMetrics implements RuleListener {
     @Override
     public void undecided(RuleMatch match, Throwable why) {
         counter("spillgate.undecided", "Requests that could not be decided", match.rule())
+                .increment();
+    }
+
+    @Override
+    public void expired(RuleMatch match, HoldExpiredException why) {
+        counter("spillgate.expired", "Responses that lost permits of a concurrency limit", match.rule())
                 .increment();
     }
 

@@ -20,6 +20,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 
@@ -57,11 +58,17 @@ public final class ClientForTests {
 
     /** Reads this many bytes of a response, disconnects, and returns the status; with HTTP/2 it resets the stream. */
     public int readAndDisconnect(String path, int bytes) {
+        return readAndDisconnect(path, bytes, () -> {});
+    }
+
+    /** Reads this many bytes of a response, runs an action, and disconnects, like the other method. */
+    public int readAndDisconnect(String path, int bytes, Runnable before) {
         HttpResponse<InputStream> response = client.sendAsync(
                         request(path).GET().build(), BodyHandlers.ofInputStream())
                 .join();
         try (InputStream body = response.body()) {
             body.readNBytes(bytes);
+            before.run();
             return response.statusCode();
         } catch (IOException e) {
             throw new UncheckedIOException(e);
@@ -133,6 +140,41 @@ public final class ClientForTests {
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
+    }
+
+    /**
+     * Sends one request with HTTP/1.1, of a random kind, and disconnects at a random moment within 15 ms, in some cases
+     * with a reset.
+     */
+    public void disconnectAtRandom(Random random) {
+        try (Socket socket = connect()) {
+            socket.setSoLinger(random.nextBoolean(), 0);
+            socket.getOutputStream().write(bytes(randomRequest(random)));
+            if (random.nextInt(4) > 0) {
+                socket.setSoTimeout(1 + random.nextInt(15));
+                long end = System.nanoTime() + random.nextInt(15_000_000);
+                while (System.nanoTime() < end && socket.getInputStream().read(new byte[4096]) >= 0) {
+                    continue;
+                }
+            }
+        } catch (IOException e) {
+            // Also a timeout: the client disconnects.
+        }
+    }
+
+    private static String randomRequest(Random random) {
+        String host = " HTTP/1.1\r\nHost: localhost\r\n";
+        return switch (random.nextInt(5)) {
+            case 0 -> "GET /hold/" + random.nextInt(10) + host + "\r\n";
+            case 1 -> "GET /hold/stream" + host + "\r\n";
+            case 2 ->
+                "POST /hold/upload" + host + "Content-Length: 10000\r\n\r\n"
+                        + "x".repeat(random.nextBoolean() ? 10_000 : random.nextInt(10_000));
+            case 3 ->
+                "GET /socket" + host + "Upgrade: websocket\r\nConnection: Upgrade\r\n"
+                        + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+            default -> "GET /hello" + host + "\r\n" + "GET /hold/1" + host + "\r\n";
+        };
     }
 
     private Socket connect() throws IOException {

@@ -29,6 +29,11 @@ import java.util.List;
  * <tr><td>{@code GET /stream/<n>}</td><td>{@code n} parts {@link #PART}, a millisecond apart; before each of them a
  * real cost of all parts so far is set for the rule {@code parts}</td></tr>
  * <tr><td>{@code GET /failing}</td><td>an error, after a real cost of 3 for all rules was set</td></tr>
+ * <tr><td>{@code GET /hold/<ms>}</td><td>{@code held}, after so many milliseconds; this and the next three count as
+ * {@link Setup#work() work} until they have ended</td></tr>
+ * <tr><td>{@code GET /hold/stream}</td><td>parts {@link #PART} without end, a millisecond apart</td></tr>
+ * <tr><td>{@code POST /hold/upload}</td><td>{@code uploaded}, after the body was read in parts</td></tr>
+ * <tr><td>{@code GET /socket}</td><td>a WebSocket that returns each message</td></tr>
  * <tr><td>{@code GET /decisions}</td><td>{@link #text(List)} of the decisions that the handler sees</td></tr>
  * </table>
  */
@@ -88,6 +93,7 @@ public interface HttpAdapter {
      * @param rules the rules for all requests
      * @param headers the fields of responses
      * @param handled the action that each handler runs for each request
+     * @param work the counter of handlers that run for a time
      */
-    record Setup(Rules rules, RateLimitHeaders headers, Runnable handled) {}
+    record Setup(Rules rules, RateLimitHeaders headers, Runnable handled, RunningWork work) {}
 }

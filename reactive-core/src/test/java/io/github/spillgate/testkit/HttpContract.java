@@ -35,6 +35,7 @@ public abstract class HttpContract {
     private static final Duration LONG_DEADLINE = Duration.ofSeconds(20);
 
     final AtomicInteger handled = new AtomicInteger();
+    final RunningWork work = new RunningWork();
     final RuleLog events = new RuleLog();
     ClientForTests client;
 
@@ -84,7 +85,7 @@ public abstract class HttpContract {
 
     /** Starts another service, which the caller closes. */
     final Server start(Rules rules, RateLimitHeaders headers) {
-        return adapter.start(new Setup(rules, headers, handled::incrementAndGet));
+        return adapter.start(new Setup(rules, headers, handled::incrementAndGet, work));
     }
 
     final Rules rules(LimiterForTests some, Rule.Builder... rules) {

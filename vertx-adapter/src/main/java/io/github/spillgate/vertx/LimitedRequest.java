@@ -6,11 +6,17 @@ import io.github.spillgate.http.RateLimitHeaders;
 import io.github.spillgate.http.ResponseFields;
 import io.github.spillgate.http.Verdict;
 import io.github.spillgate.http.Verdicts;
+import io.netty.channel.Channel;
+import io.netty.channel.ChannelFutureListener;
+import io.netty.channel.EventLoop;
+import io.vertx.core.http.HttpHeaders;
 import io.vertx.core.http.HttpServerRequest;
 import io.vertx.core.http.HttpServerResponse;
+import io.vertx.core.http.impl.HttpServerConnection;
 import io.vertx.ext.web.RoutingContext;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.RejectedExecutionException;
 import org.jspecify.annotations.Nullable;
 
 /** The verdicts on a request, and the state of its current decision, for all handlers that the request passes. */
@@ -59,8 +65,10 @@ final class LimitedRequest {
         if (response.ended()) {
             Optional<Problem> unused = limited.verdicts.note(verdict);
             limited.refund(response);
-            limited.verdicts.ended().subscribe();
-        } else if (!response.closed()) {
+            limited.end();
+        } else if (response.closed()) {
+            limited.verdicts.release();
+        } else {
             Optional<Problem> unused = limited.keep(ctx, verdict, headers);
         }
     }
@@ -78,10 +86,51 @@ final class LimitedRequest {
                     refund(ctx.response());
                 }
                 // Also if the client has disconnected.
-                verdicts.ended().subscribe();
+                end();
             });
+            if (ctx.request().headers().contains(HttpHeaders.UPGRADE)
+                    && ctx.request().connection() instanceof HttpServerConnection connection) {
+                endWithConnection(ctx, connection.channelHandlerContext().channel());
+            }
+        }
+        if (isOver(ctx.response())) {
+            // On a worker, the response may have ended before the handler was added.
+            verdicts.release();
         }
         return verdicts.note(verdict);
+    }
+
+    /** Ends with the connection: after an upgrade to WebSocket, Vert.x does not call the end handlers. */
+    private void endWithConnection(RoutingContext ctx, Channel channel) {
+        // Two tasks later, because Netty notifies Vert.x, and Vert.x the socket's close handler, in the task between.
+        EventLoop loop = channel.eventLoop();
+        ChannelFutureListener closed = future -> execute(loop, () -> execute(loop, this::end));
+        channel.closeFuture().addListener(closed);
+        ctx.addEndHandler(sent -> channel.closeFuture().removeListener(closed));
+    }
+
+    private static void execute(EventLoop loop, Runnable task) {
+        try {
+            loop.execute(task);
+        } catch (RejectedExecutionException e) {
+            // The server is shutting down.
+            task.run();
+        }
+    }
+
+    private void end() {
+        verdicts.ended().subscribe();
+        verdicts.release();
+    }
+
+    /** Releases permits of concurrency limits. For a request that does not continue. */
+    static void release(RoutingContext ctx) {
+        of(ctx).verdicts.release();
+    }
+
+    /** Returns whether the client has disconnected, or another handler, such as a timeout, has responded. */
+    static boolean isOver(HttpServerResponse response) {
+        return response.ended() || response.closed();
     }
 
     /** Adds the handler that writes the header fields again: a reroute removes all headers end handlers. */

@@ -176,7 +176,7 @@ sealed class LimitingHandler implements RateLimitHandler {
 
     /** Passes on a request that no rule matches. */
     private static void proceed(RoutingContext ctx) {
-        if (isOver(ctx)) {
+        if (LimitedRequest.isOver(ctx.response())) {
             return;
         }
         try {
@@ -186,13 +186,9 @@ sealed class LimitingHandler implements RateLimitHandler {
         }
     }
 
-    /** Returns whether the client has disconnected, or another handler, such as a timeout, has responded. */
-    private static boolean isOver(RoutingContext ctx) {
-        return ctx.response().ended() || ctx.response().closed();
-    }
-
     private void proceed(RoutingContext ctx, @Nullable Verdict verdict, @Nullable Throwable error) {
-        if (isOver(ctx)) {
+        if (LimitedRequest.isOver(ctx.response())) {
+            LimitedRequest.release(ctx);
             return;
         }
         if (verdict == null) {

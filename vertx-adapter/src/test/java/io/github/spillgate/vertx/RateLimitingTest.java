@@ -24,6 +24,7 @@ import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;
 import io.vertx.ext.healthchecks.HealthChecks;
 import io.vertx.ext.web.Router;
+import io.vertx.ext.web.RoutingContext;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
@@ -33,6 +34,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
@@ -117,6 +119,39 @@ class RateLimitingTest {
                     .isBetween(540, 600);
             done(limiting.close());
         }
+    }
+
+    @Test
+    void aConcurrencyLimitInJsonHoldsUntilTheResponseHasEnded() throws Exception {
+        RateLimiting limiting = RateLimiting.of(vertx, new RateLimitOptions(new JsonObject("""
+                                {"name": "held", "store": "local",
+                                 "rules": [{"name": "all", "limits": "1 concurrent hold=1h"}]}
+                                """)))
+                .start();
+        CompletableFuture<RoutingContext> running = new CompletableFuture<>();
+        Router router = Router.router(vertx);
+        router.route().handler(limiting.handler());
+        router.get("/hello").handler(ctx -> {
+            if (!running.complete(ctx)) {
+                Future<Void> unused = ctx.end("hello");
+            }
+        });
+        HttpServer server = done(vertx.createHttpServer().requestHandler(router).listen(0, "127.0.0.1"));
+        CompletableFuture<HttpResponse<String>> first = CompletableFuture.supplyAsync(() -> {
+            try {
+                return get(server);
+            } catch (Exception e) {
+                throw new CompletionException(e);
+            }
+        });
+        RoutingContext ctx = running.get(30, TimeUnit.SECONDS);
+        HttpResponse<String> denied = get(server);
+        assertThat(denied.statusCode()).isEqualTo(429);
+        assertThat(denied.headers().firstValue("Retry-After")).hasValue("1");
+        ctx.vertx().runOnContext(now -> ctx.end("hello"));
+        assertThat(first.get(30, TimeUnit.SECONDS).statusCode()).isEqualTo(200);
+        await().atMost(LONG).until(() -> get(server).statusCode() == 200);
+        done(limiting.close());
     }
 
     @Test

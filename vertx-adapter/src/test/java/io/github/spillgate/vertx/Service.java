@@ -97,6 +97,10 @@ final class Service implements HttpAdapter.Server {
             router.get("/open").handler(ctx -> answer(ctx, "open"));
             router.get("/cost/:cost").handler(this::cost);
             router.get("/stream/:parts").handler(this::stream);
+            router.get("/hold/stream").handler(this::holdStream);
+            router.post("/hold/upload").handler(this::holdUpload);
+            router.get("/hold/:millis").handler(this::hold);
+            router.get("/socket").handler(this::socket);
             router.get("/failing").handler(this::failing);
             router.get("/decisions").handler(ctx -> answer(ctx, HttpAdapter.text(RateLimitHandler.decisions(ctx))));
             return router;
@@ -149,6 +153,46 @@ final class Service implements HttpAdapter.Server {
                 RateLimitHandler.cost(ctx, "parts", sent.incrementAndGet());
                 ctx.response().write(HttpAdapter.PART);
             });
+        }
+
+        private void beginWork(RoutingContext ctx) {
+            setup.work().begin();
+            ctx.addEndHandler(end -> setup.work().end());
+        }
+
+        private void hold(RoutingContext ctx) {
+            beginWork(ctx);
+            vertx.setTimer(1 + Long.parseLong(ctx.pathParam("millis")), timer -> {
+                if (!ctx.response().closed()) {
+                    ctx.response().end("held");
+                }
+            });
+        }
+
+        private void holdStream(RoutingContext ctx) {
+            beginWork(ctx);
+            ctx.response().setChunked(true);
+            vertx.setPeriodic(1, timer -> {
+                if (ctx.response().closed()) {
+                    vertx.cancelTimer(timer);
+                } else if (!ctx.response().writeQueueFull()) {
+                    ctx.response().write(HttpAdapter.PART);
+                }
+            });
+        }
+
+        private void holdUpload(RoutingContext ctx) {
+            beginWork(ctx);
+            ctx.request().handler(part -> {}).endHandler(end -> ctx.response().end("uploaded"));
+        }
+
+        private void socket(RoutingContext ctx) {
+            setup.work().begin();
+            ctx.request()
+                    .toWebSocket()
+                    .onSuccess(socket -> socket.textMessageHandler(socket::writeTextMessage)
+                            .closeHandler(end -> setup.work().end()))
+                    .onFailure(error -> setup.work().end());
         }
 
         private void failing(RoutingContext ctx) {

@@ -7,6 +7,7 @@ import io.github.spillgate.http.Verdict;
 import io.github.spillgate.http.Verdicts;
 import java.util.List;
 import java.util.Optional;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import org.springframework.http.HttpHeaders;
@@ -24,6 +25,7 @@ final class LimitedExchange {
     private final Verdicts verdicts = new Verdicts();
     private boolean isReported;
     private boolean isSettledAtEnd;
+    private boolean isWatched;
 
     private LimitedExchange() {}
 
@@ -50,6 +52,7 @@ final class LimitedExchange {
             Function<Problem, Mono<T>> denied,
             Supplier<Mono<T>> allowed) {
         return Mono.defer(() -> {
+            of(exchange).watchEnd(exchange);
             // Before the decision, which may change the thread.
             ExchangeThread thread = ExchangeThread.of(exchange);
             return verdict.flatMap(made -> thread.run(() -> {
@@ -57,6 +60,27 @@ final class LimitedExchange {
                 return problem.isPresent() ? denied.apply(problem.get()) : allowed.get();
             }));
         });
+    }
+
+    /**
+     * Lets the exchange release permits of concurrency limits when its response has ended. Reactor Netty reports that
+     * also for an upgrade to WebSocket, for which the chain of filters ends with the handshake.
+     */
+    private void watchEnd(ServerWebExchange exchange) {
+        if (!isWatched) {
+            isWatched = true;
+            Consumer<Runnable> end = NettyConnection.end(exchange.getRequest());
+            if (end != null) {
+                verdicts.whenHolding(() -> end.accept(verdicts::release));
+            }
+        }
+    }
+
+    /** Releases permits when the chain of filters ends, unless {@link #watchEnd} is notified of the end. */
+    static Mono<Void> releaseAtEnd(ServerWebExchange exchange, Mono<Void> limited) {
+        return NettyConnection.of(exchange.getRequest()) == null
+                ? limited.doFinally(end -> of(exchange).verdicts.release())
+                : limited;
     }
 
     /** Records a verdict, which is reported when the response is committed, and returns why it denies the request. */
@@ -113,7 +137,7 @@ final class LimitedExchange {
             Verdicts verdicts = limited.verdicts;
             if (!NettyConnection.onEnd(
                     exchange.getRequest(), () -> verdicts.ended().subscribe())) {
-                exchange.getResponse().beforeCommit(verdicts::ended);
+                exchange.getResponse().beforeCommit(() -> verdicts.ended().doOnTerminate(verdicts::release));
             }
         }
     }

@@ -1,13 +1,19 @@
 package io.github.spillgate.webflux;
 
 import io.netty.channel.Channel;
+import io.netty.channel.EventLoop;
 import io.netty.handler.codec.quic.QuicChannel;
 import io.netty.util.AttributeKey;
 import java.net.SocketAddress;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 import org.springframework.http.server.reactive.ServerHttpRequest;
 import org.springframework.http.server.reactive.ServerHttpRequestDecorator;
 import org.springframework.util.ClassUtils;
+import reactor.core.publisher.Mono;
 import reactor.netty.NettyInbound;
 
 /**
@@ -45,6 +51,15 @@ final class NettyConnection {
         return REACTOR_NETTY && ReactorNettyAccess.onEnd(request, action);
     }
 
+    /**
+     * Returns what runs an action after the response to a request has ended and its handler was cancelled, at once if
+     * that has happened; null if another server serves the request. Call it before the response ends; the result may be
+     * used on any thread.
+     */
+    static @Nullable Consumer<Runnable> end(ServerHttpRequest request) {
+        return REACTOR_NETTY ? ReactorNettyAccess.end(request) : null;
+    }
+
     /** A class of its own, so that it is loaded only if Reactor Netty is on the class path. */
     private static final class ReactorNettyAccess {
 
@@ -72,6 +87,30 @@ final class NettyConnection {
                 });
             }
             return found[0];
+        }
+
+        static @Nullable Consumer<Runnable> end(ServerHttpRequest request) {
+            List<Consumer<Runnable>> found = new ArrayList<>(1);
+            if (nativeOf(request) instanceof NettyInbound inbound) {
+                inbound.withConnection(operations -> {
+                    Mono<Void> end = operations.onTerminate();
+                    EventLoop loop = operations.channel().eventLoop();
+                    found.add(action -> {
+                        Runnable next = () -> execute(loop, action);
+                        end.subscribe(null, error -> next.run(), next);
+                    });
+                });
+            }
+            return found.isEmpty() ? null : found.get(0);
+        }
+
+        /** Runs an action after the current task of the loop, which cancels the handler. */
+        private static void execute(EventLoop loop, Runnable action) {
+            try {
+                loop.execute(action);
+            } catch (RejectedExecutionException e) {
+                action.run();
+            }
         }
 
         private static Object nativeOf(ServerHttpRequest request) {

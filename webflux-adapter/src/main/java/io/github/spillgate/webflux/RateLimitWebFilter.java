@@ -110,11 +110,13 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
         if (Rules.isUnmatched(verdict)) {
             return chain.filter(exchange);
         }
-        return LimitedExchange.decide(
+        return LimitedExchange.releaseAtEnd(
                 exchange,
-                responses,
-                verdict,
-                problem -> responses.deny(exchange, problem),
-                () -> LimitedExchange.settleAtEnd(exchange, chain.filter(exchange)));
+                LimitedExchange.decide(
+                        exchange,
+                        responses,
+                        verdict,
+                        problem -> responses.deny(exchange, problem),
+                        () -> LimitedExchange.settleAtEnd(exchange, chain.filter(exchange))));
     }
 }

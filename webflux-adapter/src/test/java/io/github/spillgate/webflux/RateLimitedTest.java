@@ -92,6 +92,17 @@ class RateLimitedTest {
     }
 
     @Test
+    void aMethodHoldsAPermitUntilItsStreamEnds() {
+        ClientForTests streaming = ClientForTests.of(service.uri("/").getPort());
+        streaming.readAndDisconnect("/free/held", 4, () -> {
+            HttpResponse<String> denied = service.get("/free/held");
+            assertThat(denied.statusCode()).isEqualTo(429);
+            assertThat(denied.headers().firstValue("Retry-After")).hasValue("1");
+        });
+        await().atMost(Duration.ofSeconds(60)).until(() -> streaming.readAndDisconnect("/free/held", 4) == 200);
+    }
+
+    @Test
     void theRealCostOfAMethodIsSettledWhenItsResponseEnds() {
         for (int i = 0; i < 4; i++) {
             await().atMost(Duration.ofSeconds(60))
@@ -184,6 +195,12 @@ class RateLimitedTest {
         @GetMapping("/one")
         Mono<String> one() {
             return Mono.just("one");
+        }
+
+        @RateLimited("1 concurrent hold=1h")
+        @GetMapping(path = "/held", produces = "text/event-stream")
+        Flux<String> held() {
+            return Flux.interval(Duration.ofMillis(1)).onBackpressureDrop().map(tick -> "tick");
         }
 
         @RateLimited(value = "3/1m", cost = 2)

@@ -3,9 +3,11 @@ package io.github.spillgate.webflux;
 import io.github.spillgate.Decision;
 import io.github.spillgate.http.PathSyntax;
 import io.github.spillgate.testkit.HttpAdapter;
+import io.github.spillgate.testkit.RunningWork;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import org.springframework.context.annotation.AnnotationConfigApplicationContext;
 import org.springframework.core.annotation.Order;
 import org.springframework.core.io.buffer.DataBuffer;
@@ -21,6 +23,9 @@ import org.springframework.web.bind.annotation.RequestBody;
 import org.springframework.web.bind.annotation.RequestMapping;
 import org.springframework.web.bind.annotation.RequestMethod;
 import org.springframework.web.bind.annotation.RestController;
+import org.springframework.web.reactive.HandlerMapping;
+import org.springframework.web.reactive.handler.SimpleUrlHandlerMapping;
+import org.springframework.web.reactive.socket.WebSocketHandler;
 import org.springframework.web.server.ServerWebExchange;
 import org.springframework.web.server.WebFilter;
 import org.springframework.web.server.WebFilterChain;
@@ -60,7 +65,12 @@ final class WebFluxHttpAdapter implements HttpAdapter {
     private static void beans(AnnotationConfigApplicationContext context, Setup setup) {
         Service.filters(context, RateLimitResponses.standard().headers(setup.headers()), setup.rules());
         context.registerBean(Authentication.class);
-        context.registerBean(Handlers.class, () -> new Handlers(setup.handled()));
+        context.registerBean(Handlers.class, () -> new Handlers(setup.handled(), setup.work()));
+        WebSocketHandler echo = session -> session.send(
+                        session.receive().map(message -> session.textMessage(message.getPayloadAsText())))
+                .doFirst(setup.work()::begin)
+                .doFinally(end -> setup.work().end());
+        context.registerBean(HandlerMapping.class, () -> new SimpleUrlHandlerMapping(Map.of("/socket", echo), -1));
     }
 
     @Order(-100)
@@ -80,9 +90,11 @@ final class WebFluxHttpAdapter implements HttpAdapter {
     static class Handlers {
 
         private final Runnable handled;
+        private final RunningWork work;
 
-        Handlers(Runnable handled) {
+        Handlers(Runnable handled, RunningWork work) {
             this.handled = handled;
+            this.work = work;
         }
 
         @RequestMapping(
@@ -151,6 +163,33 @@ final class WebFluxHttpAdapter implements HttpAdapter {
                             .delayElements(Duration.ofMillis(1))
                             .doOnNext(part -> RateLimitResponses.cost(exchange, "parts", part))
                             .map(part -> Mono.just(buffers.wrap(PART.getBytes(StandardCharsets.US_ASCII)))));
+        }
+
+        @GetMapping("/hold/{millis}")
+        Mono<String> hold(@PathVariable long millis) {
+            return Mono.delay(Duration.ofMillis(millis))
+                    .thenReturn("held")
+                    .doFirst(work::begin)
+                    .doFinally(end -> work.end());
+        }
+
+        @GetMapping(path = "/hold/stream", produces = "text/plain")
+        Mono<Void> holdStream(ServerWebExchange exchange) {
+            DataBufferFactory buffers = exchange.getResponse().bufferFactory();
+            return exchange.getResponse()
+                    .writeAndFlushWith(Flux.interval(Duration.ofMillis(1))
+                            .onBackpressureDrop()
+                            .map(part -> Mono.just(buffers.wrap(PART.getBytes(StandardCharsets.US_ASCII)))))
+                    .doFirst(work::begin)
+                    .doFinally(end -> work.end());
+        }
+
+        @PostMapping("/hold/upload")
+        Mono<String> holdUpload(@RequestBody Flux<DataBuffer> body) {
+            return body.map(Handlers::bytes)
+                    .then(Mono.just("uploaded"))
+                    .doFirst(work::begin)
+                    .doFinally(end -> work.end());
         }
 
         @GetMapping("/failing")

@@ -7,6 +7,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.testkit.ClientForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.webflux.RateLimited;
 import java.net.URI;
@@ -31,6 +32,7 @@ import org.springframework.security.config.web.server.ServerHttpSecurity;
 import org.springframework.security.web.server.SecurityWebFilterChain;
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.RestController;
+import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /** Token buckets in YAML and in annotations, and denials in handlers, on a real server and a real Redis. */
@@ -91,6 +93,17 @@ class BootLimitsTest {
         assertThat(field(get("/shown"), "RateLimit-Policy")).isEqualTo("\"shown-1s\";q=50;w=5");
     }
 
+    @Test
+    void aConcurrencyLimitHoldsUntilTheResponseHasEnded() {
+        ClientForTests streaming =
+                ClientForTests.of(context.getEnvironment().getRequiredProperty("local.server.port", Integer.class));
+        streaming.readAndDisconnect(
+                "/held",
+                4,
+                () -> assertThat(streaming.get("/held").statusCode()).isEqualTo(429));
+        await().atMost(Duration.ofSeconds(60)).until(() -> streaming.readAndDisconnect("/held", 4) == 200);
+    }
+
     private static String field(HttpResponse<String> response, String name) {
         return response.headers().firstValue(name).orElseThrow();
     }
@@ -136,6 +149,11 @@ class BootLimitsTest {
         @GetMapping({"/listed", "/shown"})
         Mono<String> listed() {
             return Mono.just("listed");
+        }
+
+        @GetMapping(path = "/held", produces = "text/event-stream")
+        Flux<String> held() {
+            return Flux.interval(Duration.ofMillis(1)).onBackpressureDrop().map(tick -> "tick");
         }
 
         @GetMapping("/limited")
