@@ -153,9 +153,10 @@ public final class ClientForTests {
             if (random.nextInt(4) > 0) {
                 socket.setSoTimeout(1 + random.nextInt(15));
                 long end = System.nanoTime() + random.nextInt(15_000_000);
-                while (System.nanoTime() < end && socket.getInputStream().read(new byte[4096]) >= 0) {
-                    continue;
-                }
+                int read;
+                do {
+                    read = socket.getInputStream().read(new byte[4096]);
+                } while (read >= 0 && System.nanoTime() - end < 0);
             }
         } catch (IOException e) {
             // Also a timeout: the client disconnects.

@@ -13,6 +13,7 @@ import io.vertx.ext.web.handler.BodyHandler;
 import io.vertx.ext.web.handler.CorsHandler;
 import io.vertx.ext.web.handler.SimpleAuthenticationHandler;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
@@ -155,14 +156,23 @@ final class Service implements HttpAdapter.Server {
             });
         }
 
-        private void beginWork(RoutingContext ctx) {
+        /** Counts work that runs, and returns what ends it. */
+        private Runnable beginWork(RoutingContext ctx) {
+            AtomicBoolean isRunning = new AtomicBoolean(true);
+            Runnable end = () -> {
+                if (isRunning.compareAndSet(true, false)) {
+                    setup.work().end();
+                }
+            };
             setup.work().begin();
-            ctx.addEndHandler(end -> setup.work().end());
+            ctx.addEndHandler(ended -> end.run());
+            return end;
         }
 
         private void hold(RoutingContext ctx) {
-            beginWork(ctx);
+            Runnable end = beginWork(ctx);
             vertx.setTimer(1 + Long.parseLong(ctx.pathParam("millis")), timer -> {
+                end.run();
                 if (!ctx.response().closed()) {
                     ctx.response().end("held");
                 }
@@ -182,8 +192,11 @@ final class Service implements HttpAdapter.Server {
         }
 
         private void holdUpload(RoutingContext ctx) {
-            beginWork(ctx);
-            ctx.request().handler(part -> {}).endHandler(end -> ctx.response().end("uploaded"));
+            Runnable end = beginWork(ctx);
+            ctx.request().handler(part -> {}).endHandler(read -> {
+                end.run();
+                ctx.response().end("uploaded");
+            });
         }
 
         private void socket(RoutingContext ctx) {

@@ -8,6 +8,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.springframework.context.annotation.AnnotationConfigApplicationContext;
 import org.springframework.core.annotation.Order;
 import org.springframework.core.io.buffer.DataBuffer;
@@ -167,10 +168,7 @@ final class WebFluxHttpAdapter implements HttpAdapter {
 
         @GetMapping("/hold/{millis}")
         Mono<String> hold(@PathVariable long millis) {
-            return Mono.delay(Duration.ofMillis(millis))
-                    .thenReturn("held")
-                    .doFirst(work::begin)
-                    .doFinally(end -> work.end());
+            return Mono.delay(Duration.ofMillis(millis)).thenReturn("held").transform(this::counted);
         }
 
         @GetMapping(path = "/hold/stream", produces = "text/plain")
@@ -180,16 +178,26 @@ final class WebFluxHttpAdapter implements HttpAdapter {
                     .writeAndFlushWith(Flux.interval(Duration.ofMillis(1))
                             .onBackpressureDrop()
                             .map(part -> Mono.just(buffers.wrap(PART.getBytes(StandardCharsets.US_ASCII)))))
-                    .doFirst(work::begin)
-                    .doFinally(end -> work.end());
+                    .transform(this::counted);
+        }
+
+        /** Counts work that runs. It ends before the server learns of its end. */
+        private <T> Mono<T> counted(Mono<T> handled) {
+            return Mono.defer(() -> {
+                AtomicBoolean isRunning = new AtomicBoolean(true);
+                Runnable end = () -> {
+                    if (isRunning.compareAndSet(true, false)) {
+                        work.end();
+                    }
+                };
+                work.begin();
+                return handled.doOnTerminate(end).doOnCancel(end);
+            });
         }
 
         @PostMapping("/hold/upload")
         Mono<String> holdUpload(@RequestBody Flux<DataBuffer> body) {
-            return body.map(Handlers::bytes)
-                    .then(Mono.just("uploaded"))
-                    .doFirst(work::begin)
-                    .doFinally(end -> work.end());
+            return body.map(Handlers::bytes).then(Mono.just("uploaded")).transform(this::counted);
         }
 
         @GetMapping("/failing")
