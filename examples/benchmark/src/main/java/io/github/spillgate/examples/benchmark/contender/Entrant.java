@@ -18,6 +18,10 @@ public enum Entrant {
     SPRING_GATEWAY("spring gateway", Side.PEER, SpringGateway::new),
     LOG("spillgate log", Side.OURS, setting -> Spillgate.inRedis(setting, Entrant::log)),
     COUNTER("spillgate counter", Side.OURS, setting -> Spillgate.inRedis(setting, Entrant::counter)),
+    LEASED(
+            "spillgate log leased",
+            Side.OURS,
+            setting -> Spillgate.inRedis(setting, rate -> log(rate).leased())),
     BUCKET("spillgate bucket", Side.OURS, setting -> Spillgate.inRedis(setting, Entrant::bucket)),
 
     /** On one event loop, as a request of a server: as many thread switches as with EVALSHA, which are none. */

@@ -13,6 +13,7 @@ import static io.github.spillgate.examples.benchmark.contender.Entrant.EVALSHA;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.EVALSHA_IN_ONE;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.EVALSHA_IN_THREE;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.EVALSHA_PARALLEL;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.LEASED;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOCAL_BUCKET4J;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOCAL_COUNTER;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOCAL_LOG;
@@ -96,6 +97,9 @@ public final class Works {
         works.add(kinds("kinds-busy", BUSY, 256, 100, A_MILLION_A_DAY, COUNTER, BUCKET));
         works.add(kinds(
                 "kinds-busy-one", "one decision at a time, for " + BUSY, 1, 100, A_MILLION_A_DAY, COUNTER, BUCKET));
+        for (int instances : new int[] {1, 4}) {
+            works.add(leased(instances));
+        }
         works.add(cluster("cluster", "10,000 keys", MANY));
         works.add(cluster("cluster-100", "100 keys", 100));
         works.add(cluster("cluster-hot", "one key", 1));
@@ -173,6 +177,20 @@ public final class Works {
                         LOG,
                         COUNTER)
                 .named("instances-" + instances)
+                .instances(instances)
+                .comparedBy(Yardstick.BATCHING)
+                .build();
+    }
+
+    private static Work leased(int instances) {
+        return Work.of(
+                        "leased",
+                        instances + (instances == 1 ? " limiter" : " limiters")
+                                + " on one Redis and one key, all allowed, 256 in flight in all",
+                        BUCKET4J_BATCHING,
+                        LOG,
+                        LEASED)
+                .named("leased-" + instances)
                 .instances(instances)
                 .comparedBy(Yardstick.BATCHING)
                 .build();
