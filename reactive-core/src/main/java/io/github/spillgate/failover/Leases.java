@@ -128,7 +128,8 @@ final class Leases {
     private @Nullable StoreDecision spendAll(List<Claim> claims) {
         List<StoreUsage> usages = new ArrayList<>(claims.size());
         List<Lease> spentFrom = new ArrayList<>(claims.size());
-        long at = 0;
+        // None of the times is before now, and each lease was charged before now. So the earliest is right for all.
+        long at = Long.MAX_VALUE;
         for (Claim claim : claims) {
             Lease lease = null;
             Lease.Spent spent = null;
@@ -144,7 +145,7 @@ final class Leases {
                 }
                 return null;
             }
-            at = Math.max(at, spent.at());
+            at = Math.min(at, spent.at());
             spentFrom.add(lease);
             usages.add(spent.usage());
         }

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
+import io.github.spillgate.HoldExpiredException;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
@@ -73,6 +74,7 @@ class MetricNamesTest {
         rules.refused(match);
         rules.lookupFailed(match, RuleLookupException.failed("limits-from", new IllegalStateException("broken")));
         rules.undecided(match, new IllegalStateException("broken"));
+        rules.expired(match, new HoldExpiredException(rule.limits(), Duration.ofMinutes(1), "broken"));
         Matcher sample = SAMPLE.matcher(registry.scrape());
         while (sample.find()) {
             Map<String, Set<String>> labels = scraped.computeIfAbsent(sample.group(1), name -> new TreeMap<>());
