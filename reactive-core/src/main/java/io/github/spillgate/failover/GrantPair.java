@@ -15,7 +15,8 @@ import org.jspecify.annotations.Nullable;
  * <caption>What is done when both results are known</caption>
  * <tr><th>fallback</th><th>primary store, late</th><th>what is done</th></tr>
  * <tr><td>allowed</td><td>allowed</td>
- *     <td>the local grant is cancelled, unless a reset may have removed the charge, or may yet</td></tr>
+ *     <td>the local grant is cancelled, unless a reset may have removed the charge, or may yet; if it was refunded or
+ *     settled already, the charge is refunded in the primary store</td></tr>
  * <tr><td>allowed</td><td>denied, late, or failed without charging</td><td>the local grant is reconciled</td></tr>
  * <tr><td>allowed</td><td>no reply</td><td>the local grant is reconciled, and is perhaps charged twice</td></tr>
  * <tr><td>denied</td><td>allowed</td>
@@ -142,7 +143,7 @@ final class GrantPair {
             } else if (allowed == null) {
                 grants.refundUnused(charged, mayPassOn);
             } else if (allowed.isCharged()) {
-                grants.cancel(allowed, charged, askedAt);
+                grants.cancel(allowed, charged, askedAt, mayPassOn);
             }
         } else if (remote == NO_REPLY && allowed != null && allowed.isCharged()) {
             grants.grantedWithUnknownCharge(allowed);

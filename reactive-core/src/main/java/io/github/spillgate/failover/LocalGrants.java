@@ -9,7 +9,9 @@ import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.atomic.LongAdder;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
@@ -150,15 +152,29 @@ final class LocalGrants {
      * Cancels a grant of the fallback that the primary store has charged after all, unless a reset that ended after the
      * request, or has not ended yet, may remove that charge. What was already refunded of the grant is refunded of the
      * charge.
+     *
+     * @param fits whether the charge fits together with local grants; otherwise it does not count as granted here
      */
-    void cancel(StoreDecision granted, StoreDecision charged, long askedAt) {
+    void cancel(StoreDecision granted, StoreDecision charged, long askedAt, boolean fits) {
         // In this order: the end of a reset is in the log before the reset counts as finished.
         if (fallback == null
                 || unfinishedResets.onAny(charged.claims())
                 || resets.isAnySince(charged.claims(), askedAt)) {
             return;
         }
-        for (Claim refunded : fallback.cancelGrants(granted)) {
+        // A grant that was refunded or settled is not there any more: another one would be cancelled in its place.
+        Set<Object> redeemed = granted.claims().stream()
+                .filter(granted::isRedeemed)
+                .map(Claim::handle)
+                .collect(Collectors.toSet());
+        StoreDecision unused =
+                charged.only(usage -> redeemed.contains(usage.claim().handle()));
+        if (!unused.usages().isEmpty()) {
+            refundUnused(unused, fits);
+        }
+        StoreDecision left =
+                granted.only(usage -> !redeemed.contains(usage.claim().handle()));
+        for (Claim refunded : fallback.cancelGrants(left)) {
             for (StoreDecision part : charged.parts()) {
                 if (part.claims().stream().anyMatch(claim -> claim.identity().equals(refunded.identity()))) {
                     long until = part.at().toEpochMilli() + OwnUsage.windowOf(refunded.limit());

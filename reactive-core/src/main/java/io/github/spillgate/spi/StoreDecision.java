@@ -439,6 +439,22 @@ public final class StoreDecision implements Decision {
         return first == 0 ? null : only(usage -> handles.contains(usage.claim().handle()));
     }
 
+    /**
+     * Returns whether the permits of a claim were refunded or settled, or are about to be.
+     *
+     * @param claim a claim of this decision
+     * @return whether {@link #redeem(Predicate)} has returned them
+     */
+    public boolean isRedeemed(Claim claim) {
+        int known = redeemed;
+        for (int i = 0; known != 0 && i < usages.size(); i++) {
+            if ((known & bit(i)) != 0 && usages.get(i).claim().handle().equals(claim.handle())) {
+                return true;
+            }
+        }
+        return false;
+    }
+
     private static int bit(int usage) {
         return 1 << Math.min(usage, Integer.SIZE - 1);
     }
