@@ -1,5 +1,6 @@
 package io.github.spillgate.local;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
@@ -131,8 +132,10 @@ public final class LocalStore implements LimitStore {
 
     @Override
     public Mono<Void> refund(List<Claim> claims) {
-        return Mono.fromRunnable(() ->
-                claims.forEach(claim -> counts.update(claim, count -> count.refundOldest(claim.permits()))));
+        // It is not known which holder of a concurrency limit has finished.
+        return Mono.fromRunnable(() -> claims.stream()
+                .filter(claim -> claim.limit().algorithm() != Algorithm.CONCURRENT)
+                .forEach(claim -> counts.update(claim, count -> count.refundOldest(claim.permits()))));
     }
 
     @Override

@@ -120,8 +120,10 @@ public final class StoreModel implements LimitStore {
         return Mono.fromRunnable(() -> {
             for (Claim claim : claims) {
                 long now = clock.millis();
-                count(claim).pull(claim.limit(), now);
-                count(claim).refundOldest(claim.limit(), claim.permits(), now);
+                if (claim.limit().algorithm() != Algorithm.CONCURRENT) {
+                    count(claim).pull(claim.limit(), now);
+                    count(claim).refundOldest(claim.limit(), claim.permits(), now);
+                }
             }
         });
     }

@@ -255,6 +255,17 @@ class StoreOracleTest {
         }
     }
 
+    /** A refund without a decision is not for holders, and does not even read them. */
+    @Example
+    void modelJavaAndLuaAgreeOnHoldersAfterAClockStepBack() {
+        ChargeSpec one = new ChargeSpec(0, 1, 1);
+        Peek peek = new Peek(List.of(one));
+        assertSameReplies(
+                List.of(new Form("holds", 4, 1, 1, false, 0)),
+                List.of(new Take(List.of(one)), new Tick(-1), new RefundOldest(one), new Tick(171), peek),
+                false);
+    }
+
     /** One script charges two slots of a log, which may be empty, expired, or in a piece of the string only. */
     @Example
     void modelJavaAndLuaAgreeOnLeasesBesideDecisions() {
@@ -625,7 +636,9 @@ class StoreOracleTest {
                 return limiter.refund(allowed.get(refund.decision % allowed.size()))
                         .thenReturn("");
             } else if (action instanceof Settle settle && !allowed.isEmpty()) {
-                return limiter.settle(allowed.get(settle.decision % allowed.size()), settle.actual)
+                // The store learns the time first: after a long tick, the deadline of the settlement has passed on it.
+                return limiter.peek(Charge.of("key-0", limits.get(0)))
+                        .then(limiter.settle(allowed.get(settle.decision % allowed.size()), settle.actual))
                         .thenReturn("");
             } else if (action instanceof Release release && !allowed.isEmpty()) {
                 return limiter.release(allowed.get(release.decision % allowed.size()))
