@@ -214,6 +214,71 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         assertThat(used("a")).isEqualTo(6);
     }
 
+    /** The charge is older than the other grant, so it would expire before that grant does. */
+    @Test
+    void aLateChargeOfARefundedGrantCancelsNoOtherGrant() {
+        RateLimiter limiter = limiter(LIMIT);
+        Decision refunded = grantsOfTheSameTime(limiter).get(0);
+        limiter.refund(refunded).subscribe();
+        assertThat(limiter.state().toReconcile()).isEqualTo(4);
+        remote.replyToAll();
+        assertThat(limiter.state().toReconcile()).isEqualTo(4);
+        assertThat(used("a")).isZero();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(limiter.state().reconciled()).isEqualTo(4);
+        assertThat(used("a")).isEqualTo(4);
+    }
+
+    /** What the settlement leaves is reconciled, or charged in addition. */
+    @ParameterizedTest
+    @CsvSource({"1", "5"})
+    void aLateChargeOfASettledGrantCancelsNoOtherGrant(int actual) {
+        RateLimiter limiter = limiter(LIMIT);
+        Decision settled = grantsOfTheSameTime(limiter).get(0);
+        limiter.settle(settled, actual).subscribe();
+        assertThat(limiter.state().toReconcile()).isEqualTo(4 + actual);
+        remote.replyToAll();
+        assertThat(limiter.state().toReconcile()).isEqualTo(4 + actual);
+        time.pass(Duration.ofSeconds(3));
+        assertThat(used("a")).isEqualTo(4 + actual);
+    }
+
+    @Test
+    void aLateChargeIsRefundedOnlyUnderTheLimitsOfTheRefund() {
+        Limit daily = Limit.of(20, Duration.ofDays(1));
+        RateLimiter limiter = limiter(LIMIT, daily);
+        Decision refunded = grantsOfTheSameTime(limiter).get(0);
+        limiter.refund(refunded, usage -> usage.limit().equals(LIMIT)).subscribe();
+        assertThat(limiter.state().toReconcile()).isEqualTo(4 + 7);
+        remote.replyToAll();
+        assertThat(limiter.state().toReconcile())
+                .as("the daily grant is cancelled")
+                .isEqualTo(4 + 4);
+        time.pass(Duration.ofSeconds(3));
+        Decision usage =
+                now(remote.unprotected("api").limit(LIMIT).limit(daily).build().peek("a"));
+        assertThat(usage.limits()).extracting(Decision.Usage::used).containsExactly(4L, 7L);
+    }
+
+    /**
+     * Returns two grants of the fallback, made at one time, after the deadline. The store has charged the 3 permits of
+     * the first one, and its reply is held. It has not charged the 4 permits of the second one.
+     */
+    private List<Decision> grantsOfTheSameTime(RateLimiter limiter) {
+        remote.holdsReplies();
+        listen(limiter.tryAcquire("a", 3));
+        remote.failsAfter(Duration.ofMillis(110), new LimitStoreDeadlineException("too late"));
+        listen(limiter.tryAcquire("a", 4));
+        time.passMillis(115);
+        assertThat(sources()).containsExactly(Source.LOCAL, Source.LOCAL);
+        assertThat(decisions())
+                .extracting(Decision::at)
+                .hasSize(2)
+                .containsOnly(decisions().get(0).at());
+        remote.isAvailable();
+        return decisions();
+    }
+
     /** Leaves five callers answered by the fallback and five waiting for the store. */
     private void startFallbackWithFiveInFlight(RateLimiter limiter) {
         remote.holdsReplies();
