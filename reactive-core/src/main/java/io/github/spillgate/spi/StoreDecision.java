@@ -182,7 +182,8 @@ public final class StoreDecision implements Decision {
             charged |= permits > 0;
             parts.add(leases.get(i).part(permits));
         }
-        return new StoreDecision(Source.LEASE, at, at, NO_STAMP, true, charged, at, usages, List.of(), parts);
+        return new StoreDecision(
+                Source.LEASE, at, at, NO_STAMP, true, charged, at, List.copyOf(usages), List.of(), parts);
     }
 
     /**

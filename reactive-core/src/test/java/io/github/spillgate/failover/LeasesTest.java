@@ -12,6 +12,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
+import reactor.core.publisher.BaseSubscriber;
 
 /** Leases of one instance, in virtual time. */
 class LeasesTest extends ResilientStoreFixture {
@@ -134,6 +135,14 @@ class LeasesTest extends ResilientStoreFixture {
         assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LEASE);
         time.passMillis(150);
         assertThat(usedOf("a")).isEqualTo(32);
+    }
+
+    @Test
+    void usagesOfALeasedDecisionAreImmutable() {
+        RateLimiter limiter = limiter(LEASED, Limit.perHour(5_000).leased());
+        Decision last = take(limiter, "a", 60).get(59);
+        assertThat(last.source()).isEqualTo(Source.LEASE);
+        assertThat(last.limits()).isUnmodifiable();
     }
 
     @Test
