@@ -104,10 +104,23 @@ final class Leases {
     /** Returns a decision that grants these claims from leases; null if the store has to decide. */
     @Nullable
     StoreDecision spend(List<Claim> claims) {
-        if (!claims.get(0).limit().isLeased()) {
+        if (!areLeased(claims)) {
             return null;
         }
         return claims.size() == 1 ? spendOne(claims.get(0)) : spendAll(claims);
+    }
+
+    /**
+     * Returns whether all limits are leased. Other requests are not counted: the store always decides on them, so a
+     * block for them would not be spent.
+     */
+    static boolean areLeased(List<Claim> claims) {
+        for (int i = 0; i < claims.size(); i++) {
+            if (!claims.get(i).limit().isLeased()) {
+                return false;
+            }
+        }
+        return true;
     }
 
     private @Nullable StoreDecision spendOne(Claim claim) {
@@ -131,14 +144,10 @@ final class Leases {
         // None of the times is before now, and each lease was charged before now. So the earliest is right for all.
         long at = Long.MAX_VALUE;
         for (Claim claim : claims) {
-            Lease lease = null;
-            Lease.Spent spent = null;
-            if (claim.limit().isLeased()) {
-                LeasedKey key = key(claim);
-                key.asked(claim.permits());
-                lease = key.lease;
-                spent = lease == null ? null : lease.spend(claim, Deadlines.now(), wallTime());
-            }
+            LeasedKey key = key(claim);
+            key.asked(claim.permits());
+            Lease lease = key.lease;
+            Lease.Spent spent = lease == null ? null : lease.spend(claim, Deadlines.now(), wallTime());
             if (lease == null || spent == null) {
                 for (int i = 0; i < spentFrom.size(); i++) {
                     giveBack(spentFrom.get(i), claims.get(i).permits());

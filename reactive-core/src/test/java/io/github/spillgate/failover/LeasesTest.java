@@ -137,6 +137,16 @@ class LeasesTest extends ResilientStoreFixture {
         assertThat(usedOf("a")).isEqualTo(32);
     }
 
+    /** A block that no request can be granted from would only keep permits from others. */
+    @Test
+    void nothingIsLeasedIfEachRequestNeedsALimitWithoutLeases() {
+        RateLimiter limiter = limiter(LEASED, Limit.perHour(5_000));
+        take(limiter, "a", 100);
+        limiter.replaceLimits(List.of(Limit.perHour(5_000), LEASED));
+        take(limiter, "a", 100);
+        assertThat(remote.leases()).isZero();
+    }
+
     @Test
     void usagesOfALeasedDecisionAreImmutable() {
         RateLimiter limiter = limiter(LEASED, Limit.perHour(5_000).leased());
