@@ -79,6 +79,10 @@ record Failover(
 
         @Override
         public void subscribe(CoreSubscriber<? super T> actual) {
+            if (operation.maySpend(claims)) {
+                actual.onSubscribe(new LeasedCall<>(failover, claims, operation, actual));
+                return;
+            }
             T known = operation.known(failover, claims);
             actual.onSubscribe(
                     known == null

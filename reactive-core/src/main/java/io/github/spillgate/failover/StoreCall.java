@@ -588,7 +588,12 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
                     (store, claims) -> store.renew(claims).doOnNext(onFallback));
         }
 
-        /** Returns a result that is known here; null if a store has to be asked. */
+        /** Returns whether these claims may be granted from leases. */
+        boolean maySpend(List<Claim> claims) {
+            return kind == Kind.TAKE && Leases.areLeased(claims);
+        }
+
+        /** Returns a result that is known here; null if a store has to be asked. May spend leased permits. */
         @SuppressWarnings("unchecked") // only taking has such results, and its result is a decision
         @Nullable
         T known(Failover failover, List<Claim> claims) {

@@ -9,9 +9,11 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
+import org.reactivestreams.Subscription;
 import reactor.core.publisher.BaseSubscriber;
 
 /** Leases of one instance, in virtual time. */
@@ -178,6 +180,43 @@ class LeasesTest extends ResilientStoreFixture {
         remote.replyToAll();
         assertThat(now(limiter.tryAcquire("a")).source()).isNotEqualTo(Source.LEASE);
         assertThat(limiter.state().leases().decisions()).isZero();
+    }
+
+    @Test
+    void aCallerThatCancelsBeforeItRequestsSpendsNothing() {
+        RateLimiter limiter = limiter(LEASED);
+        take(limiter, "a", 30);
+        long spent = limiter.state().leases().decisions();
+        limiter.tryAcquire("a").subscribe(new BaseSubscriber<>() {
+            @Override
+            protected void hookOnSubscribe(Subscription s) {
+                s.cancel();
+                s.request(1);
+            }
+        });
+        assertThat(limiter.state().leases().decisions()).isEqualTo(spent);
+        time.passMillis(150);
+        assertThat(usedOf("a")).isEqualTo(30);
+    }
+
+    @Test
+    void aCallerThatRequestsAfterTheLeaseTimeGetsNothingOfTheLease() {
+        RateLimiter limiter = limiter(LEASED);
+        take(limiter, "a", 30);
+        List<Decision> decisions = new ArrayList<>();
+        BaseSubscriber<Decision> late = new BaseSubscriber<>() {
+            @Override
+            protected void hookOnSubscribe(Subscription s) {}
+
+            @Override
+            protected void hookOnNext(Decision decision) {
+                decisions.add(decision);
+            }
+        };
+        limiter.tryAcquire("a").subscribe(late);
+        time.passMillis(100);
+        late.request(1);
+        assertThat(decisions).hasSize(1).allMatch(decision -> decision.source() == Source.OTHER);
     }
 
     /** Leased permits are spent first; nothing of them is charged again. */
