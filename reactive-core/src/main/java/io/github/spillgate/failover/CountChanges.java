@@ -277,11 +277,10 @@ final class CountChanges {
 
     private Mono<Void> resetCounts(List<Claim> claims) {
         LocalFallback ledgers = local;
-        if (ledgers == null) {
-            return denials.freeing(
-                    claims, call(claims, deadline -> primary.reset(claims, deadline), store -> store.reset(claims)));
-        }
-        Mono<Void> onPrimary = call(claims, deadline -> resetPrimary(claims, deadline), store -> Mono.empty());
+        Mono<Void> onPrimary = call(
+                claims,
+                deadline -> resetPrimary(claims, deadline),
+                store -> ledgers == null ? store.reset(claims) : Mono.empty());
         return denials.freeing(claims, Mono.defer(() -> {
             AtomicBoolean hasEnded = new AtomicBoolean();
             Runnable end = () -> {
@@ -290,6 +289,9 @@ final class CountChanges {
                 }
             };
             grants.beginReset(claims);
+            if (ledgers == null) {
+                return onPrimary.doOnTerminate(end).doOnCancel(end);
+            }
             List<DiscardedGrants> discarded = ledgers.discardGrants(claims);
             return onPrimary
                     .onErrorResume(LimitStoreRefusedException.class, refused -> {
@@ -307,7 +309,12 @@ final class CountChanges {
                 .onErrorResume(
                         LimitStoreUnansweredException.class,
                         lost -> Mono.<Void>error(lost)
-                                .delaySubscription(Duration.ofNanos(Math.max(0, deadline - Deadlines.now()))));
+                                .delaySubscription(Duration.ofNanos(Math.max(0, deadline - Deadlines.now()))))
+                // The caller may have cancelled long before.
+                .doOnTerminate(() -> {
+                    grants.noteReset(claims);
+                    failover.leases().reset(claims);
+                });
     }
 
     /** Calls the primary store. Its result may be late, and frees permits then. */

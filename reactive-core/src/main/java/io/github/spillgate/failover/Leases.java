@@ -318,7 +318,10 @@ final class Leases {
         }
     }
 
-    /** Ends the leases of counts that are reset, which removes the permits from the store. */
+    /**
+     * Ends the leases of counts that are reset. What is not spent is refunded, because the reset may fail. If it has
+     * removed the permits, the store refunds nothing.
+     */
     void reset(List<Claim> claims) {
         for (Claim claim : claims) {
             // Two threads may have created an entry in each place.
@@ -326,7 +329,7 @@ final class Leases {
                 LeasedKey key = keys.get(slot(claim.handle(), place));
                 Lease lease = key != null && key.handle.equals(claim.handle()) ? key.lease : null;
                 if (lease != null) {
-                    lease.end();
+                    end(lease);
                 }
             }
         }

@@ -141,6 +141,11 @@ final class LocalGrants {
         unanswered.begin(claims);
     }
 
+    /** Notes that the primary store has replied to a reset, perhaps after the caller has cancelled it. */
+    void noteReset(List<Claim> claims) {
+        resets.note(claims);
+    }
+
     /** Notes that these counts have been reset. */
     void endReset(List<Claim> claims) {
         resets.note(claims);

@@ -5,16 +5,20 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.spi.Claim;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.reactivestreams.Subscription;
+import reactor.core.Disposable;
 import reactor.core.publisher.BaseSubscriber;
+import reactor.core.publisher.Mono;
 
 /** Leases of one instance, in virtual time. */
 class LeasesTest extends ResilientStoreFixture {
@@ -180,6 +184,60 @@ class LeasesTest extends ResilientStoreFixture {
         remote.replyToAll();
         assertThat(now(limiter.tryAcquire("a")).source()).isNotEqualTo(Source.LEASE);
         assertThat(limiter.state().leases().decisions()).isZero();
+    }
+
+    /** Without local ledgers the limiter records resets, too. */
+    @Test
+    void aLeaseFromBeforeAResetIsNotUsedWithoutALocalFallback() {
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(remote)
+                .fallback(Fallback.error())
+                .limit(LEASED)
+                .build();
+        remote.holdsReplies();
+        IntStream.range(0, 20).forEach(i -> listen(limiter.tryAcquire("a")));
+        assertThat(remote.leases()).isEqualTo(1);
+        remote.isAvailable();
+        time.passMillis(1);
+        limiter.reset("a").subscribe();
+        remote.replyToAll();
+        assertThat(now(limiter.tryAcquire("a")).source()).isNotEqualTo(Source.LEASE);
+    }
+
+    /** The store executes it all the same, and removes the permits that were leased since. */
+    @Test
+    void aResetThatWasCancelledEndsALease() {
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(new WithoutDeadline(remote) {
+                    @Override
+                    public Mono<Void> reset(List<Claim> claims, long deadline) {
+                        return Mono.delay(Duration.ofMillis(5)).then(remote.reset(claims));
+                    }
+                })
+                .fallback(local)
+                .limit(LEASED)
+                .build();
+        Disposable reset = limiter.reset("a").subscribe();
+        time.passMillis(1);
+        reset.dispose();
+        take(limiter, "a", 30);
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LEASE);
+        time.passMillis(10);
+        assertThat(usedOf("a")).isZero();
+        assertThat(take(limiter, "a", 1_100).stream().filter(Decision::isAllowed))
+                .hasSize(1_000);
+    }
+
+    @Test
+    void aResetThatIsRefusedRefundsWhatIsNotSpent() {
+        RateLimiter limiter = limiter(LEASED);
+        take(limiter, "a", 30);
+        remote.failsWith(new LimitStoreRefusedException("told to refuse", null));
+        listen(limiter.reset("a"));
+        assertThat(signals).hasSize(1).first().isInstanceOf(LimitStoreRefusedException.class);
+        remote.isAvailable();
+        time.passMillis(150);
+        assertThat(usedOf("a")).isEqualTo(30);
     }
 
     @Test
