@@ -229,9 +229,11 @@ final class SettlementQueue {
         /** Returns what was sent before and may still be sent, and what waits. */
         private List<PendingSettlement> next() {
             List<PendingSettlement> next = new ArrayList<>(batch);
-            for (PendingSettlement one = waiting.poll();
-                    one != null;
-                    one = next.size() < BATCH ? waiting.poll() : null) {
+            while (next.size() < BATCH) {
+                PendingSettlement one = waiting.poll();
+                if (one == null) {
+                    break;
+                }
                 next.add(one);
             }
             next.removeIf(one -> {

@@ -77,6 +77,23 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
     }
 
     @Test
+    void aBatchDoesNotGrowWhenItIsRetried() {
+        RateLimiter limiter = limiter(LIMIT);
+        List<Decision> decisions = IntStream.range(0, 200)
+                .mapToObj(i -> now(limiter.tryAcquire("key-" + i, 2)))
+                .toList();
+        remote.losesReplies(new LimitStoreUnansweredException("the connection broke", null));
+        decisions.forEach(decision -> limiter.settle(decision, 3).subscribe());
+        time.pass(Duration.ofSeconds(20));
+        assertThat(remote.settlementBatches())
+                .hasSizeGreaterThan(5)
+                .allSatisfy(batch -> assertThat(batch).hasSizeLessThanOrEqualTo(SettlementQueue.BATCH));
+        remote.isAvailable();
+        time.pass(Duration.ofSeconds(5));
+        assertThat(used("key-199")).isEqualTo(3);
+    }
+
+    @Test
     void aRefundIsDeliveredAfterAnOutageOfLessThanTheHorizon() {
         RateLimiter limiter = limiter(LIMIT);
         Decision decision = now(limiter.tryAcquire("a", 9));
