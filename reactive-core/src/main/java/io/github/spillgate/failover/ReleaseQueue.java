@@ -61,10 +61,12 @@ final class ReleaseQueue {
     }
 
     private void run() {
-        releaseAll().subscribe(null, error -> {}, () -> {
-            scheduled.set(false);
-            start();
-        });
+        releaseAll()
+                .doFinally(end -> {
+                    scheduled.set(false);
+                    start();
+                })
+                .subscribe(null, error -> {});
     }
 
     /** Makes an attempt to release all; never an error. */

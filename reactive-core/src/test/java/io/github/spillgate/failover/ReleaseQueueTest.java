@@ -68,6 +68,19 @@ class ReleaseQueueTest {
     }
 
     @Test
+    void aStoreThatCannotNameItsNodeIsAskedAgain() {
+        List<Claim> holds = holds(3);
+        store.renew(holds).block();
+        store.namesNoNode = true;
+        queue.add(holds);
+        time.pass(Duration.ofSeconds(3));
+        store.namesNoNode = false;
+        time.pass(Duration.ofSeconds(2));
+        assertThat(queue.size()).isZero();
+        assertThat(used()).isZero();
+    }
+
+    @Test
     void theirNumberIsBounded() {
         store.fails = true;
         queue.add(holds(ReleaseQueue.MOST + 10));
@@ -87,10 +100,19 @@ class ReleaseQueueTest {
     private static final class FailingStore extends Unprotected {
 
         private boolean fails;
+        private boolean namesNoNode;
         private int calls;
 
         FailingStore(LocalStore store) {
             super(store);
+        }
+
+        @Override
+        public String node(List<Claim> claims) {
+            if (namesNoNode) {
+                throw new IllegalStateException("told to fail");
+            }
+            return super.node(claims);
         }
 
         @Override
