@@ -22,6 +22,9 @@ import org.jspecify.annotations.Nullable;
  * <tr><td>denied</td><td>allowed</td>
  *     <td>the caller gets the decision of the primary store if it does not have that of the fallback yet; otherwise the
  *     charge is refunded in the primary store</td></tr>
+ * <tr><td>allowed without a charge ({@link Fallback#allow()})</td><td>allowed, or no reply</td>
+ *     <td>permits of concurrency limits are released, because the caller cannot release them; others stay
+ *     charged</td></tr>
  * <tr><td>denied</td><td>no reply</td>
  *     <td>permits of concurrency limits are released, by their id; others stay charged if they were</td></tr>
  * </table>
@@ -144,10 +147,12 @@ final class GrantPair {
                 grants.refundUnused(charged, mayPassOn);
             } else if (allowed.isCharged()) {
                 grants.cancel(allowed, charged, askedAt, mayPassOn);
+            } else {
+                grants.releaseUnused(claims);
             }
         } else if (remote == NO_REPLY && allowed != null && allowed.isCharged()) {
             grants.grantedWithUnknownCharge(allowed);
-        } else if (remote == NO_REPLY && allowed == null) {
+        } else if (remote == NO_REPLY) {
             grants.releaseUnused(claims);
         }
         return null;

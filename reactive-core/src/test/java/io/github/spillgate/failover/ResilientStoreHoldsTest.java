@@ -180,6 +180,21 @@ class ResilientStoreHoldsTest {
         }
     }
 
+    /** Its decision has no claims, so the caller cannot release them. */
+    @Test
+    void aLateGrantForARequestThatWasAllowedWithoutAChargeIsReleased() {
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(new LateStore(direct))
+                .deadline(Duration.ofMillis(50))
+                .fallback(Fallback.allow())
+                .limit(TWO.hold(Duration.ofHours(1)))
+                .build();
+        toClose.add(limiter);
+        assertThat(limiter.whileHolding("a", Mono.just("done")).block()).isEqualTo("done");
+        untilRedisCounts(1, TWO);
+        untilRedisCounts(0, TWO);
+    }
+
     /** The release would overtake a request that waits. */
     @Test
     void permitsOfACancelledRequestAreReleasedAfterIt() {
