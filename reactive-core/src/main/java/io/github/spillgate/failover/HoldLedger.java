@@ -142,7 +142,12 @@ final class HoldLedger extends Ledger {
     void release() {
         UUID id = current.holdId();
         if (id != null) {
+            boolean mayStillArrive = untold.containsKey(id) || isInFlight(id);
             own.release();
+            if (mayStillArrive) {
+                // Leaves a tombstone, so that a late reply of the primary store does not count it again.
+                own.release();
+            }
             told(id);
             if (inFlight != null) {
                 inFlight.dropHold(id);
