@@ -26,6 +26,19 @@ final class HoldIds {
         return false;
     }
 
+    /** Returns whether a decision holds permits. */
+    static boolean areIn(Decision decision) {
+        if (!decision.isCharged()) {
+            return false;
+        }
+        for (Decision.Usage usage : decision.limits()) {
+            if (usage.limit().algorithm() == Algorithm.CONCURRENT && usage.cost() > 0) {
+                return true;
+            }
+        }
+        return false;
+    }
+
     /** Returns the claims of one attempt: those on concurrency limits with a new id. */
     static List<Claim> assign(List<Claim> claims) {
         if (!isAnyHold(claims)) {

@@ -54,6 +54,9 @@ final class WhileHolding<T> extends Flux<T> {
         /** Written before the work runs. */
         private volatile Holds.@Nullable WorkHold hold;
 
+        /** Why the permits are lost. Written before the state is read, because the work may begin at the same time. */
+        private volatile @Nullable HoldExpiredException expired;
+
         WorkSubscriber(Publisher<T> work, Holds holds, CoreSubscriber<? super T> actual) {
             this.work = work;
             this.holds = holds;
@@ -90,6 +93,7 @@ final class WhileHolding<T> extends Flux<T> {
         }
 
         private void lost(HoldExpiredException error) {
+            expired = error;
             if (state.compareAndSet(RUNNING, OVER)) {
                 running.cancel();
                 actual.onError(error);
@@ -157,18 +161,26 @@ final class WhileHolding<T> extends Flux<T> {
                     fail(new RateLimitedException(decision));
                     return;
                 }
-                boolean holdsPermits = decision instanceof StoreDecision made && made.isCharged();
-                Holds.WorkHold held = holdsPermits
-                        ? holds.add(((StoreDecision) decision).claims(), sentAt, WorkSubscriber.this::lost)
+                Holds.WorkHold held = decision instanceof StoreDecision made && HoldIds.areIn(made)
+                        ? holds.add(made.claims(), sentAt, WorkSubscriber.this::lost)
                         : null;
                 hold = held;
                 if (!state.compareAndSet(TAKING, RUNNING)) {
                     release();
                     return;
                 }
+                HoldExpiredException error = expired;
+                if (error != null) {
+                    // They were lost before the work could run.
+                    lost(error);
+                    return;
+                }
                 try {
                     work.subscribe(WorkSubscriber.this);
                 } catch (Throwable e) {
+                    // First, because a fatal error, such as a missing class, is thrown on. It would be renewed
+                    // otherwise.
+                    release();
                     Exceptions.throwIfFatal(e);
                     WorkSubscriber.this.onError(e);
                 }

@@ -3,6 +3,7 @@ package io.github.spillgate;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
@@ -77,6 +78,17 @@ class WhileHoldingTest {
         running.dispose();
         assertThat(used(limiter)).isZero();
         assertThat(store.releases).isEqualTo(3);
+    }
+
+    /** Reactor throws such an error on, and signals nothing. */
+    @Test
+    void permitsAreReleasedIfAClassOfTheWorkIsMissing() {
+        Mono<String> work = limiter.whileHolding("a", Mono.defer(() -> {
+            throw new NoClassDefFoundError("x");
+        }));
+        assertThatThrownBy(work::subscribe).isInstanceOf(NoClassDefFoundError.class);
+        assertThat(used(limiter)).isZero();
+        assertThat(limiter.holders()).isZero();
     }
 
     @Test

@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.TimeUnit;
 import reactor.core.Disposable;
+import reactor.core.Disposables;
 import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 import reactor.test.scheduler.VirtualTimeScheduler;
@@ -15,6 +16,7 @@ public final class InterceptedScheduler implements Scheduler, AutoCloseable {
     private final Schedulers.Snapshot before;
     private long steppedBack;
     private int timers;
+    private boolean runsAtOnce;
     private Runnable onNextClockRead = InterceptedScheduler::nothing;
     private Runnable beforeNextTimer = InterceptedScheduler::nothing;
 
@@ -53,6 +55,11 @@ public final class InterceptedScheduler implements Scheduler, AutoCloseable {
         beforeNextTimer = what;
     }
 
+    /** Runs the task of the next timer when that is set, as if the thread that sets it stood still. */
+    public void runNextTimerAtOnce() {
+        runsAtOnce = true;
+    }
+
     /** Returns the number of pending timers. */
     public int timers() {
         return timers;
@@ -76,6 +83,11 @@ public final class InterceptedScheduler implements Scheduler, AutoCloseable {
         Runnable first = beforeNextTimer;
         beforeNextTimer = InterceptedScheduler::nothing;
         first.run();
+        if (runsAtOnce) {
+            runsAtOnce = false;
+            task.run();
+            return Disposables.disposed();
+        }
         Timer timer = new Timer(task);
         time.schedule(timer, delay, unit);
         return timer;
