@@ -350,7 +350,8 @@ public final class RateLimiter implements AutoCloseable {
     /**
      * Returns a transformer that takes permits before the work: if they are granted, the work is subscribed to;
      * otherwise the result is a {@link RateLimitedException}. Each subscription takes permits. They are not refunded if
-     * the work fails.
+     * the work fails. Permits of concurrency limits are held while the work runs, as {@link #whileHolding(String, Mono)}
+     * does.
      *
      * <pre>{@code
      * Mono<String> answer = work.transform(limiter.limited("user:42"));
@@ -362,13 +363,11 @@ public final class RateLimiter implements AutoCloseable {
      * @throws IllegalArgumentException as {@link #tryAcquire(Charge...)} does
      */
     public <T> Function<Publisher<T>, Publisher<T>> limited(Charge... charges) {
-        Mono<Decision> taken = tryAcquire(charges).map(decision -> {
-            if (!decision.isAllowed()) {
-                throw new RateLimitedException(decision);
-            }
-            return decision;
-        });
-        return work -> work instanceof Mono<T> one ? taken.flatMap(any -> one) : taken.flatMapMany(any -> work);
+        Mono<Decision> taken = tryAcquire(charges);
+        return work -> {
+            WhileHolding<T> held = new WhileHolding<>(taken, work, holds);
+            return work instanceof Mono<T> ? Mono.fromDirect(held) : held;
+        };
     }
 
     /**

@@ -92,6 +92,21 @@ class WhileHoldingTest {
     }
 
     @Test
+    void limitedWorkHoldsItsPermitUntilItEnds() {
+        Sinks.One<String> first = Sinks.one();
+        run(first.asMono().transform(limiter.limited("a")));
+        Disposable second = Flux.never().transform(limiter.limited("a")).subscribe();
+        time.pass(Duration.ofMinutes(5));
+        assertThat(used(limiter)).isEqualTo(2);
+        run(Mono.just("third").transform(limiter.limited("a")));
+        assertThat(events).containsExactly("RateLimitedException");
+        first.tryEmitValue("first");
+        second.dispose();
+        assertThat(events).containsExactly("RateLimitedException", "first", "done");
+        assertThat(used(limiter)).isZero();
+    }
+
+    @Test
     void aStreamHoldsItsPermitUntilItEnds() {
         Sinks.Many<String> stream = Sinks.many().unicast().onBackpressureBuffer();
         StepVerifier.create(limiter.whileHolding("a", stream.asFlux()), 1)
