@@ -316,18 +316,15 @@ public final class RateLimiter implements AutoCloseable {
                 listeners);
     }
 
-    /** Waits for the permits of an element. Only a lookup can find a concurrency limit. */
+    /** Waits for the permits of an element. A lookup may find a concurrency limit, or one may replace the limits. */
     private Mono<Decision> acquireToThrottle(Charge charge) {
-        Mono<Decision> acquired = acquire(charge, Waiter.FOREVER);
-        return !claims.areLookedUp()
-                ? acquired
-                : acquired.flatMap(decision -> decision.isCharged() && holdsPermits(decision)
-                        ? refund(decision).then(Mono.error(this::noThrottle))
-                        : Mono.just(decision));
-    }
-
-    private static boolean holdsPermits(Decision decision) {
-        return decision instanceof StoreDecision made && HoldIds.isAnyHold(made.claims());
+        return acquire(charge, Waiter.FOREVER).map(decision -> {
+            if (HoldIds.areIn(decision)) {
+                queues.refund(decision);
+                throw noThrottle();
+            }
+            return decision;
+        });
     }
 
     private IllegalStateException noThrottle() {
@@ -742,7 +739,8 @@ public final class RateLimiter implements AutoCloseable {
      *
      * <p>Each subscription from now on is decided under the new limits, also if its {@code Mono} was created before.
      * Waiters of {@code acquire} and {@code throttle} keep their order and their longest wait, and wait under the new
-     * limits. Decisions that were requested before may still be made under the old ones.
+     * limits. Decisions that were requested before may still be made under the old ones. A throttled stream fails if one
+     * of the new limits is a concurrency limit.
      *
      * <p>Usage is kept for each limit with the same name, window and algorithm: permits and bursts are not part of the
      * count's identity. The usage of a limit that is no longer there expires. Limits of charges and of a {@linkplain

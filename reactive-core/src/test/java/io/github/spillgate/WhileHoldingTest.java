@@ -411,6 +411,20 @@ class WhileHoldingTest {
     }
 
     @Test
+    void aThrottledStreamFailsWhenItGetsAConcurrencyLimit() {
+        RateLimiter replaced = RateLimiter.builder("test")
+                .store(store)
+                .limit(Limit.perSecond(2))
+                .build();
+        Flux.range(0, 100).transform(replaced.throttle("a")).subscribe(element -> {}, error -> events.add("" + error));
+        time.pass(Duration.ofSeconds(1));
+        replaced.replaceLimits(List.of(TWO));
+        time.pass(Duration.ofSeconds(1));
+        assertThat(events).singleElement().asString().contains("limiter test has a concurrency limit");
+        assertThat(used(replaced)).isZero();
+    }
+
+    @Test
     void aLongestHoldIsPositive() {
         for (Duration longest : List.of(Duration.ZERO, Duration.ofSeconds(-1), Duration.ofDays(367))) {
             assertThatIllegalArgumentException()
