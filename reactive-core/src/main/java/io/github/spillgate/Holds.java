@@ -30,7 +30,7 @@ final class Holds {
     // Design notes.
     //
     // A hold is renewed after a third of its hold time, so that two attempts can fail. All that are nearly due are
-    // renewed together. One timer serves all holds, and is set only while there are any.
+    // renewed together, in one command for each node. One timer serves all holds, and is set only while there are any.
     //
     // The owner of a hold must stop before the store gives the permits to another request. The store counts from the
     // execution of the last command, which is later than its sending. So the owner counts from the sending, on a clock
@@ -131,18 +131,31 @@ final class Holds {
             timer = null;
         }
         long now = now();
-        List<WorkHold> due = new ArrayList<>();
+        // By node: one that does not reply must not prevent the renewals of the others.
+        Map<String, List<WorkHold>> due = new HashMap<>();
         for (WorkHold hold : active) {
             if (now - hold.expiresAt >= 0) {
                 hold.expire(hold.isRenewable(now) ? "they could not be renewed" : "the longest hold time has passed");
             } else if (hold.beginRenewal(now)) {
-                due.add(hold);
+                due.computeIfAbsent(nodeOf(hold), node -> new ArrayList<>()).add(hold);
             }
         }
-        for (int from = 0; from < due.size(); from += BATCH) {
-            renew(due.subList(from, Math.min(due.size(), from + BATCH)), now);
+        for (List<WorkHold> ofNode : due.values()) {
+            for (int from = 0; from < ofNode.size(); from += BATCH) {
+                renew(ofNode.subList(from, Math.min(ofNode.size(), from + BATCH)), now);
+            }
         }
         setTimerForNext();
+    }
+
+    /** Never throws, because all holds depend on this timer. */
+    private String nodeOf(WorkHold hold) {
+        try {
+            return store.node(hold.permits);
+        } catch (Throwable e) {
+            Exceptions.throwIfFatal(e);
+            return "";
+        }
     }
 
     private void setTimerForNext() {

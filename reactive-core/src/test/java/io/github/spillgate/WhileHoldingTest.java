@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
@@ -14,6 +15,7 @@ import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Supplier;
 import java.util.stream.IntStream;
@@ -307,6 +309,38 @@ class WhileHoldingTest {
         assertThat(limiter.keepHolding(limiter.tryAcquire("a", 3).block(), expired::add)
                         .isDisposed())
                 .isTrue();
+    }
+
+    @Test
+    void aNodeThatDoesNotReplyDoesNotEndTheWorkOfOthers() {
+        RateLimiter cluster = RateLimiter.builder("test")
+                .store(new Unprotected(store) {
+                    @Override
+                    public String node(List<Claim> claims) {
+                        return claims.get(0).key();
+                    }
+
+                    @Override
+                    public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
+                        return holds.stream().anyMatch(hold -> hold.key().equals("down"))
+                                ? Mono.error(new LimitStoreUnavailableException("told to fail", null))
+                                : super.renew(holds);
+                    }
+
+                    @Override
+                    public Optional<Duration> deadline() {
+                        return Optional.empty();
+                    }
+                })
+                .fallback(Fallback.error())
+                .limit(TWO)
+                .build();
+        run(cluster.whileHolding("down", Mono.never()));
+        run(cluster.whileHolding("a", Mono.never()));
+        run(cluster.whileHolding("a", Mono.never()));
+        time.pass(Duration.ofMinutes(2));
+        assertThat(events).containsExactly("HoldExpiredException");
+        assertThat(cluster.holders()).isEqualTo(2);
     }
 
     /** An unrenewed decision ends with its hold time. */

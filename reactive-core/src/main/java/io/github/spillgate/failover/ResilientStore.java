@@ -170,6 +170,12 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
         return changes.reset(claims);
     }
 
+    /** Returns the node of the primary store. */
+    @Override
+    public String node(List<Claim> claims) {
+        return primary.node(claims);
+    }
+
     /** Notes that a limiter uses the store. If its instances matter for a local fallback, this one registers. */
     @Override
     public void use(String limiter) {
