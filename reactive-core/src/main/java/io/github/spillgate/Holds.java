@@ -102,6 +102,22 @@ final class Holds {
         return hold;
     }
 
+    /**
+     * Returns when the request of a decision was sent, at the earliest. If the deadline is a large part of the hold time,
+     * half of the hold time: otherwise the hold would have expired already. It is then renewed at once.
+     */
+    static long earliestSending(List<Claim> claims, Duration deadline) {
+        return now() - Math.min(deadline.toNanos(), lifeOf(HoldIds.holdsIn(claims)) / 2);
+    }
+
+    /** Returns the shortest hold time, in nanoseconds. */
+    private static long lifeOf(List<Claim> permits) {
+        return permits.stream()
+                .mapToLong(claim -> claim.limit().window().toNanos())
+                .min()
+                .orElse(0);
+    }
+
     /** Releases permits, without waiting for that. */
     void release(List<Claim> claims) {
         List<Claim> permits = HoldIds.holdsIn(claims);
@@ -236,10 +252,7 @@ final class Holds {
             this.permits = permits;
             this.heldSince = sentAt;
             this.onExpired = onExpired;
-            this.life = permits.stream()
-                    .mapToLong(claim -> claim.limit().window().toNanos())
-                    .min()
-                    .orElse(0);
+            this.life = lifeOf(permits);
             extend(sentAt);
         }
 

@@ -474,10 +474,10 @@ public final class RateLimiter implements AutoCloseable {
     public Disposable keepHolding(Decision decision, Consumer<HoldExpiredException> onExpired) {
         Checks.present(onExpired, "onExpired", "expired -> work.cancel()");
         StoreDecision made = checkOurs(decision);
-        if (!made.isCharged() || HoldIds.holdsIn(made.claims()).isEmpty()) {
+        if (!HoldIds.areIn(made)) {
             return Disposables.disposed();
         }
-        return holds.add(made.claims(), Holds.now() - deadline().toNanos(), onExpired);
+        return holds.add(made.claims(), Holds.earliestSending(made.claims(), deadline()), onExpired);
     }
 
     /**

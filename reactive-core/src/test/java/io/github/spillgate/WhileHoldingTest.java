@@ -311,6 +311,27 @@ class WhileHoldingTest {
                 .isTrue();
     }
 
+    /** The request may have been sent a whole deadline ago. */
+    @Test
+    void aDecisionIsKeptIfTheDeadlineIsAsLongAsTheHoldTime() {
+        RateLimiter brief = RateLimiter.builder("test")
+                .store(new Unprotected(store) {
+                    @Override
+                    public Optional<Duration> deadline() {
+                        return Optional.of(Duration.ofSeconds(2));
+                    }
+                })
+                .limit(TWO.hold(Duration.ofSeconds(2)))
+                .build();
+        Disposable kept = brief.keepHolding(
+                brief.tryAcquire("a").block(), expired -> events.add(String.valueOf(expired.getMessage())));
+        time.pass(Duration.ofSeconds(20));
+        assertThat(events).isEmpty();
+        assertThat(used(limiter)).isEqualTo(1);
+        kept.dispose();
+        assertThat(used(limiter)).isZero();
+    }
+
     @Test
     void aNodeThatDoesNotReplyDoesNotEndTheWorkOfOthers() {
         RateLimiter cluster = RateLimiter.builder("test")
