@@ -39,6 +39,11 @@ record Redirect(boolean isMoved, int slot, String host, int port) {
         return textOf(error).startsWith("TRYAGAIN ");
     }
 
+    /** Returns whether an error for callers was caused by such a migration. */
+    static boolean isCausedByTryAgain(Throwable error) {
+        return error.getCause() != null && isTryAgain(error.getCause());
+    }
+
     /** Returns whether a node refuses commands because its cluster is down, as far as it knows. */
     static boolean isClusterDown(Throwable error) {
         return textOf(error).startsWith("CLUSTERDOWN ");

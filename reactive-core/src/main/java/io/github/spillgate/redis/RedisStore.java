@@ -38,7 +38,9 @@ import java.util.function.BiFunction;
 import java.util.function.Function;
 import java.util.function.UnaryOperator;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
+import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
@@ -388,8 +390,10 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     @Override
     public Mono<Void> release(List<Claim> holds) {
-        return router.inEachSlot(holds, Function.identity(), (slot, all) -> changeHolds(slot, false, all))
-                .then();
+        return inEachSlot(
+                holds,
+                (slot, all) -> router.togetherOrEach(
+                        byCount(all), changeHolds(slot, false, all), ofCount -> changeHolds(slot, false, ofCount)));
     }
 
     @Override
@@ -397,9 +401,25 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return router.inEachSlot(
                         holds,
                         Function.identity(),
-                        (slot, all) -> changeHolds(slot, true, all).map(reply -> renewals(all, reply)))
-                .collectList()
-                .map(slots -> slots.stream().flatMap(List::stream).toList());
+                        (slot, all) -> renew(slot, all)
+                                .onErrorResume(
+                                        Redirect::isCausedByTryAgain,
+                                        e -> flatten(
+                                                router.concurrently(byCount(all), ofCount -> renew(slot, ofCount)))))
+                .as(RedisStore::flatten);
+    }
+
+    private Mono<List<HoldRenewal>> renew(int slot, List<Claim> holds) {
+        return changeHolds(slot, true, holds).map(reply -> renewals(holds, reply));
+    }
+
+    private static Mono<List<HoldRenewal>> flatten(Flux<List<HoldRenewal>> renewals) {
+        return renewals.collectList()
+                .map(lists -> lists.stream().flatMap(List::stream).toList());
+    }
+
+    private static Collection<List<Claim>> byCount(List<Claim> holds) {
+        return holds.stream().collect(Collectors.groupingBy(Claim::handle)).values();
     }
 
     private static List<HoldRenewal> renewals(List<Claim> holds, ScriptReply reply) {
@@ -419,7 +439,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         };
     }
 
-    /** Renews or releases holds in one command. While their slot is being migrated, each count gets its own. */
+    /** Renews or releases holds in one command. While their slot is being migrated, Redis may refuse that. */
     private Mono<ScriptReply> changeHolds(int slot, boolean renews, List<Claim> holds) {
         HoldKeys counts = keys.ofHolds(holds);
         byte[][] names = counts.toArray();

@@ -72,10 +72,10 @@ final class SlotRouter {
      * Runs one command for all counts. While their slot is being migrated, Redis refuses that without doing anything;
      * then each count gets a command of its own.
      */
-    <E> Mono<Void> togetherOrEach(List<E> all, Mono<?> together, Function<E, Mono<?>> each) {
+    <E> Mono<Void> togetherOrEach(Collection<E> all, Mono<?> together, Function<E, Mono<?>> each) {
         return together.then()
                 .onErrorResume(
-                        e -> e.getCause() != null && Redirect.isTryAgain(e.getCause()),
+                        Redirect::isCausedByTryAgain,
                         e -> concurrently(all, one -> each.apply(one).then()).then());
     }
 

@@ -14,6 +14,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisBinary;
@@ -345,6 +346,24 @@ class ClusterTopologyTest {
         assertThat(used(limiter, charges[1])).isEqualTo(1);
         cluster.moveKeys(slot, anotherThan(cluster.primaryOf(slot)));
         assertThat(limiter.tryAcquire(charges).block(LONG).isAllowed()).isTrue();
+    }
+
+    @Test
+    void holdsInASlotOnTwoNodesAreRenewedAndReleased() {
+        RateLimiter limiter = limiter();
+        Limit two = Limit.concurrent(2);
+        int slot = SlotHash.getSlot("torn-holds");
+        Charge[] charges = {
+            Charge.of("one", two).group("torn-holds"), Charge.of("two", two).group("torn-holds")
+        };
+        Decision decision = limiter.tryAcquire(charges).block(LONG);
+        moveSome(slot, key -> key.contains("one"));
+        assertThat(store.renew(DecidedClaims.of(decision)).block(LONG))
+                .extracting(HoldRenewal::outcome)
+                .containsExactly(HoldRenewal.RenewalOutcome.RENEWED, HoldRenewal.RenewalOutcome.RENEWED);
+        limiter.release(decision).block(LONG);
+        assertThat(used(limiter, charges[0])).isZero();
+        assertThat(used(limiter, charges[1])).isZero();
     }
 
     @Test
