@@ -1,5 +1,8 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.LimitStoreRefusedException;
+import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import java.time.Duration;
@@ -13,6 +16,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.Collectors;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
+import reactor.core.publisher.SignalType;
 import reactor.core.scheduler.Schedulers;
 
 /**
@@ -82,7 +86,6 @@ final class ReleaseQueue {
         waiting.values().removeIf(release -> now - release.expiresAt >= 0);
         List<List<PendingRelease>> batches = new ArrayList<>();
         waiting.values().stream()
-                .filter(release -> !gates.to(List.of(release.claim)).isOpen())
                 .collect(Collectors.groupingBy(release -> primary.node(List.of(release.claim))))
                 .values()
                 .forEach(ofNode -> {
@@ -95,10 +98,42 @@ final class ReleaseQueue {
 
     private Mono<Void> release(List<PendingRelease> batch) {
         List<Claim> holds = batch.stream().map(PendingRelease::claim).toList();
+        return Mono.defer(() -> {
+                    // It also finds out that the store is back: there may be no requests that do.
+                    CircuitGate gate = gates.to(holds);
+                    CircuitGate.Passage passage = gate.pass();
+                    return passage.isSent() ? release(holds, gate, passage).thenReturn(true) : Mono.<Boolean>empty();
+                })
+                .doOnNext(done -> waiting.values().removeAll(Set.copyOf(batch)))
+                .onErrorComplete()
+                .then();
+    }
+
+    private Mono<Void> release(List<Claim> holds, CircuitGate gate, CircuitGate.Passage passage) {
+        long start = Deadlines.now();
         return Mono.defer(() -> primary.release(holds))
-                .timeout(TIMEOUT, Schedulers.parallel())
-                .doOnSuccess(done -> waiting.values().removeAll(Set.copyOf(batch)))
-                .onErrorComplete();
+                .timeout(TIMEOUT, Mono.error(this::unanswered), Schedulers.parallel())
+                .doOnSuccess(done -> gate.answered(Deadlines.now() - start))
+                .doOnError(error -> {
+                    if (error instanceof LimitStoreUnavailableException
+                            && !(error instanceof LimitStoreRefusedException)) {
+                        gate.failed(Deadlines.now() - start, error);
+                    } else {
+                        gate.refused(error);
+                    }
+                })
+                .doFinally(end -> {
+                    if (end == SignalType.CANCEL) {
+                        gate.turnBack(passage);
+                    } else {
+                        gate.leave(passage);
+                    }
+                });
+    }
+
+    private LimitStoreUnansweredException unanswered() {
+        return new LimitStoreUnansweredException(
+                primary + " did not reply to a release within " + TIMEOUT.toMillis() + " ms", null);
     }
 
     /** A request on several counts has one id for all of them. */

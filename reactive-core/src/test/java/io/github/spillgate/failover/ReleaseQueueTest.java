@@ -3,7 +3,9 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
@@ -24,8 +26,9 @@ class ReleaseQueueTest {
 
     private final VirtualTime time = new VirtualTime();
     private final FailingStore store = new FailingStore(LocalStore.bounded(100, time));
-    private final ReleaseQueue queue = new ReleaseQueue(
-            store, new CircuitGates(store, Fallback.deny(), 10, 100_000_000, UnaryOperator.identity()));
+    private final CircuitGates gates =
+            new CircuitGates(store, Fallback.deny(), 10, 100_000_000, UnaryOperator.identity());
+    private final ReleaseQueue queue = new ReleaseQueue(store, gates);
     private final RateLimiter limiter = RateLimiter.builder("test")
             .store(store)
             .limit(Limit.concurrent(1_000))
@@ -68,6 +71,30 @@ class ReleaseQueueTest {
     }
 
     @Test
+    void anOpenBreakerIsProbedByReleases() {
+        List<Claim> holds = holds(3);
+        store.renew(holds).block();
+        gates.whole().failed(0, new LimitStoreUnreachableException("nothing listens there", null));
+        assertThat(gates.whole().isOpen()).isTrue();
+        queue.add(holds);
+        time.pass(Duration.ofSeconds(5));
+        assertThat(queue.size()).isZero();
+        assertThat(used()).isZero();
+        assertThat(gates.whole().isOpen()).isFalse();
+    }
+
+    /** It says nothing about decisions. */
+    @Test
+    void aRefusedReleaseDoesNotOpenTheBreaker() {
+        store.fails = true;
+        store.error = new LimitStoreRefusedException("no permission", null);
+        queue.add(holds(3));
+        time.pass(Duration.ofSeconds(40));
+        assertThat(store.calls).isGreaterThan(30);
+        assertThat(gates.whole().isOpen()).isFalse();
+    }
+
+    @Test
     void aStoreThatCannotNameItsNodeIsAskedAgain() {
         List<Claim> holds = holds(3);
         store.renew(holds).block();
@@ -100,6 +127,7 @@ class ReleaseQueueTest {
     private static final class FailingStore extends Unprotected {
 
         private boolean fails;
+        private Throwable error = new LimitStoreUnavailableException("told to fail", null);
         private boolean namesNoNode;
         private int calls;
 
@@ -118,7 +146,7 @@ class ReleaseQueueTest {
         @Override
         public Mono<Void> release(List<Claim> holds) {
             calls++;
-            return fails ? Mono.error(new LimitStoreUnavailableException("told to fail", null)) : super.release(holds);
+            return fails ? Mono.error(error) : super.release(holds);
         }
     }
 }
