@@ -69,8 +69,8 @@ import reactor.core.scheduler.Schedulers;
  * </ul>
  *
  * Use {@link #tryAcquire(String) tryAcquire} to deny at once, {@link #limited(String) limited} to fail, {@link
- * #acquire(Collection, Duration) acquire} to wait in a queue, and {@link #throttle(String, ToLongFunction) throttle} to
- * slow down a stream, and {@link #whileHolding(String, Mono) whileHolding} to limit what runs at the same time. The
+ * #acquire(Collection, Duration) acquire} to wait in a queue, {@link #throttle(String, ToLongFunction) throttle} to slow
+ * down a stream, and {@link #whileHolding(String, Mono) whileHolding} to limit what runs at the same time. The
  * last three document where they differ from this contract.
  */
 public final class RateLimiter implements AutoCloseable {
@@ -380,7 +380,7 @@ public final class RateLimiter implements AutoCloseable {
      * }</pre>
      *
      * <p><b>Long work.</b> The permit is renewed after each third of the {@linkplain Limit#hold(Duration) hold time},
-     * in one command for all work of this limiter, up to the {@linkplain Builder#longestHold(Duration) longest hold}.
+     * together with those of other work of this limiter, up to the {@linkplain Builder#longestHold(Duration) longest hold}.
      * If it could not be renewed in time, other requests may get it. So shortly before that, the work is cancelled, and
      * the result is a {@link HoldExpiredException}. Then as well, no more work runs than the limit allows, unless work
      * continues after it was cancelled.
