@@ -23,12 +23,12 @@ public final class Simulation {
     /**
      * Writes the tables of a page and its pictures; the rest of an existing page is kept.
      *
-     * @param directory the directory of {@code algorithms.md}, and of the directory of its pictures
+     * @param directory the directory of {@code simulation.md}, and of the directory of its pictures
      * @param quick whether to simulate only one client in 200
      */
     public static void write(Path directory, boolean quick, PrintStream out) throws IOException {
         long begin = System.nanoTime();
-        Path pictures = Files.createDirectories(directory.resolve("algorithms"));
+        Path pictures = Files.createDirectories(directory.resolve("simulation"));
         for (Scene scene : List.of(Scene.twoBursts(), Scene.goingOn())) {
             Files.writeString(pictures.resolve(scene.name() + ".svg"), scene.svg());
         }
@@ -39,7 +39,7 @@ public final class Simulation {
         made.put("counting", ofMixes.get(0));
         made.put("limiting", ofMixes.get(1));
         made.put("near", tables.near());
-        Page page = new Page(directory.resolve("algorithms.md"));
+        Page page = new Page(directory.resolve("simulation.md"));
         for (Map.Entry<String, List<String>> table : made.entrySet()) {
             page.put(table.getKey(), table.getValue());
             out.println();

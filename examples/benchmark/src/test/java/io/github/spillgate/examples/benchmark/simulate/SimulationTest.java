@@ -24,11 +24,11 @@ import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.w3c.dom.Document;
 
-/** The statements, pictures and tables of the page on algorithms, compared with the simulation. */
+/** The statements, pictures and tables of the page on the simulation, compared with the simulation. */
 class SimulationTest {
 
     private static final Path DOCS =
-            Path.of("..", "..", "docs").toAbsolutePath().normalize();
+            Path.of("..", "..", "docs", "background").toAbsolutePath().normalize();
     private static final int MINUTE = 60_000;
 
     @TempDir
@@ -126,7 +126,7 @@ class SimulationTest {
     @Test
     void thePicturesOfThePageMatchTheSimulation() throws Exception {
         for (Scene scene : List.of(Scene.twoBursts(), Scene.goingOn())) {
-            Path picture = DOCS.resolve("algorithms").resolve(scene.name() + ".svg");
+            Path picture = DOCS.resolve("simulation").resolve(scene.name() + ".svg");
             assertThat(picture).content().isEqualTo(scene.svg());
             Document svg =
                     DocumentBuilderFactory.newInstance().newDocumentBuilder().parse(picture.toFile());
@@ -142,14 +142,14 @@ class SimulationTest {
     @Tag("thorough")
     void theFiguresOfThePageMatchTheSimulation() throws Exception {
         List<String> bursts = new Tables(1).near(2, Habit.IN_BURSTS);
-        assertThat(Files.readAllLines(DOCS.resolve("algorithms.md")))
+        assertThat(Files.readAllLines(DOCS.resolve("simulation.md")))
                 .anyMatch(
                         line -> line.startsWith("| 2.00 |") && line.contains("| " + String.join(" | ", bursts) + " |"));
     }
 
     @Test
     void tablesAreReplacedInPlace() throws Exception {
-        Path file = temp.resolve("algorithms.md");
+        Path file = temp.resolve("simulation.md");
         Files.writeString(file, "Before.\n\n<!-- simulated: near -->\n| old |\n<!-- end -->\n\nAfter.\n");
         ByteArrayOutputStream out = new ByteArrayOutputStream();
         Simulation.write(temp, true, new PrintStream(out, true, StandardCharsets.UTF_8));
@@ -160,7 +160,7 @@ class SimulationTest {
                 .contains("|\n<!-- end -->\n\nAfter.\n")
                 .doesNotContain("old");
         assertThat(page.split("<!-- simulated: ", -1)).hasSize(4);
-        assertThat(heads(page)).isEqualTo(heads(Files.readString(DOCS.resolve("algorithms.md"))));
+        assertThat(heads(page)).isEqualTo(heads(Files.readString(DOCS.resolve("simulation.md"))));
         assertThat(out.toString(StandardCharsets.UTF_8)).contains("1 in 10,000 above it", temp.toString());
     }
 
