@@ -16,6 +16,7 @@ import java.io.IOException;
 import java.lang.reflect.Field;
 import java.nio.file.Files;
 import java.time.Duration;
+import java.util.DoubleSummaryStatistics;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -23,6 +24,8 @@ import java.util.TreeMap;
 import java.util.concurrent.Semaphore;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.scheduler.Schedulers;
@@ -157,7 +160,12 @@ class ReadmeFiguresTest {
             }
         }
         assertThat(compared).isEqualTo(WORKS.size() * PEERS.size() - 1);
+        DoubleSummaryStatistics onManyKeys = PEERS.values().stream()
+                .flatMap(peer -> Stream.of("spillgate counter", "spillgate log")
+                        .map(ours -> times(rounds, "many-keys", ours, peer)))
+                .collect(Collectors.summarizingDouble(Double::parseDouble));
         assertThat(readme)
+                .contains("On many keys " + onManyKeys.getMin() + " to " + onManyKeys.getMax() + " times the decisions")
                 .contains("the counter makes " + timesEvalsha(rounds, "spillgate counter loop")
                         + " times its decisions, and the log " + timesEvalsha(rounds, "spillgate log loop"))
                 .contains("serves " + timesGateway(rounds, "wrk-64") + ", " + timesGateway(rounds, "wrk-8") + " and "
