@@ -8,7 +8,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
 
-/** A page of docs/seeds. Tests take their limits from the page, so that they compare what it shows. */
+/** A page of docs/background/seeds. Tests take their limits from the page, so that they compare what it shows. */
 final class Page {
 
     private final Path path;
@@ -18,7 +18,7 @@ final class Page {
     }
 
     static Page of(String name) {
-        return new Page(Snippets.ROOT.resolve("docs/seeds").resolve(name));
+        return new Page(Snippets.ROOT.resolve("docs/background/seeds").resolve(name));
     }
 
     /** Returns the limit of this text, which must be in the settings or the code of the page. */
