@@ -13,8 +13,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /**
- * What leases cost in permits that are not granted, and what they save in trips. docs/leases.md has the figures, which
- * {@code -Dspillgate.chaos.tell=true} prints.
+ * What leases cost in permits that are not granted, and what they save in trips.
+ * docs/background/lease-simulation.md has the figures, which {@code -Dspillgate.chaos.tell=true} prints.
  */
 class LeaseSimulationTest {
 
