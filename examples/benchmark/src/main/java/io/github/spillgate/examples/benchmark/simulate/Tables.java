@@ -67,7 +67,7 @@ final class Tables {
     private static List<String> counting(List<Decided> all) {
         return table(
                 List.of(
-                        "how often they come",
+                        "rate of the clients",
                         "limit",
                         "clients",
                         "requests",
@@ -90,7 +90,7 @@ final class Tables {
     private static List<String> limiting(List<Decided> all) {
         return table(
                 List.of(
-                        "how often they come",
+                        "rate of the clients",
                         "limit",
                         "denied by the log",
                         "wrong",
@@ -126,7 +126,7 @@ final class Tables {
 
     /** Returns the errors by the rate of a client, relative to its limit, and by its habit. */
     List<String> near() {
-        List<String> head = new ArrayList<>(List.of("asks, × the limit"));
+        List<String> head = new ArrayList<>(List.of("rate, × the limit"));
         for (Habit habit : Habit.values()) {
             head.addAll(List.of(habit.says() + ": wrong", "not as the log", "in all"));
         }

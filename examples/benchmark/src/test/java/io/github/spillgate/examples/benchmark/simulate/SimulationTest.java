@@ -156,7 +156,7 @@ class SimulationTest {
 
         String page = Files.readString(file);
         assertThat(page)
-                .startsWith("Before.\n\n<!-- simulated: near -->\n| asks, × the limit |")
+                .startsWith("Before.\n\n<!-- simulated: near -->\n| rate, × the limit |")
                 .contains("|\n<!-- end -->\n\nAfter.\n")
                 .doesNotContain("old");
         assertThat(page.split("<!-- simulated: ", -1)).hasSize(4);
@@ -166,7 +166,7 @@ class SimulationTest {
 
     private static List<String> heads(String page) {
         return page.lines()
-                .filter(line -> line.startsWith("| how often they come") || line.startsWith("| asks, "))
+                .filter(line -> line.startsWith("| rate of the clients") || line.startsWith("| rate, "))
                 .sorted()
                 .toList();
     }
