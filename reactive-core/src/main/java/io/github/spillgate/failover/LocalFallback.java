@@ -39,7 +39,7 @@ import reactor.core.publisher.Mono;
  * limit.
  *
  * <p>Its memory is bounded, with the same behaviour at the bound as {@link io.github.spillgate.local.LocalStore
- * LocalStore}. A counter takes about 500 bytes.
+ * LocalStore}. A count takes about 800 bytes of heap.
  */
 public final class LocalFallback implements LimitStore {
 
