@@ -103,8 +103,8 @@ final class Holds {
     }
 
     /**
-     * Returns when the request of a decision was sent, at the earliest. If the deadline is a large part of the hold time,
-     * half of the hold time: otherwise the hold would have expired already. It is then renewed at once.
+     * Returns when the request of a decision was sent, at the earliest. If the deadline is a large part of the hold
+     * time, half of the hold time: otherwise the hold would have expired already. It is then renewed at once.
      */
     static long earliestSending(List<Claim> claims, Duration deadline) {
         return now() - Math.min(deadline.toNanos(), lifeOf(HoldIds.holdsIn(claims)) / 2);

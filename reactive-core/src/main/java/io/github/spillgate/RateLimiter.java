@@ -69,8 +69,8 @@ import reactor.core.scheduler.Schedulers;
  * </ul>
  *
  * Use {@link #tryAcquire(String) tryAcquire} to deny at once, {@link #limited(String) limited} to fail, {@link
- * #acquire(Collection, Duration) acquire} to wait in a queue, {@link #throttle(String, ToLongFunction) throttle} to slow
- * down a stream, and {@link #whileHolding(String, Mono) whileHolding} to limit what runs at the same time. The
+ * #acquire(Collection, Duration) acquire} to wait in a queue, {@link #throttle(String, ToLongFunction) throttle} to
+ * slow down a stream, and {@link #whileHolding(String, Mono) whileHolding} to limit what runs at the same time. The
  * last three document where they differ from this contract.
  */
 public final class RateLimiter implements AutoCloseable {
@@ -347,8 +347,8 @@ public final class RateLimiter implements AutoCloseable {
     /**
      * Returns a transformer that takes permits before the work: if they are granted, the work is subscribed to;
      * otherwise the result is a {@link RateLimitedException}. Each subscription takes permits. They are not refunded if
-     * the work fails. Permits of concurrency limits are held while the work runs, as {@link #whileHolding(String, Mono)}
-     * does.
+     * the work fails. Permits of concurrency limits are held while the work runs, as {@link #whileHolding(String,
+     * Mono)} does.
      *
      * <pre>{@code
      * Mono<String> answer = work.transform(limiter.limited("user:42"));
@@ -380,10 +380,10 @@ public final class RateLimiter implements AutoCloseable {
      * }</pre>
      *
      * <p><b>Long work.</b> The permit is renewed after each third of the {@linkplain Limit#hold(Duration) hold time},
-     * together with those of other work of this limiter, up to the {@linkplain Builder#longestHold(Duration) longest hold}.
-     * If it could not be renewed in time, other requests may get it. So shortly before that, the work is cancelled, and
-     * the result is a {@link HoldExpiredException}. Then as well, no more work runs than the limit allows, unless work
-     * continues after it was cancelled.
+     * together with those of other work of this limiter, up to the {@linkplain Builder#longestHold(Duration) longest
+     * hold}. If it could not be renewed in time, other requests may get it. So shortly before that, the work is
+     * cancelled, and the result is a {@link HoldExpiredException}. Then as well, no more work runs than the limit
+     * allows, unless work continues after it was cancelled.
      *
      * <p><b>Threads.</b> The work is subscribed to on the thread of the decision. The result does not wait for the
      * release.
@@ -739,8 +739,8 @@ public final class RateLimiter implements AutoCloseable {
      *
      * <p>Each subscription from now on is decided under the new limits, also if its {@code Mono} was created before.
      * Waiters of {@code acquire} and {@code throttle} keep their order and their longest wait, and wait under the new
-     * limits. Decisions that were requested before may still be made under the old ones. A throttled stream fails if one
-     * of the new limits is a concurrency limit.
+     * limits. Decisions that were requested before may still be made under the old ones. A throttled stream fails if
+     * one of the new limits is a concurrency limit.
      *
      * <p>Usage is kept for each limit with the same name, window and algorithm: permits and bursts are not part of the
      * count's identity. The usage of a limit that is no longer there expires. Limits of charges and of a {@linkplain
