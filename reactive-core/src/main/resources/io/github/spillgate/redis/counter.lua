@@ -1,7 +1,5 @@
 -- counter.lua: reads, tests and writes a counter.
 
-local EXACT = 9007199254740992 -- a double below this is an integer that was not rounded
-
 -- Returns the counter in the current window, or nil if the value is foreign.
 local function readCounter(key, limit)
   local window = limit.window
@@ -10,7 +8,7 @@ local function readCounter(key, limit)
   if bytes == '' then
     return {key = key, limit = limit, previous = 0, current = 0, start = opening}
   end
-  if not bytes or #bytes ~= 23 then
+  if not bytes or #bytes ~= COUNTER then
     return nil
   end
   local written, previous, current, start = unpackFrom('<I3I7I7I6', bytes)

@@ -22,15 +22,15 @@
 -- "The time when the cost fits" is computed for a denied request, and is now otherwise. A request that cannot be
 -- decided changes nothing and does not prevent other decisions.
 
--- Like one-counter.lua, for a log.
+-- Like one-count.lua, for a log of which more must be read or written.
 local isDone, reply = true, nil
-if one and one.isLog then
+if one then
   isDone, reply = pcall(function()
     local log = readLog(KEYS[1], one)
     if log and log.used + one.cost <= one.permits then
       addToLog(log, one.cost)
       local leaves = (log.newest + 1) * one.resolution + one.window
-      local granted = pack(REPLY_OF_ONE, micros, 1, 0, log.used, now, leaves)
+      local granted = pack(REPLY_OF_ONE, micros, one.times, 0, log.used, now, leaves)
       writeLog(log)
       return granted
     end

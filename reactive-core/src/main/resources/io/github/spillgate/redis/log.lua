@@ -90,7 +90,10 @@ local function readLog(key, limit, checksLength)
 
   local log = {key = key, limit = limit, bytes = '', from = 0, used = used, newest = newest,
     count = count, base = base, first = first, last = last, room = room, oldest = base + oldest, expires = expires}
-  local slot = lastSlot(limit)
+  local slot = newest
+  if newest * resolution > now then
+    slot = lastSlot(limit)
+  end
   if newest > slot then
     loadWhole(log)
     log.newest, log.oldest = slot, nil

@@ -142,6 +142,22 @@ class StoreOracleTest {
         }
     }
 
+    /** A grant that only changes the head of a log must not count its expired entries, nor a counter the last window. */
+    @Example
+    void modelJavaAndLuaAgreeOnSingleGrants() {
+        Take take = new Take(List.of(new ChargeSpec(0, 1, 1)));
+        assertSameReplies(
+                List.of(new Form("log", 5, 1_000, 1, false, 0)),
+                List.of(take, new Tick(500), take, new Tick(460), take, new Tick(50), take, take, take, take),
+                false);
+        for (String kind : List.of("counter", "clock")) {
+            assertSameReplies(
+                    List.of(new Form(kind, 3, 1_000, 1, false, 0)),
+                    List.of(take, take, take, new Tick(1_300), take, new Tick(400), take, take, take),
+                    false);
+        }
+    }
+
     /** Later denials and the expiry depend on the hits that remain after a refund. */
     @Example
     void modelJavaAndLuaAgreeOnRefunds() {
