@@ -38,14 +38,15 @@ import org.jspecify.annotations.Nullable;
  * <tr><td>{@code aligned}</td><td>{@link #alignedToClock()}; only for a counter</td></tr>
  * <tr><td>{@code burst=50}</td><td>{@link #burst(long)}; a token bucket</td></tr>
  * <tr><td>{@code hold=60s}</td><td>{@link #hold(Duration)}; only for a concurrency limit</td></tr>
+ * <tr><td>{@code retry=1s}</td><td>{@link #retryAfter(Duration)}; only for a concurrency limit</td></tr>
  * <tr><td>{@code resolution=10ms}</td><td>{@link #resolution(Duration)}; only for a log</td></tr>
  * <tr><td>{@code counting-denied}</td><td>{@link #countingDenied()}</td></tr>
  * <tr><td>{@code leased}</td><td>{@link #leased()}; only for a log</td></tr>
  * <tr><td>{@code name=burst}</td><td>{@link #named(String)}</td></tr>
  * </table>
  *
- * The text form of a {@linkplain #concurrent(long) concurrency limit} is {@code 20 concurrent}, followed by {@code
- * hold=60s}, {@code name=…} or both.
+ * The text form of a {@linkplain #concurrent(long) concurrency limit} is {@code 20 concurrent}, followed by any of
+ * {@code hold=60s}, {@code retry=1s} and {@code name=…}.
  *
  * <p>A window is a number and one of the units {@code ms}, {@code s}, {@code m}, {@code h}, {@code d}. A unit without
  * a number means one, as in {@code 10/s}. {@link #toString()} returns this form, and {@link #parse(String)} reads it
@@ -80,6 +81,12 @@ public final class Limit {
     /** The longest hold time of a concurrency limit. */
     public static final Duration LONGEST_HOLD = Duration.ofDays(1);
 
+    /** The shortest retry time of a concurrency limit. */
+    public static final Duration SHORTEST_RETRY = Duration.ofMillis(100);
+
+    /** The longest retry time of a concurrency limit. */
+    public static final Duration LONGEST_RETRY = Duration.ofDays(1);
+
     /** The longest window. */
     public static final Duration LONGEST_WINDOW = Duration.ofDays(366);
 
@@ -96,6 +103,8 @@ public final class Limit {
 
     private static final long DEFAULT_HOLD_MILLIS = 60_000;
 
+    private static final long DEFAULT_RETRY_MILLIS = 1_000;
+
     private static final String EXAMPLE = "\"100/1m\" or \"10000/24h counter\"";
 
     private final String name;
@@ -107,10 +116,12 @@ public final class Limit {
     private final boolean aligned;
     private final boolean countingDenied;
     private final boolean leased;
+    private final long retryMillis;
     private final String identity;
     private final Duration window;
     private final Duration resolution;
     private final Duration leaseTime;
+    private final Duration retry;
     private final Duration reach;
 
     private Limit(
@@ -123,6 +134,30 @@ public final class Limit {
             boolean aligned,
             boolean countingDenied,
             boolean leased) {
+        this(
+                name,
+                permits,
+                windowMillis,
+                algorithm,
+                burst,
+                resolutionMillis,
+                aligned,
+                countingDenied,
+                leased,
+                algorithm == Algorithm.CONCURRENT ? DEFAULT_RETRY_MILLIS : 0);
+    }
+
+    private Limit(
+            @Nullable String name,
+            long permits,
+            long windowMillis,
+            Algorithm algorithm,
+            long burst,
+            long resolutionMillis,
+            boolean aligned,
+            boolean countingDenied,
+            boolean leased,
+            long retryMillis) {
         this.name = name == null ? defaultName(algorithm, windowMillis) : name;
         this.permits = permits;
         this.windowMillis = windowMillis;
@@ -132,11 +167,13 @@ public final class Limit {
         this.aligned = aligned;
         this.countingDenied = countingDenied;
         this.leased = leased;
+        this.retryMillis = retryMillis;
         // Computed once, because every decision reads them.
         this.window = Duration.ofMillis(windowMillis);
         this.resolution = Duration.ofMillis(resolutionMillis);
         this.leaseTime = Duration.ofMillis(
                 algorithm == Algorithm.LOG ? Math.min(LONGEST_LEASE, windowMillis / LEASES_IN_A_WINDOW) : 0);
+        this.retry = Duration.ofMillis(retryMillis);
         this.reach = Duration.ofMillis(
                 switch (algorithm) {
                     case LOG -> windowMillis + resolutionMillis + (leased ? leaseTime.toMillis() : 0);
@@ -445,7 +482,34 @@ public final class Limit {
                     + Durations.format(SHORTEST_HOLD.toMillis()) + " to " + Durations.format(LONGEST_HOLD.toMillis())
                     + ", for example Duration.ofSeconds(30)");
         }
-        return new Limit(name, permits, millis, algorithm, burst, 1, false, false, false);
+        return new Limit(name, permits, millis, algorithm, burst, 1, false, false, false, retryMillis);
+    }
+
+    /**
+     * Returns the same concurrency limit with another retry time, 1 s by default: the time after which a client that is
+     * denied should retry. It is not known when a holder will release its permits, so choose about the time that the
+     * work takes.
+     *
+     * <p>Like the permits, the retry time is no part of the {@linkplain Claim#identity() identity}.
+     *
+     * @param retry the retry time in whole milliseconds, from {@link #SHORTEST_RETRY} to {@link #LONGEST_RETRY}
+     * @return the limit
+     * @throws IllegalArgumentException if the retry time is out of range
+     * @throws IllegalStateException if this limit is not a concurrency limit
+     */
+    public Limit retryAfter(Duration retry) {
+        if (algorithm != Algorithm.CONCURRENT) {
+            throw new IllegalStateException("limit " + Text.quote(toString())
+                    + " has a retry time that follows from its usage: expected a concurrency limit, for example"
+                    + " Limit.concurrent(20).retryAfter(Duration.ofSeconds(5))");
+        }
+        long millis = wholeMillis("retry time", retry, "Duration.ofSeconds(5)");
+        if (retry.compareTo(SHORTEST_RETRY) < 0 || retry.compareTo(LONGEST_RETRY) > 0) {
+            throw new IllegalArgumentException("retry time " + retry + " is out of range: expected "
+                    + Durations.format(SHORTEST_RETRY.toMillis()) + " to " + Durations.format(LONGEST_RETRY.toMillis())
+                    + ", for example Duration.ofSeconds(5)");
+        }
+        return new Limit(name, permits, windowMillis, algorithm, burst, 1, false, false, false, millis);
     }
 
     private void checkHasWindow(String what, String example) {
@@ -474,7 +538,8 @@ public final class Limit {
                 resolutionMillis,
                 aligned,
                 countingDenied,
-                leased);
+                leased,
+                retryMillis);
     }
 
     /**
@@ -570,6 +635,15 @@ public final class Limit {
     }
 
     /**
+     * Returns the time after which a request that a full concurrency limit denies should be retried.
+     *
+     * @return the time, in whole milliseconds; zero for another limit, of which it follows from the usage
+     */
+    public Duration retryAfter() {
+        return retry;
+    }
+
+    /**
      * Returns the longest time for which a hit counts.
      *
      * @return for a log, the window plus one slot and, if it is leased, the {@linkplain #leaseTime() lease time}; for
@@ -585,8 +659,8 @@ public final class Limit {
     }
 
     /**
-     * All settings that distinguish one count from another: all except the permits, the burst, the counting of denied
-     * requests and leases.
+     * All settings that distinguish one count from another: all except the permits, the burst, the hold and retry
+     * times, the counting of denied requests and leases.
      */
     String identity() {
         return identity;
@@ -647,12 +721,13 @@ public final class Limit {
                 && windowMillis == limit.windowMillis
                 && countingDenied == limit.countingDenied
                 && leased == limit.leased
+                && retryMillis == limit.retryMillis
                 && identity.equals(limit.identity);
     }
 
     @Override
     public int hashCode() {
-        return Objects.hash(permits, burst, countingDenied, leased, identity);
+        return Objects.hash(permits, burst, countingDenied, leased, retryMillis, identity);
     }
 
     /** Returns the text form, which {@link #parse(String)} reads back. */
@@ -663,6 +738,9 @@ public final class Limit {
             text.append(" concurrent");
             if (windowMillis != DEFAULT_HOLD_MILLIS) {
                 text.append(" hold=").append(Durations.format(windowMillis));
+            }
+            if (retryMillis != DEFAULT_RETRY_MILLIS) {
+                text.append(" retry=").append(Durations.format(retryMillis));
             }
         } else {
             text.append('/').append(Durations.format(windowMillis));

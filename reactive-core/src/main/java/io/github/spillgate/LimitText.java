@@ -57,6 +57,7 @@ final class LimitText {
         private @Nullable Long burst;
         private @Nullable Duration resolution;
         private @Nullable Duration hold;
+        private @Nullable Duration retry;
         private @Nullable String name;
 
         static Words of(String[] words, int from) {
@@ -100,6 +101,10 @@ final class LimitText {
                     checkFirst(head);
                     hold = duration("hold time", tail);
                 }
+                case "retry=" -> {
+                    checkFirst(head);
+                    retry = duration("retry time", tail);
+                }
                 case "resolution=" -> {
                     checkFirst(head);
                     resolution = duration("resolution", tail);
@@ -111,7 +116,7 @@ final class LimitText {
                 default ->
                     throw new IllegalArgumentException("the word " + Text.quote(word)
                             + " is none of log, counter, aligned, burst=…, resolution=…, counting-denied,"
-                            + " leased, hold=…, name=…");
+                            + " leased, hold=…, retry=…, name=…");
             }
         }
 
@@ -131,18 +136,24 @@ final class LimitText {
 
         Limit applyTo(Limit concurrent) {
             for (String word : seen) {
-                if (!word.equals("hold=") && !word.equals("name=")) {
-                    throw new IllegalArgumentException(
-                            "a concurrency limit has only hold=… and name=…, but found " + Text.quote(word));
+                if (!word.equals("hold=") && !word.equals("retry=") && !word.equals("name=")) {
+                    throw new IllegalArgumentException("a concurrency limit has only hold=…, retry=… and name=…, but"
+                            + " found " + Text.quote(word));
                 }
             }
             Limit limit = hold == null ? concurrent : concurrent.hold(hold);
+            if (retry != null) {
+                limit = limit.retryAfter(retry);
+            }
             return name == null ? limit : limit.named(name);
         }
 
         Limit applyTo(long permits, Duration window) {
             if (hold != null) {
                 throw new IllegalArgumentException("hold=… is for a concurrency limit only, such as 20 concurrent");
+            }
+            if (retry != null) {
+                throw new IllegalArgumentException("retry=… is for a concurrency limit only, such as 20 concurrent");
             }
             if (aligned && !counter) {
                 throw new IllegalArgumentException("aligned is for a counter only");

@@ -231,9 +231,10 @@ public final class RateLimiter implements AutoCloseable {
      * first when it was asked.
      *
      * <p><b>Concurrency limits.</b> The first waiter is served as soon as this limiter releases permits. For those that
-     * other instances release, it asks again once a second, give or take a quarter. The decision holds its permits
-     * until they are {@linkplain #release(Decision) released}, or for the hold time; {@link #keepHolding(Decision,
-     * Consumer) keepHolding} renews them.
+     * other instances release, it asks again after the {@linkplain Limit#retryAfter() retry time} of the limit, give or
+     * take a quarter, and at least once a second. The decision holds its permits until they are {@linkplain
+     * #release(Decision) released}, or for the hold time; {@link #keepHolding(Decision, Consumer) keepHolding} renews
+     * them.
      *
      * <p><b>Limits that count denied requests.</b> A waiting request is not recorded as denied: the limiter peeks until
      * the charges fit, and then takes them. Only if another request comes first is that attempt denied and recorded.

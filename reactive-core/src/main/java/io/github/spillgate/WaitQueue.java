@@ -74,6 +74,9 @@ final class WaitQueue {
 
     private static final long MILLISECOND = TimeUnit.MILLISECONDS.toNanos(1);
 
+    /** The longest time between two attempts for permits of a concurrency limit. */
+    private static final long LONGEST_POLL = TimeUnit.SECONDS.toNanos(1);
+
     private final WaitQueues queues;
     private final String name;
     private final Deque<Runnable> tasks = new ArrayDeque<>();
@@ -630,7 +633,7 @@ final class WaitQueue {
             long nanos = Math.max(MILLISECOND, TimeUnit.MILLISECONDS.toNanos(wait.toMillis()));
             boolean isHeld = decision.violated().stream().anyMatch(limit -> limit.algorithm() == Algorithm.CONCURRENT);
             long shortest = isHeld ? TimeUnit.MILLISECONDS.toNanos(waitForWindows(decision)) : nanos;
-            this.retryAfter = isHeld ? Math.max(shortest, spread(nanos)) : nanos;
+            this.retryAfter = isHeld ? Math.max(shortest, spread(Math.min(nanos, LONGEST_POLL))) : nanos;
             // Measured from the time of sending, so that the next attempt reaches the store when the permit is free. An
             // instance with a slow network would otherwise always come second.
             this.retryAt = sum(request.sentAt, retryAfter);

@@ -395,7 +395,14 @@ class LimitTest {
 
     @ParameterizedTest
     @ValueSource(
-            strings = {"20 concurrent", "1000 concurrent hold=5m", "1 concurrent hold=24h name=a", "2 concurrent name=b"
+            strings = {
+                "20 concurrent",
+                "1000 concurrent hold=5m",
+                "1 concurrent hold=24h name=a",
+                "2 concurrent name=b",
+                "20 concurrent retry=5s",
+                "20 concurrent hold=5m retry=100ms name=a",
+                "20 concurrent retry=24h"
             })
     void readsTheTextOfAConcurrencyLimit(String text) {
         assertThat(Limit.parse(text)).hasToString(text);
@@ -403,9 +410,12 @@ class LimitTest {
     }
 
     @Test
-    void readsAHoldTimeInAnyUnit() {
+    void readsAHoldTimeAndARetryTimeInAnyUnit() {
         assertThat(Limit.parse("20 concurrent hold=60s")).isEqualTo(Limit.concurrent(20));
         assertThat(Limit.parse("20 concurrent hold=m")).isEqualTo(Limit.concurrent(20));
+        assertThat(Limit.parse("20 concurrent retry=1000ms")).isEqualTo(Limit.concurrent(20));
+        assertThat(Limit.parse("20 concurrent retry=m"))
+                .isEqualTo(Limit.concurrent(20).retryAfter(Duration.ofMinutes(1)));
     }
 
     @ParameterizedTest
@@ -418,6 +428,10 @@ class LimitTest {
                 "20 concurrent hold=25h",
                 "20 concurrent hold=x",
                 "20 concurrent hold=1m hold=1m",
+                "20 concurrent retry=99ms",
+                "20 concurrent retry=25h",
+                "20 concurrent retry=soon",
+                "20 concurrent retry=1s retry=1s",
                 "20 concurrent counter",
                 "20 concurrent burst=5",
                 "20 concurrent counting-denied",
@@ -426,6 +440,7 @@ class LimitTest {
                 "20 concurrent concurrent",
                 "20/1m concurrent",
                 "20/1m hold=60s",
+                "20/1m retry=1s",
                 "20",
                 "concurrent"
             })
@@ -445,13 +460,47 @@ class LimitTest {
                 limit::alignedToClock,
                 () -> limit.resolution(Duration.ofSeconds(1)),
                 limit::countingDenied,
-                () -> Limit.perMinute(5).hold(Duration.ofSeconds(5)));
+                () -> Limit.perMinute(5).hold(Duration.ofSeconds(5)),
+                () -> Limit.perMinute(5).retryAfter(Duration.ofSeconds(5)));
         for (Runnable change : changes) {
             assertThatIllegalStateException()
                     .isThrownBy(change::run)
                     .withMessageContaining("expected")
                     .withMessageContaining("for example");
         }
+    }
+
+    @Test
+    void aRetryTimeIsInRange() {
+        Limit limit = Limit.concurrent(20);
+        for (Duration retry : List.of(
+                Duration.ZERO,
+                Duration.ofMillis(99),
+                Duration.ofMillis(-1),
+                Duration.ofDays(1).plusMillis(1),
+                Duration.ofDays(900),
+                Duration.ofSeconds(2).plusNanos(1))) {
+            assertThatIllegalArgumentException()
+                    .isThrownBy(() -> limit.retryAfter(retry))
+                    .withMessageContaining("retry time " + retry)
+                    .withMessageContaining("for example");
+        }
+        assertThatNullPointerException()
+                .isThrownBy(() -> limit.retryAfter(null))
+                .withMessageContaining("for example");
+        assertThat(limit.retryAfter()).isEqualTo(Duration.ofSeconds(1));
+        assertThat(limit.retryAfter(Limit.SHORTEST_RETRY).retryAfter()).isEqualTo(Limit.SHORTEST_RETRY);
+        assertThat(limit.retryAfter(Limit.LONGEST_RETRY).retryAfter()).isEqualTo(Limit.LONGEST_RETRY);
+        assertThat(Limit.perMinute(5).retryAfter()).isEqualTo(Duration.ZERO);
+    }
+
+    @Test
+    void otherSettingsKeepTheRetryTime() {
+        Limit limit = Limit.concurrent(20).retryAfter(Duration.ofSeconds(5));
+        assertThat(limit.hold(Duration.ofSeconds(30)).named("exports"))
+                .hasToString("20 concurrent hold=30s retry=5s name=exports");
+        assertThat(limit).isNotEqualTo(Limit.concurrent(20));
+        assertThat(limit.identity()).isEqualTo(Limit.concurrent(20).identity());
     }
 
     @Test

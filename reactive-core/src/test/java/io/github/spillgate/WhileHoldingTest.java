@@ -417,6 +417,26 @@ class WhileHoldingTest {
     }
 
     @Test
+    void aWaiterAsksAgainAfterTheRetryTimeOfTheLimitAndAtLeastOnceASecond() {
+        assertThat(takesIn100SecondsOf(TWO.retryAfter(Duration.ofMillis(200)))).isBetween(400, 668);
+        assertThat(takesIn100SecondsOf(TWO.retryAfter(Duration.ofMinutes(1)))).isBetween(80, 134);
+    }
+
+    private int takesIn100SecondsOf(Limit limit) {
+        RateLimiter waiting =
+                RateLimiter.builder("waiting").store(store).limit(limit).build();
+        RateLimiter other =
+                RateLimiter.builder("waiting").store(store).limit(limit).build();
+        Disposable running = run(other.whileHolding(Charge.of("a").permits(2), Mono.never()));
+        Disposable waiter = waiting.acquire("a", Duration.ofHours(1)).subscribe();
+        int takes = store.takes;
+        time.pass(Duration.ofSeconds(100));
+        waiter.dispose();
+        running.dispose();
+        return store.takes - takes;
+    }
+
+    @Test
     void aWaiterIsDeniedAfterItsLongestWait() {
         run(limiter.whileHolding(Charge.of("a").permits(2), Mono.never()));
         limiter.acquire("a", Duration.ofMillis(2_600))

@@ -4,7 +4,6 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.Reconciliation.Grants;
-import io.github.spillgate.spi.StoreUsage;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -123,7 +122,7 @@ public final class HoldCount extends Count {
 
     @Override
     public long fitsAt(Limit limit, long cost) {
-        return fits(limit, cost) ? now : now + StoreUsage.RETRY_OF_HOLDS;
+        return fits(limit, cost) ? now : now + limit.retryAfter().toMillis();
     }
 
     @Override

@@ -8,12 +8,6 @@ import org.jspecify.annotations.Nullable;
 /** The usage of one limit by one key, as a store has decided on a {@link Claim}. */
 public final class StoreUsage implements Decision.Usage {
 
-    /**
-     * The retry time of a full concurrency limit, in milliseconds: it is not known when a holder will release its
-     * permits.
-     */
-    public static final long RETRY_OF_HOLDS = 1_000;
-
     private final Claim claim;
     private final long used;
     private final boolean violated;
@@ -62,7 +56,9 @@ public final class StoreUsage implements Decision.Usage {
      * @return the usage
      */
     public static StoreUsage ofHolds(Claim claim, long used, boolean violated, long now, long wholeAt) {
-        return new StoreUsage(claim, used, violated, violated ? now + RETRY_OF_HOLDS : now, wholeAt, null);
+        // It is not known when a holder will release its permits.
+        long fitsAt = violated ? now + claim.limit().retryAfter().toMillis() : now;
+        return new StoreUsage(claim, used, violated, fitsAt, wholeAt, null);
     }
 
     /**

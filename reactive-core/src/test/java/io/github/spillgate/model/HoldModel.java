@@ -11,7 +11,6 @@ import org.jspecify.annotations.Nullable;
 /** The holders of a concurrency limit: a list of all, which every step reads from its beginning. */
 final class HoldModel extends CountModel {
 
-    private static final long RETRY = 1_000;
     private static final long TOMBSTONE_LIFE = 60_000;
     private static final int MOST_TOMBSTONES = 64;
 
@@ -122,7 +121,7 @@ final class HoldModel extends CountModel {
 
     @Override
     long fitsAt(Limit limit, long cost, long now) {
-        return fits(limit, cost, now) ? now : now + RETRY;
+        return fits(limit, cost, now) ? now : now + limit.retryAfter().toMillis();
     }
 
     @Override

@@ -537,9 +537,10 @@ class StoreOracleTest {
 
         Limit limit() {
             if (kind.equals("holds")) {
-                // The hold time may change together with the permits.
+                // The hold and retry times may change together with the permits.
                 return Limit.concurrent(permits)
                         .hold(Duration.ofMillis(1_000 + window * (1 + permits % 2)))
+                        .retryAfter(Duration.ofMillis(1_000 + 500 * (permits % 3)))
                         .named("limit-" + number);
             }
             long millis = kind.equals("leased") ? Math.max(1_000, window) : window;

@@ -936,6 +936,15 @@ public abstract class LimitStoreContract {
     }
 
     @Test
+    void aFullLimitHasTheRetryTimeOfItsSettings() {
+        Duration retry = Duration.ofSeconds(7);
+        RateLimiter limiter = limiter(Limit.concurrent(1).retryAfter(retry), Limit.of(5, NEVER));
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire("a")).retryAfter()).contains(retry);
+        assertThat(now(limiter.peek("a")).retryAfter()).contains(retry);
+    }
+
+    @Test
     void aRequestMayHoldSeveralPermits() {
         RateLimiter limiter = limiter(Limit.concurrent(10));
         Decision seven = now(limiter.tryAcquire("a", 7));
