@@ -339,6 +339,8 @@ public final class RateLimiting {
                 }
                 LimitStore primary = store != null ? store : redis != null ? redis : local();
                 limiter.store(primary);
+                checked("debt", options.debt(), limiter::debt);
+                checked("longest-hold", options.longestHold(), limiter::longestHold);
                 decisionListeners.forEach(limiter::listener);
                 if (primary.deadline().isEmpty()) {
                     limiter.fallback(fallback()).deadline(options.deadline()).cacheDenials(options.cacheDenials());

@@ -136,9 +136,18 @@ final class Settings {
     /** Returns null if it is not set. */
     @Nullable
     Double fraction(String name) {
+        return numberOrNull(name, "0.25");
+    }
+
+    double decimal(String name, double otherwise) {
+        Double found = numberOrNull(name, "1.5");
+        return found == null ? otherwise : found;
+    }
+
+    private @Nullable Double numberOrNull(String name, String example) {
         Object value = take(name);
         if (value != null && !(value instanceof Number)) {
-            throw wrong(name, value, found(value) + "expected a number, for example 0.25");
+            throw wrong(name, value, found(value) + "expected a number, for example " + example);
         }
         return value == null ? null : ((Number) value).doubleValue();
     }

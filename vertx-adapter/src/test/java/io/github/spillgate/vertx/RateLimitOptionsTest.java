@@ -38,6 +38,8 @@ class RateLimitOptionsTest {
                           "deadline": "80ms",
                           "ready-timeout": "3s",
                           "cache-denials": 500,
+                          "debt": 2.5,
+                          "longest-hold": "90m",
                           "fallback": "deny",
                           "local": {"counts": 5000, "share": 0.25},
                           "client-address":
@@ -70,6 +72,8 @@ class RateLimitOptionsTest {
                         Duration.ofMillis(80),
                         Duration.ofSeconds(3),
                         Duration.ofMillis(500),
+                        2.5,
+                        Duration.ofMinutes(90),
                         RateLimitOptions.FallbackType.DENY,
                         5_000,
                         0.25,
@@ -151,10 +155,13 @@ class RateLimitOptionsTest {
                     {"rules": [5]}                                            | rules[0]                       | expected an object
                     {"rules": [{"limit": "5/1m"}]}                            | rules[0].limit                 | did you mean limits? Expected one of cost
                     {"rules": [{"limits": "often"}]}                          | rules[0].limits                | often
+                    {"rules": [{"limits": "5 concurrent retry=1ms"}]}         | rules[0].limits                | retry time PT0.001S is out of range: expected 100ms to 24h, for example
                     {"rules": [{"limits": [5]}]}                              | rules[0].limits                | expected texts
                     {"rules": [{"cost": 1.5}]}                                | rules[0].cost                  | expected a whole number
                     {"rules": [{"shadow": "yes"}]}                            | rules[0].shadow                | expected true or false
                     {"local": {"share": "all"}}                               | local.share                    | expected a number
+                    {"debt": "much"}                                          | debt                           | found much, expected a number, for example 1.5
+                    {"longest-hold": "long"}                                  | longest-hold                   | found long, expected a time
                     {"client-address": {}, "clientAddress": {}}               | clientAddress                  | it is also there as client-address
                     {"headers": {"ratelimit": true, "rate-limit": false}}     | headers.rate-limit             | it is also there as ratelimit
                     """)
@@ -186,6 +193,8 @@ class RateLimitOptionsTest {
                     {"name": "x", "redis": {"uri": "http://u:pw@localhost"}}                            | redis.uri                       | //…@localhost
                     {"name": "x", "redis": {"uri": "redis://localhost", "namespace": "a b"}}            | redis.namespace                 | a b
                     {"name": "x", "store": "local", "local": {"share": 3}}                              | local.share                     | 3
+                    {"name": "x", "store": "local", "debt": -1}                                         | debt                            | debt -1.0 is out of range: expected 0 to 10 times each limit, for example 1
+                    {"name": "x", "store": "local", "longest-hold": "0s"}                               | longest-hold                    | expected more than zero and at most 366 days, for example
                     {"name": "x", "redis": {"uri": "redis://localhost"}, "deadline": "0ms"}             | deadline or cache-denials            | deadline
                     {"name": "x", "client-address": {"header": "forwarded"}}                            | client-address.trusted-proxies  | no network is trusted
                     {"name": "x", "secret": "short"}                                                    | secret                          | 16

@@ -6,6 +6,7 @@ import static org.awaitility.Awaitility.await;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.metrics.DecisionMetrics;
@@ -125,7 +126,7 @@ class RateLimitingTest {
     void aConcurrencyLimitInJsonHoldsUntilTheResponseHasEnded() throws Exception {
         RateLimiting limiting = RateLimiting.of(vertx, new RateLimitOptions(new JsonObject("""
                                 {"name": "held", "store": "local",
-                                 "rules": [{"name": "all", "limits": "1 concurrent hold=1h"}]}
+                                 "rules": [{"name": "all", "limits": "1 concurrent hold=1h retry=5s"}]}
                                 """)))
                 .start();
         CompletableFuture<RoutingContext> running = new CompletableFuture<>();
@@ -147,10 +148,38 @@ class RateLimitingTest {
         RoutingContext ctx = running.get(30, TimeUnit.SECONDS);
         HttpResponse<String> denied = get(server);
         assertThat(denied.statusCode()).isEqualTo(429);
-        assertThat(denied.headers().firstValue("Retry-After")).hasValue("1");
+        assertThat(denied.headers().firstValue("Retry-After")).hasValue("5");
         ctx.vertx().runOnContext(now -> ctx.end("hello"));
         assertThat(first.get(30, TimeUnit.SECONDS).statusCode()).isEqualTo(200);
         await().atMost(LONG).until(() -> get(server).statusCode() == 200);
+        done(limiting.close());
+    }
+
+    @Test
+    void aRealCostLeavesAtMostTheConfiguredDebt() throws Exception {
+        RateLimiting limiting = RateLimiting.of(
+                        vertx,
+                        new RateLimitOptions(new JsonObject("{\"name\": \"a\", \"store\": \"local\", \"debt\": 0.5}")))
+                .start();
+        RateLimiter limiter = limiting.limiter();
+        Charge charge = Charge.of("a", Limit.perHour(10));
+        limiter.settle(limiter.tryAcquire(charge).block(LONG), 100).block(LONG);
+        assertThat(limiter.peek(charge).block(LONG).limits().get(0).used()).isEqualTo(15);
+        done(limiting.close());
+    }
+
+    @Test
+    void permitsAreHeldForTheConfiguredTimeAtMost() throws Exception {
+        RateLimiting limiting = RateLimiting.of(
+                        vertx,
+                        new RateLimitOptions(
+                                new JsonObject("{\"name\": \"a\", \"store\": \"local\", \"longest-hold\": \"1ms\"}")))
+                .start();
+        RateLimiter limiter = limiting.limiter();
+        Charge charge = Charge.of("a", Limit.concurrent(1).hold(Limit.SHORTEST_HOLD));
+        CompletableFuture<String> expired = new CompletableFuture<>();
+        limiter.keepHolding(limiter.tryAcquire(charge).block(LONG), why -> expired.complete(why.getMessage()));
+        assertThat(expired.get(30, TimeUnit.SECONDS)).endsWith("the longest hold time has passed");
         done(limiting.close());
     }
 

@@ -92,6 +92,8 @@ public final class SpillgateAutoConfiguration {
             return limiter.store(Fallback.allow()).build();
         }
         limiter.store(store);
+        WrongSettingException.checked("spillgate.debt", settings.debt(), limiter::debt);
+        WrongSettingException.checked("spillgate.longest-hold", settings.longestHold(), limiter::longestHold);
         listeners.orderedStream().forEach(limiter::listener);
         if (store.deadline().isEmpty()) {
             limiter.fallback(fallback(settings)).deadline(settings.deadline()).cacheDenials(settings.cacheDenials());

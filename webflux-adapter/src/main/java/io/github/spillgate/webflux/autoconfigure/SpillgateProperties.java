@@ -23,6 +23,8 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param deadline longest time for a decision; if Redis has not answered by then, the fallback decides
  * @param readyTimeout how long the application waits for Redis when it starts, at most; 0 does not wait
  * @param cacheDenials longest time for which a denial is cached; 0 disables the cache
+ * @param debt how far real costs may exceed a limit, as a multiple of it, from 0 to 10
+ * @param longestHold longest time for which a request renews its permits of a concurrency limit
  * @param fallback what decides if Redis does not
  * @param local the in-memory store, which decides if Redis does not, or if there is no Redis
  * @param clientAddress how the address of a client is determined
@@ -42,6 +44,8 @@ public record SpillgateProperties(
         @DefaultValue("100ms") Duration deadline,
         @DefaultValue("2s") Duration readyTimeout,
         @DefaultValue("1s") Duration cacheDenials,
+        @DefaultValue("1") double debt,
+        @DefaultValue("1h") Duration longestHold,
         @DefaultValue("local") FallbackType fallback,
         @DefaultValue Local local,
         @DefaultValue Client clientAddress,

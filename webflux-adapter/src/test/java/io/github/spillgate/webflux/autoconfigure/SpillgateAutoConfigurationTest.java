@@ -400,6 +400,28 @@ class SpillgateAutoConfigurationTest {
     }
 
     @Test
+    void aRealCostLeavesAtMostTheConfiguredDebt() {
+        Charge charge = Charge.of("a", Limit.perHour(10));
+        local().withPropertyValues("spillgate.debt=0.5").run(context -> {
+            RateLimiter limiter = context.getBean(RateLimiter.class);
+            limiter.settle(limiter.tryAcquire(charge).block(LONG), 100).block(LONG);
+            assertThat(limiter.peek(charge).block(LONG).limits().get(0).used()).isEqualTo(15);
+        });
+    }
+
+    @Test
+    void permitsAreHeldForTheConfiguredTimeAtMost() {
+        Charge charge = Charge.of("a", Limit.concurrent(1).hold(Limit.SHORTEST_HOLD));
+        Queue<String> expired = new ConcurrentLinkedQueue<>();
+        local().withPropertyValues("spillgate.longest-hold=1ms").run(context -> {
+            RateLimiter limiter = context.getBean(RateLimiter.class);
+            limiter.keepHolding(limiter.tryAcquire(charge).block(LONG), why -> expired.add(why.getMessage()));
+            await().atMost(LONG).until(() -> !expired.isEmpty());
+            assertThat(expired.peek()).endsWith("the longest hold time has passed");
+        });
+    }
+
+    @Test
     void observationsAreConfiguredIfEnabled() {
         String on = "spillgate.observations.enabled=true";
         ReactiveWebApplicationContextRunner traced =
@@ -537,6 +559,16 @@ class SpillgateAutoConfigurationTest {
                 new Wrong("spillgate.rules[0].timeout", "0", "spillgate.rules[0].timeout", "out of range"),
                 new Wrong("spillgate.name", "a b", "spillgate.name", "is not a name"),
                 new Wrong("spillgate.local.share", "2", "spillgate.local.share", "is no part of a limit"),
+                new Wrong(
+                        "spillgate.debt",
+                        "10.5",
+                        "spillgate.debt",
+                        "debt 10.5 is out of range: expected 0 to 10 times each limit, for example 1"),
+                new Wrong(
+                        "spillgate.longest-hold",
+                        "0s",
+                        "spillgate.longest-hold",
+                        "expected more than zero and at most 366 days, for example Duration.ofHours(1)"),
                 new Wrong(
                         "spillgate.client-address.header",
                         "forwarded",
