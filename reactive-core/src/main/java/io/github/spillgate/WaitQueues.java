@@ -141,9 +141,10 @@ final class WaitQueues {
 
     /** Refunds a decision that no caller uses, in the background. */
     void refund(Decision decision) {
-        if (decision instanceof StoreDecision made && made.redeem()) {
-            List<Claim> claims = made.claims();
-            Mono.defer(() -> store.refund(made))
+        StoreDecision unused = decision instanceof StoreDecision made ? made.redeem(usage -> true) : null;
+        if (unused != null) {
+            List<Claim> claims = unused.claims();
+            Mono.defer(() -> store.refund(unused))
                     .doFinally(end -> wake(claims))
                     .subscribe(null, error -> Operators.onErrorDropped(error, Context.empty()));
         }

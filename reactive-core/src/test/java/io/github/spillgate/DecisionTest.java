@@ -11,6 +11,8 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -91,29 +93,86 @@ class DecisionTest {
     }
 
     @Test
-    void onlyAChargedDecisionIsRedeemedOnce() {
-        StoreDecision charged = StoreDecision.ofTake(Source.OTHER, 1_000, List.of(usage(claim("a", 1), 1, 1_000)));
-        assertThat(charged.redeem()).isTrue();
-        assertThat(charged.redeem()).isFalse();
-        StoreDecision peek = StoreDecision.ofPeek(Source.OTHER, 1_000, List.of(usage(claim("a", 1), 1, 1_000)));
-        assertThat(peek.redeem()).isFalse();
-    }
-
-    @Test
     void eachUsageOfADecisionIsRedeemedOnce() {
-        StoreDecision charged = StoreDecision.ofTake(
-                Source.OTHER, 1_000, List.of(usage(claim("a", 1), 1, 1_000), usage(claim("b", 1), 1, 1_000)));
+        StoreDecision charged = onAAndB(Source.OTHER);
         assertThat(charged.redeem(usage -> false)).isNull();
         assertThat(charged.redeem(usage -> usage.key().equals("a")).claims())
                 .extracting(Claim::key)
                 .containsExactly("a");
-        assertThat(charged.redeem()).isFalse();
         assertThat(charged.redeem(usage -> true).claims())
                 .extracting(Claim::key)
                 .containsExactly("b");
         assertThat(charged.redeem(usage -> true)).isNull();
+    }
+
+    @Test
+    void onlyAChargedDecisionIsRedeemed() {
         StoreDecision peek = StoreDecision.ofPeek(Source.OTHER, 1_000, List.of(usage(claim("a", 1), 1, 1_000)));
         assertThat(peek.redeem(usage -> true)).isNull();
+    }
+
+    @Test
+    void whatHasMovedIsRedeemedOnceFromTheOtherDecision() {
+        StoreDecision granted = onAAndB(Source.LOCAL);
+        StoreDecision charged = onAAndB(Source.OTHER);
+        assertThat(granted.redeem(usage -> usage.key().equals("a")).source()).isEqualTo(Source.LOCAL);
+        assertThat(granted.moveTo(charged).claims()).extracting(Claim::key).containsExactly("b");
+        StoreDecision redeemed = granted.redeem(usage -> true);
+        assertThat(redeemed.source()).isEqualTo(Source.OTHER);
+        assertThat(redeemed.claims()).extracting(Claim::key).containsExactly("b");
+        assertThat(granted.redeem(usage -> true)).isNull();
+    }
+
+    @Test
+    void nothingMovesFromADecisionThatIsRedeemed() {
+        StoreDecision granted = onAAndB(Source.LOCAL);
+        granted.redeem(usage -> true);
+        assertThat(granted.moveTo(onAAndB(Source.OTHER)).usages()).isEmpty();
+        assertThat(granted.redeem(usage -> true)).isNull();
+    }
+
+    /** Otherwise a late reply would cancel a grant that is refunded at the same time. */
+    @Test
+    void atTheSameTimeAUsageIsEitherRedeemedOrMovesFirst() {
+        AtomicInteger started = new AtomicInteger();
+        AtomicInteger moved = new AtomicInteger();
+        List<StoreDecision> granted = new ArrayList<>();
+        for (int i = 0; i < 10_000; i++) {
+            granted.add(onAAndB(Source.LOCAL));
+        }
+        StoreDecision charged = onAAndB(Source.OTHER);
+        CompletableFuture<List<StoreDecision>> moving = CompletableFuture.supplyAsync(() -> {
+            List<StoreDecision> left = new ArrayList<>();
+            for (StoreDecision one : granted) {
+                awaitAtLeast(started, left.size() + 1);
+                left.add(one.moveTo(charged));
+                moved.incrementAndGet();
+            }
+            return left;
+        });
+        List<StoreDecision> redeemed = new ArrayList<>();
+        for (StoreDecision one : granted) {
+            started.incrementAndGet();
+            redeemed.add(one.redeem(usage -> true));
+            awaitAtLeast(moved, redeemed.size());
+        }
+        List<StoreDecision> left = moving.join();
+        for (int i = 0; i < redeemed.size(); i++) {
+            Source holder = left.get(i).usages().isEmpty() ? Source.LOCAL : Source.OTHER;
+            assertThat(redeemed.get(i).source()).isEqualTo(holder);
+            assertThat(redeemed.get(i).usages()).hasSize(2);
+        }
+    }
+
+    private static void awaitAtLeast(AtomicInteger number, int least) {
+        while (number.get() < least) {
+            Thread.yield();
+        }
+    }
+
+    private static StoreDecision onAAndB(Source source) {
+        return StoreDecision.ofTake(
+                source, 1_000, List.of(usage(claim("a", 1), 1, 1_000), usage(claim("b", 1), 1, 1_000)));
     }
 
     // Decisions of several servers

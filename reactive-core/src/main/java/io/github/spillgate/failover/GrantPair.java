@@ -15,8 +15,9 @@ import org.jspecify.annotations.Nullable;
  * <caption>What is done when both results are known</caption>
  * <tr><th>fallback</th><th>primary store, late</th><th>what is done</th></tr>
  * <tr><td>allowed</td><td>allowed</td>
- *     <td>the local grant is cancelled, unless a reset may have removed the charge, or may yet; if it was refunded or
- *     settled already, the charge is refunded in the primary store</td></tr>
+ *     <td>the local grant is cancelled, unless a reset may have removed the charge, or may yet; the caller refunds or
+ *     settles the charge from then on. If the grant was refunded or settled already, the charge is refunded in the
+ *     primary store</td></tr>
  * <tr><td>allowed</td><td>denied, late, or failed without charging</td><td>the local grant is reconciled</td></tr>
  * <tr><td>allowed</td><td>no reply</td><td>the local grant is reconciled, and is perhaps charged twice</td></tr>
  * <tr><td>denied</td><td>allowed</td>
@@ -32,6 +33,20 @@ import org.jspecify.annotations.Nullable;
  * <p>Until both are known, nothing is reconciled on these counts.
  */
 final class GrantPair {
+    // Design notes.
+    //
+    // Invariant: the permits of a decision of the fallback are in one place, and a refund or a settlement changes that
+    // place. Under each limit they are
+    //
+    //   granted    in the ledger of the fallback, to be reconciled;
+    //   moved      in the primary store, which has charged them. The ledger no longer counts them; or
+    //   redeemed   refunded or settled, in the place in which they were.
+    //
+    // The ledger finds permits by the time of their grant. So a refund of permits that have left the ledger would
+    // remove those of another grant, and the charge that stays instead is older, and expires earlier. The same applies
+    // to a grant that is cancelled after its refund. So there is one step from granted to each of the others
+    // (StoreDecision.moveTo and redeem): of a late reply and a refund at the same time, the later one sees the earlier
+    // one. What is redeemed after it has moved is a decision of the primary store.
 
     /** The result of a store that charged nothing. */
     private static final Object NOT_CHARGED = new Object();

@@ -233,12 +233,13 @@ public final class LocalFallback implements LimitStore {
             return Fit.YES;
         }
         if (!isOnly && worst == Fit.YES) {
-            noteGranted(decision);
+            grantedInPrimary(decision);
         }
         return worst;
     }
 
-    private void noteGranted(StoreDecision decision) {
+    /** Notes that the primary store has granted permits to this instance. Call this once for each decision. */
+    void grantedInPrimary(StoreDecision decision) {
         for (StoreDecision part : decision.parts()) {
             long takenAt = part.at().toEpochMilli();
             for (Claim claim : part.claims()) {

@@ -155,10 +155,10 @@ final class LocalGrants {
 
     /**
      * Cancels a grant of the fallback that the primary store has charged after all, unless a reset that ended after the
-     * request, or has not ended yet, may remove that charge. What was already refunded of the grant is refunded of the
-     * charge.
+     * request, or has not ended yet, may remove that charge. What was already refunded or settled of the grant is
+     * refunded of the charge. What is refunded or settled from now on is refunded or settled there.
      *
-     * @param fits whether the charge fits together with local grants; otherwise it does not count as granted here
+     * @param fits whether the charge fits together with local grants; otherwise it does not count as granted here yet
      */
     void cancel(StoreDecision granted, StoreDecision charged, long askedAt, boolean fits) {
         // In this order: the end of a reset is in the log before the reset counts as finished.
@@ -167,18 +167,17 @@ final class LocalGrants {
                 || resets.isAnySince(charged.claims(), askedAt)) {
             return;
         }
-        // A grant that was refunded or settled is not there any more: another one would be cancelled in its place.
-        Set<Object> redeemed = granted.claims().stream()
-                .filter(granted::isRedeemed)
-                .map(Claim::handle)
-                .collect(Collectors.toSet());
-        StoreDecision unused =
-                charged.only(usage -> redeemed.contains(usage.claim().handle()));
-        if (!unused.usages().isEmpty()) {
-            refundUnused(unused, fits);
+        if (!fits) {
+            // Before a refund can go to it: that removes it from those that count as granted here.
+            fallback.grantedInPrimary(charged.only(usage -> usage.claim().holdId() == null));
         }
-        StoreDecision left =
-                granted.only(usage -> !redeemed.contains(usage.claim().handle()));
+        StoreDecision left = granted.moveTo(charged);
+        Set<Object> moved = left.claims().stream().map(Claim::handle).collect(Collectors.toSet());
+        StoreDecision unused =
+                charged.only(usage -> !moved.contains(usage.claim().handle()));
+        if (!unused.usages().isEmpty()) {
+            refundUnused(unused, true);
+        }
         for (Claim refunded : fallback.cancelGrants(left)) {
             for (StoreDecision part : charged.parts()) {
                 if (part.claims().stream().anyMatch(claim -> claim.identity().equals(refunded.identity()))) {

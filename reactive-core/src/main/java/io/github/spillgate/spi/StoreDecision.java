@@ -24,11 +24,13 @@ public final class StoreDecision implements Decision {
     /** The time at which a charge fits that no wait makes fit. */
     public static final long NEVER = Long.MAX_VALUE;
 
-    private static final AtomicIntegerFieldUpdater<StoreDecision> REDEEMED =
-            AtomicIntegerFieldUpdater.newUpdater(StoreDecision.class, "redeemed");
+    private static final AtomicIntegerFieldUpdater<StoreDecision> STATE =
+            AtomicIntegerFieldUpdater.newUpdater(StoreDecision.class, "state");
 
     private static final long NO_STAMP = 0;
-    private static final int ALL = -1;
+
+    /** The bit of {@code state} for permits that another store holds. All others are for usages. */
+    private static final int MOVED = 1 << (Integer.SIZE - 1);
 
     private final Source source;
     private final long at;
@@ -46,8 +48,14 @@ public final class StoreDecision implements Decision {
     /** The decisions of several servers, each by its own clock; empty if one server decided everything. */
     private final List<StoreDecision> parts;
 
-    /** A bit for each usage: the first usage has the lowest. No decision of a limiter has more than 16. */
-    private volatile int redeemed;
+    /**
+     * A bit for each usage that is redeemed: the first usage has the lowest. No decision of a limiter has more than 16.
+     * The highest bit is set if the permits that were not redeemed before have moved to another decision.
+     */
+    private volatile int state;
+
+    /** The decision that holds the permits since they have moved. Written before {@code state}, and read after it. */
+    private @Nullable StoreDecision holder;
 
     private StoreDecision(
             Source source,
@@ -409,55 +417,64 @@ public final class StoreDecision implements Decision {
     }
 
     /**
-     * Claims the right to refund this decision, so that it is refunded at most once.
-     *
-     * @return true to the first caller, if the decision was charged
-     */
-    public boolean redeem() {
-        return charged && redeemed == 0 && REDEEMED.compareAndSet(this, 0, ALL);
-    }
-
-    /**
      * Claims the right to refund or to settle some usages of this decision, so that this happens to each of them at
      * most once.
      *
      * @param wanted selects the usages
-     * @return a decision with those that have not been redeemed before; null if there are none, or nothing was charged
+     * @return a decision with those that have not been redeemed before, which is the one to refund or to settle: a
+     *     decision of another store if they have {@linkplain #moveTo moved} to it; null if there are none, or nothing
+     *     was charged
      */
     public @Nullable StoreDecision redeem(Predicate<? super StoreUsage> wanted) {
         int selected = 0;
         for (int i = 0; charged && i < usages.size(); i++) {
             selected |= wanted.test(usages.get(i)) ? bit(i) : 0;
         }
-        int before = REDEEMED.getAndAccumulate(this, selected, (known, more) -> known | more);
-        int first = selected & ~before;
-        Set<Object> handles = new HashSet<>();
-        for (int i = 0; i < usages.size(); i++) {
-            if ((first & bit(i)) != 0) {
-                handles.add(usages.get(i).claim().handle());
-            }
+        if ((selected & ~state) == 0) {
+            return null;
         }
-        return first == 0 ? null : only(usage -> handles.contains(usage.claim().handle()));
+        int before = STATE.getAndAccumulate(this, selected, (known, more) -> known | more);
+        int first = selected & ~before;
+        if (first == 0) {
+            return null;
+        }
+        StoreDecision redeemed =
+                ((before & MOVED) == 0 ? this : Objects.requireNonNull(holder)).onlyOf(handlesOf(first));
+        return redeemed.usages.isEmpty() ? null : redeemed;
     }
 
     /**
-     * Returns whether the permits of a claim were refunded or settled, or are about to be.
+     * Notes that another store has charged the same request, and holds its permits from now on, instead of the store
+     * that has made this decision. In one step: each usage is redeemed either before it, from this decision, or
+     * afterwards, from the other one. Call this once at most.
      *
-     * @param claim a claim of this decision
-     * @return whether {@link #redeem(Predicate)} has returned them
+     * @param other the decision of the other store on the same claims
+     * @return this decision with the usages that have moved, which are those that were not redeemed before; without
+     *     usages if there are none
      */
-    public boolean isRedeemed(Claim claim) {
-        int known = redeemed;
-        for (int i = 0; known != 0 && i < usages.size(); i++) {
-            if ((known & bit(i)) != 0 && usages.get(i).claim().handle().equals(claim.handle())) {
-                return true;
+    public StoreDecision moveTo(StoreDecision other) {
+        holder = other;
+        int before = STATE.getAndAccumulate(this, MOVED, (known, more) -> known | more);
+        return onlyOf(handlesOf(~before));
+    }
+
+    /** Returns the handles of the claims that have a bit. */
+    private Set<Object> handlesOf(int bits) {
+        Set<Object> handles = new HashSet<>();
+        for (int i = 0; i < usages.size(); i++) {
+            if ((bits & bit(i)) != 0) {
+                handles.add(usages.get(i).claim().handle());
             }
         }
-        return false;
+        return handles;
+    }
+
+    private StoreDecision onlyOf(Set<Object> handles) {
+        return only(usage -> handles.contains(usage.claim().handle()));
     }
 
     private static int bit(int usage) {
-        return 1 << Math.min(usage, Integer.SIZE - 1);
+        return 1 << Math.min(usage, Integer.SIZE - 2);
     }
 
     /** Returns the decision for log messages, without keys. */

@@ -54,6 +54,7 @@ class OutageHistoryTest {
         "2, 82424",
         "2, 99740",
         "2, 92499",
+        "2, 1020429",
         "4, 91107",
         "4, 91990"
     })
@@ -123,6 +124,24 @@ class OutageHistoryTest {
             history.pass(50);
             assertThat(history.granted()).isEqualTo(10);
             history.refundFirst(instance, 5);
+            history.loseAll();
+            history.acquire(instance, 20);
+        });
+    }
+
+    /** A late charge that did not fit beside its local grant is evidence once that is cancelled. */
+    @ParameterizedTest
+    @ValueSource(strings = {"10/1h", "10/1h counter"})
+    void aLossAfterARefundOfACancelledGrantFreesNoPermits(String limit) {
+        history(limit, (history, instance) -> {
+            history.acquire(instance, 4);
+            instance.connection(Mode.LATE);
+            instance.delay(150);
+            history.acquireAtOnce(instance, 6);
+            history.pass(200);
+            assertThat(history.granted()).isEqualTo(10);
+            instance.connection(Mode.UP);
+            history.refundLast(instance, 6);
             history.loseAll();
             history.acquire(instance, 20);
         });

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
@@ -73,6 +74,25 @@ abstract class ResilientStoreFixture {
         assertThat(now(limiter.peek("a")).source()).isEqualTo(Source.LOCAL);
         time.passMillis(1);
         assertThat(remote.batches()).hasSize(1);
+    }
+
+    /**
+     * Returns two grants of the fallback, made at one time, after the deadline. The store has charged the 3 permits of
+     * the first one, and its reply is held. It has not charged the 4 permits of the second one.
+     */
+    List<Decision> grantsOfTheSameTime(RateLimiter limiter) {
+        remote.holdsReplies();
+        listen(limiter.tryAcquire("a", 3));
+        remote.failsAfter(Duration.ofMillis(110), new LimitStoreDeadlineException("too late"));
+        listen(limiter.tryAcquire("a", 4));
+        time.passMillis(115);
+        assertThat(sources()).containsExactly(Source.LOCAL, Source.LOCAL);
+        assertThat(decisions())
+                .extracting(Decision::at)
+                .hasSize(2)
+                .containsOnly(decisions().get(0).at());
+        remote.isAvailable();
+        return decisions();
     }
 
     RateLimiter limiter(Limit... limits) {

@@ -260,25 +260,6 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         assertThat(usage.limits()).extracting(Decision.Usage::used).containsExactly(4L, 7L);
     }
 
-    /**
-     * Returns two grants of the fallback, made at one time, after the deadline. The store has charged the 3 permits of
-     * the first one, and its reply is held. It has not charged the 4 permits of the second one.
-     */
-    private List<Decision> grantsOfTheSameTime(RateLimiter limiter) {
-        remote.holdsReplies();
-        listen(limiter.tryAcquire("a", 3));
-        remote.failsAfter(Duration.ofMillis(110), new LimitStoreDeadlineException("too late"));
-        listen(limiter.tryAcquire("a", 4));
-        time.passMillis(115);
-        assertThat(sources()).containsExactly(Source.LOCAL, Source.LOCAL);
-        assertThat(decisions())
-                .extracting(Decision::at)
-                .hasSize(2)
-                .containsOnly(decisions().get(0).at());
-        remote.isAvailable();
-        return decisions();
-    }
-
     /** Leaves five callers answered by the fallback and five waiting for the store. */
     private void startFallbackWithFiveInFlight(RateLimiter limiter) {
         remote.holdsReplies();
