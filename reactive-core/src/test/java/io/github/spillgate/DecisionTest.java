@@ -137,7 +137,7 @@ class DecisionTest {
         AtomicInteger started = new AtomicInteger();
         AtomicInteger moved = new AtomicInteger();
         List<StoreDecision> granted = new ArrayList<>();
-        for (int i = 0; i < 10_000; i++) {
+        for (int i = 0; i < 50_000; i++) {
             granted.add(onAAndB(Source.LOCAL));
         }
         StoreDecision charged = onAAndB(Source.OTHER);
@@ -165,8 +165,11 @@ class DecisionTest {
     }
 
     private static void awaitAtLeast(AtomicInteger number, int least) {
-        while (number.get() < least) {
-            Thread.yield();
+        // Spins first, so that both continue at the same time.
+        for (int spins = 0; number.get() < least; spins++) {
+            if (spins > 10_000) {
+                Thread.yield();
+            }
         }
     }
 
