@@ -13,6 +13,7 @@ public final class RuleLookupException extends RuntimeException {
 
     private static final long serialVersionUID = 1L;
 
+    /** The setting that names the failed source. */
     private final String setting;
 
     private RuleLookupException(String setting, String what, @Nullable Throwable cause) {
