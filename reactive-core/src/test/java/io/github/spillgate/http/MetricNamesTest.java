@@ -36,6 +36,8 @@ import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Mono;
 
 /** Metrics and their tags have the names that the page on operations gives them. */
@@ -47,6 +49,8 @@ class MetricNamesTest {
     private static final Pattern SAMPLE = Pattern.compile("(?m)^(spillgate_\\w+)\\{([^}]*)}");
     private static final Pattern METRIC = Pattern.compile("spillgate_\\w+");
     private static final Pattern SELECTED = Pattern.compile("(spillgate_\\w+)\\{([^}]*)}");
+    private static final Pattern GROUPED = Pattern.compile("\\b(?:by|on) \\(([a-z_, ]+)\\)");
+    private static final String OBSERVABILITY = "examples/observability/";
     private static final Pattern LABEL = Pattern.compile("(\\w+)=~?\"([^\"]*)\"");
 
     private final PrometheusMeterRegistry registry = new PrometheusMeterRegistry(PrometheusConfig.DEFAULT);
@@ -70,6 +74,16 @@ class MetricNamesTest {
                 rules.decided(match, outcome, nearlyUsedUp(rule, source), Duration.ofMillis(1));
             }
         }
+        Rule shadow = Rule.named("shadow")
+                .key(KeySource.constant("all"))
+                .limit(Limit.perMinute(100))
+                .shadow(true)
+                .build();
+        rules.decided(
+                new RuleMatch(shadow, SentRequest.get("/"), Map.of()),
+                Outcome.DENIED,
+                nearlyUsedUp(shadow, Source.REDIS),
+                Duration.ofMillis(1));
         DecisionMetrics.of(registry).decided("test", nearlyUsedUp(rule, Source.REDIS), Duration.ofMillis(1));
         rules.refused(match);
         rules.lookupFailed(match, RuleLookupException.failed("limits-from", new IllegalStateException("broken")));
@@ -119,20 +133,56 @@ class MetricNamesTest {
         assertThat(scraped.get("spillgate_decisions_seconds_count").get("rule")).contains("page", "limiter:test");
     }
 
-    @Test
-    void allQueriesUseExistingMetrics() {
-        for (Matcher metric = METRIC.matcher(page); metric.find(); ) {
+    @ParameterizedTest
+    @ValueSource(
+            strings = {"docs/operations.md", OBSERVABILITY + "alerts.yml", OBSERVABILITY + "grafana-dashboard.json"})
+    void allQueriesUseExistingMetrics(String file) throws IOException {
+        String queries = read(file);
+        int metrics = 0;
+        for (Matcher metric = METRIC.matcher(queries); metric.find(); metrics++) {
             assertThat(scraped).containsKey(metric.group());
         }
-        int labels = 0;
-        for (Matcher selected = SELECTED.matcher(page); selected.find(); ) {
-            for (Matcher label = LABEL.matcher(selected.group(2)); label.find(); labels++) {
-                assertThat(scraped.get(selected.group(1)).get(label.group(1)))
-                        .as(selected.group())
-                        .containsAll(List.of(label.group(2).split("\\\\?\\|", -1)));
+        assertThat(metrics).isGreaterThan(10);
+        for (Matcher selected = SELECTED.matcher(queries); selected.find(); ) {
+            for (Matcher label = LABEL.matcher(selected.group(2)); label.find(); ) {
+                Map<String, Set<String>> labels = scraped.get(selected.group(1));
+                assertThat(labels).as(selected.group()).containsKey(label.group(1));
+                if (!label.group(2).startsWith("$")) {
+                    assertThat(labels.get(label.group(1)))
+                            .as(selected.group())
+                            .containsAll(List.of(label.group(2).split("\\\\?\\|", -1)));
+                }
             }
         }
-        assertThat(labels).isGreaterThan(4);
+    }
+
+    /** Labels that Prometheus adds to a target are the other ones. */
+    @ParameterizedTest
+    @ValueSource(strings = {"alerts.yml", "grafana-dashboard.json"})
+    void allQueriesGroupByExistingLabels(String file) throws IOException {
+        Set<String> labels = new TreeSet<>(Set.of("instance"));
+        scraped.values().forEach(metric -> labels.addAll(metric.keySet()));
+        int grouped = 0;
+        for (Matcher group = GROUPED.matcher(read(OBSERVABILITY + file)); group.find(); grouped++) {
+            assertThat(labels)
+                    .as(group.group())
+                    .containsAll(List.of(group.group(1).split(", ", -1)));
+        }
+        assertThat(grouped).isGreaterThan(5);
+    }
+
+    @Test
+    void theDashboardShowsEveryMetric() throws IOException {
+        Set<String> shown = new TreeSet<>();
+        METRIC.matcher(read(OBSERVABILITY + "grafana-dashboard.json"))
+                .results()
+                .forEach(metric -> shown.add(metric.group()));
+        assertThat(shown).isEqualTo(scraped.keySet());
+    }
+
+    /** Returns a file with the quotes of JSON removed from queries. */
+    private static String read(String file) throws IOException {
+        return Files.readString(Snippets.ROOT.resolve(file)).replace("\\\"", "\"");
     }
 
     @Test
