@@ -1,0 +1,125 @@
+package io.github.spillgate.examples.documentation;
+
+import static io.github.spillgate.testkit.Snippets.ROOT;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Stream;
+import javax.xml.parsers.DocumentBuilderFactory;
+import org.junit.jupiter.api.Test;
+import org.w3c.dom.Element;
+import org.w3c.dom.Node;
+import org.w3c.dom.NodeList;
+
+/** The POMs that are published: what a repository requires of them, their versions, and the BOM. */
+class PublishedPomsTest {
+
+    private static final Path PARENT = ROOT.resolve("pom.xml");
+    private static final Path BOM = ROOT.resolve("reactive-core/bom/pom.xml");
+
+    @Test
+    void everyPomHasANameAndADescription() throws Exception {
+        List<Path> published = published();
+        assertThat(published).hasSizeGreaterThan(3);
+        for (Path pom : published) {
+            assertThat(text(xml(pom), "name")).as("%s", pom).startsWith("Spillgate");
+            assertThat(text(xml(pom), "description")).as("%s", pom).isNotBlank();
+        }
+    }
+
+    /** The other POMs inherit the license from the parent. */
+    @Test
+    void theParentAndTheBomHaveTheSameLicenseAndGroup() throws Exception {
+        for (Path pom : List.of(PARENT, BOM)) {
+            assertThat(text(xml(pom), "groupId")).isEqualTo("io.github.spillgate");
+            assertThat(text(child(child(xml(pom), "licenses"), "license"), "name"))
+                    .isEqualTo("Apache-2.0");
+        }
+    }
+
+    @Test
+    void allPomsHaveTheVersionOfTheParent() throws Exception {
+        String version = text(xml(PARENT), "version");
+        assertThat(text(xml(BOM), "version")).isEqualTo(version);
+        for (Path pom : modules()) {
+            if (!pom.equals(BOM)) {
+                assertThat(text(child(xml(pom), "parent"), "version"))
+                        .as("%s", pom)
+                        .isEqualTo(version);
+            }
+        }
+    }
+
+    @Test
+    void theBomListsEveryPublishedJar() throws Exception {
+        List<String> listed = new ArrayList<>();
+        NodeList dependencies = xml(BOM).getElementsByTagName("dependency");
+        for (int i = 0; i < dependencies.getLength(); i++) {
+            Element dependency = (Element) dependencies.item(i);
+            assertThat(text(dependency, "version")).isEqualTo("${project.version}");
+            if (dependency.getElementsByTagName("type").getLength() == 0) {
+                listed.add(text(dependency, "artifactId"));
+            }
+        }
+        List<String> jars = new ArrayList<>();
+        for (Path pom : published()) {
+            if (xml(pom).getElementsByTagName("packaging").getLength() == 0) {
+                jars.add(text(xml(pom), "artifactId"));
+            }
+        }
+        assertThat(jars).hasSize(3);
+        assertThat(listed).containsExactlyInAnyOrderElementsOf(jars);
+    }
+
+    /** An import of the BOM must not bring versions of other libraries. */
+    @Test
+    void theBomHasNoParent() throws Exception {
+        assertThat(xml(BOM).getElementsByTagName("parent").getLength()).isZero();
+    }
+
+    private static List<Path> published() throws Exception {
+        List<Path> published = new ArrayList<>(List.of(PARENT));
+        for (Path pom : modules()) {
+            if (!Files.readString(pom).contains("<maven.deploy.skip>true</maven.deploy.skip>")) {
+                published.add(pom);
+            }
+        }
+        return published;
+    }
+
+    private static List<Path> modules() throws Exception {
+        NodeList modules = xml(PARENT).getElementsByTagName("module");
+        return Stream.iterate(0, i -> i + 1)
+                .limit(modules.getLength())
+                .map(i -> ROOT.resolve(modules.item(i).getTextContent()).resolve("pom.xml"))
+                .toList();
+    }
+
+    private static Element xml(Path pom) throws Exception {
+        try {
+            return DocumentBuilderFactory.newInstance()
+                    .newDocumentBuilder()
+                    .parse(pom.toFile())
+                    .getDocumentElement();
+        } catch (IOException e) {
+            throw new AssertionError(pom + " is a module of the parent, but cannot be read", e);
+        }
+    }
+
+    private static String text(Element element, String name) {
+        return child(element, name).getTextContent();
+    }
+
+    private static Element child(Element element, String name) {
+        for (Node child = element.getFirstChild(); child != null; child = child.getNextSibling()) {
+            if (child.getNodeName().equals(name)) {
+                return (Element) child;
+            }
+        }
+        throw new AssertionError(element.getTagName() + " has no " + name);
+    }
+}
