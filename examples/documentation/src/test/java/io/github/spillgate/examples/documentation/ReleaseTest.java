@@ -1,0 +1,426 @@
+package io.github.spillgate.examples.documentation;
+
+import static io.github.spillgate.testkit.Snippets.ROOT;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.testkit.ClientForTests;
+import io.github.spillgate.testkit.Proof;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Snippets;
+import io.github.spillgate.testkit.Thorough;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.api.StatefulRedisConnection;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.MessageDigest;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+import java.util.zip.ZipFile;
+import org.awaitility.Awaitility;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * The artifacts of {@code mvn -Prelease deploy}, in a repository that is a directory, and the minimal examples, built
+ * against them with an empty local repository.
+ *
+ * <p>Maven runs on a copy of the sources, because this build is using the output directories of the original.
+ */
+@Thorough
+class ReleaseTest {
+
+    private static final String GROUP = "io/github/spillgate";
+    private static final String PUBLISHED = ".,reactive-core,reactive-core/bom,webflux-adapter,vertx-adapter";
+    private static final Duration LONG = Duration.ofMinutes(15);
+    private static final Duration START = Duration.ofMinutes(2);
+    private static final Pattern VERSION = Pattern.compile("-0\\.1\\.0-(?:[0-9.]+-[0-9]+|SNAPSHOT)");
+    private static final Pattern LISTENING = Pattern.compile("(?:Netty started on port|port) ([0-9]+)");
+    private static final String LISTEN = "vertx.createHttpServer().requestHandler(router).listen(8080).await();";
+
+    @TempDir
+    static Path temp;
+
+    private static Path repository = Path.of("");
+    private static Path settings = Path.of("");
+
+    @BeforeAll
+    static void release() throws Exception {
+        repository = temp.resolve("repository");
+        maven(
+                copy(ROOT, temp.resolve("source")),
+                "-Prelease",
+                "-DskipTests",
+                "-Dmaven.install.skip=true",
+                "-DaltDeploymentRepository=staging::" + repository.toUri(),
+                "-Dmaven.repo.local=" + localRepository(),
+                "-pl",
+                PUBLISHED,
+                "deploy");
+        settings = Files.writeString(temp.resolve("settings.xml"), settings());
+    }
+
+    @Test
+    void onlyTheModulesForUsersArePublished() throws Exception {
+        try (Stream<Path> artifacts = Files.list(repository.resolve(GROUP))) {
+            assertThat(artifacts.map(artifact -> artifact.getFileName().toString()))
+                    .containsExactlyInAnyOrder(
+                            "spillgate-bom",
+                            "spillgate-parent",
+                            "spillgate-reactive-core",
+                            "spillgate-vertx-adapter",
+                            "spillgate-webflux-adapter");
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"spillgate-reactive-core", "spillgate-vertx-adapter", "spillgate-webflux-adapter"})
+    void everyJarHasSourcesJavadocAndAnSbom(String artifact) throws Exception {
+        Map<String, Path> files = files(artifact);
+        assertThat(files.keySet())
+                .contains(".pom", ".jar", "-sources.jar", "-javadoc.jar", "-cyclonedx.json", "-cyclonedx.xml");
+        for (Path file : files.values()) {
+            assertThat(Path.of(file + ".sha1")).exists();
+            assertThat(Path.of(file + ".md5")).exists();
+        }
+        Set<String> classes = new TreeSet<>();
+        for (String entry : entries(files.get(".jar"))) {
+            if (entry.endsWith(".class") && !entry.contains("$")) {
+                classes.add(entry.replace(".class", ".java"));
+            }
+        }
+        assertThat(classes).hasSizeGreaterThan(5);
+        assertThat(entries(files.get("-sources.jar"))).containsAll(classes);
+        assertThat(entries(files.get("-javadoc.jar"))).contains("index.html", "allclasses-index.html");
+    }
+
+    @Test
+    void theSbomListsTheDependencies() throws Exception {
+        assertThat(Files.readString(files("spillgate-reactive-core").get("-cyclonedx.json")))
+                .contains(
+                        "pkg:maven/io.github.spillgate/spillgate-reactive-core@",
+                        "pkg:maven/io.lettuce/lettuce-core@",
+                        "pkg:maven/io.projectreactor/reactor-core@",
+                        "pkg:maven/com.github.ben-manes.caffeine/caffeine@")
+                .doesNotContain("embedded-redis");
+    }
+
+    @Test
+    void theMinimalWebFluxExampleDeniesTheFourthRequest() throws Exception {
+        Path project = copy(ROOT.resolve("examples/minimal-webflux"), temp.resolve("minimal-webflux"));
+        buildWithEmptyRepository(project, "package");
+        assertDeniesTheFourth(webflux(project), "the WebFlux example");
+        assertFromStaging(project, "spillgate-webflux-adapter");
+        try (RedisForTests redis = RedisForTests.startOwn()) {
+            assertDeniesTheFourth(
+                    webflux(
+                            project,
+                            "--spillgate.store=auto",
+                            "--spillgate.deadline=30s",
+                            "--spillgate.redis.uri=" + redis.uri()),
+                    "the WebFlux example with Redis");
+            assertCountedIn(redis);
+        }
+    }
+
+    @Test
+    void theMinimalVertxExampleDeniesTheFourthRequest() throws Exception {
+        Path project = copy(ROOT.resolve("examples/minimal-vertx"), temp.resolve("minimal-vertx"));
+        Path source = project.resolve("src/main/java/com/example/hello/Hello.java");
+        assertThat(source).content().contains(LISTEN);
+        Files.writeString(source, Files.readString(source).replace(LISTEN, listenOnAnyPort()));
+        buildWithEmptyRepository(project, "compile");
+        assertDeniesTheFourth(vertx(project), "the Vert.x example");
+        assertFromStaging(project, "spillgate-vertx-adapter");
+        try (RedisForTests redis = RedisForTests.startOwn()) {
+            Path limits = project.resolve("src/main/resources/limits.json");
+            Files.writeString(
+                    limits,
+                    Files.readString(limits)
+                            .replace(
+                                    "\"store\": \"local\"",
+                                    "\"deadline\": \"30s\", \"redis\": {\"uri\": \"" + redis.uri() + "\"}"));
+            assertDeniesTheFourth(vertx(project), "the Vert.x example with Redis");
+            assertCountedIn(redis);
+        }
+    }
+
+    /** With the BOM, a dependency needs no version. */
+    @Test
+    void theBomGivesTheVersions() throws Exception {
+        Path project = Files.createDirectories(temp.resolve("bom"));
+        Files.writeString(project.resolve("pom.xml"), """
+                <project xmlns="http://maven.apache.org/POM/4.0.0">
+                  <modelVersion>4.0.0</modelVersion>
+                  <groupId>com.example</groupId>
+                  <artifactId>with-bom</artifactId>
+                  <version>1.0.0</version>
+                  <packaging>pom</packaging>
+                  <dependencyManagement>
+                    <dependencies>
+                      <dependency>
+                        <groupId>io.github.spillgate</groupId>
+                        <artifactId>spillgate-bom</artifactId>
+                        <version>0.1.0-SNAPSHOT</version>
+                        <type>pom</type>
+                        <scope>import</scope>
+                      </dependency>
+                    </dependencies>
+                  </dependencyManagement>
+                  <dependencies>
+                    <dependency>
+                      <groupId>io.github.spillgate</groupId>
+                      <artifactId>spillgate-vertx-adapter</artifactId>
+                    </dependency>
+                  </dependencies>
+                </project>
+                """);
+        buildWithEmptyRepository(project, "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:resolve");
+        assertFromStaging(project, "spillgate-vertx-adapter");
+    }
+
+    /** In another directory, so that no path of this machine is part of a file. */
+    @Proof
+    @Test
+    void aSecondBuildGivesTheSameBytes() throws Exception {
+        Path again = copy(ROOT, temp.resolve("another/place"));
+        maven(again, "-Prelease", "-DskipTests", "-Dmaven.repo.local=" + localRepository(), "-pl", PUBLISHED, "verify");
+        Map<String, String> first = hashes(temp.resolve("source"));
+        assertThat(first.keySet())
+                .anyMatch(file -> file.endsWith("-javadoc.jar"))
+                .anyMatch(file -> file.endsWith("-sources.jar"))
+                .anyMatch(file -> file.endsWith("-cyclonedx.json"))
+                .hasSizeGreaterThan(15);
+        assertThat(hashes(again)).isEqualTo(first);
+    }
+
+    private static Service webflux(Path project, String... arguments) throws IOException {
+        List<String> command = new ArrayList<>(List.of(
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "-jar",
+                project.resolve("target/hello-1.0.0.jar").toString(),
+                "--server.port=0",
+                "--server.address=127.0.0.1"));
+        command.addAll(List.of(arguments));
+        return new Service(project, command);
+    }
+
+    /** The command of the page. */
+    private static Service vertx(Path project) throws IOException {
+        return new Service(project, mavenCommand(ofEmptyRepository(project, "compile", "exec:java")));
+    }
+
+    private static String listenOnAnyPort() {
+        return "System.out.println(\"port \" + "
+                + "vertx.createHttpServer().requestHandler(router).listen(0).await().actualPort());";
+    }
+
+    private static void assertDeniesTheFourth(Service started, String what) throws Exception {
+        try (Service service = started) {
+            ClientForTests client = ClientForTests.of(service.port());
+            List<Integer> statuses = new ArrayList<>();
+            for (int i = 0; i < 4; i++) {
+                statuses.add(client.get("/hello").statusCode());
+            }
+            assertThat(statuses).as(what).containsExactly(200, 200, 200, 429);
+        }
+    }
+
+    private static void assertCountedIn(RedisForTests redis) {
+        RedisClient client = RedisClient.create(redis.uri());
+        try (StatefulRedisConnection<String, String> connection = client.connect()) {
+            assertThat(connection.sync().keys("spillgate:*")).isNotEmpty();
+        } finally {
+            client.shutdown();
+        }
+    }
+
+    private static void buildWithEmptyRepository(Path project, String goal) throws Exception {
+        Path local = project.resolve("local-repository");
+        assertThat(local).doesNotExist();
+        maven(project, ofEmptyRepository(project, goal));
+    }
+
+    private static String[] ofEmptyRepository(Path project, String... goals) {
+        return Stream.concat(
+                        Stream.of(
+                                "-gs",
+                                settings.toString(),
+                                "-Dmaven.repo.local=" + project.resolve("local-repository")),
+                        Stream.of(goals))
+                .toArray(String[]::new);
+    }
+
+    private static void assertFromStaging(Path project, String artifact) throws IOException {
+        for (String name : List.of(artifact, "spillgate-reactive-core", "spillgate-parent")) {
+            Path origin = project.resolve("local-repository")
+                    .resolve(GROUP)
+                    .resolve(name)
+                    .resolve("0.1.0-SNAPSHOT/_remote.repositories");
+            assertThat(origin).content().contains(">staging=").doesNotContain(">cache=");
+        }
+    }
+
+    private static Map<String, Path> files(String artifact) throws IOException {
+        Map<String, Path> files = new TreeMap<>();
+        for (Path file : Snippets.files(repository.resolve(GROUP).resolve(artifact))) {
+            String name = file.getFileName().toString();
+            if (name.startsWith(artifact) && !name.matches(".*\\.(?:md5|sha1|sha256|sha512)")) {
+                files.put(VERSION.matcher(name.substring(artifact.length())).replaceFirst(""), file);
+            }
+        }
+        return files;
+    }
+
+    private static Set<String> entries(Path jar) throws IOException {
+        try (ZipFile zip = new ZipFile(jar.toFile())) {
+            Set<String> entries = new TreeSet<>();
+            zip.stream().forEach(entry -> entries.add(entry.getName()));
+            return entries;
+        }
+    }
+
+    private static Map<String, String> hashes(Path source) throws Exception {
+        Map<String, String> hashes = new TreeMap<>();
+        for (String module : PUBLISHED.split(",", -1)) {
+            Path target = source.resolve(module).resolve("target").normalize();
+            if (Files.exists(target)) {
+                try (Stream<Path> files = Files.list(target)) {
+                    for (Path file : files.filter(Files::isRegularFile).sorted().toList()) {
+                        byte[] hash = MessageDigest.getInstance("SHA-256").digest(Files.readAllBytes(file));
+                        hashes.put(
+                                source.relativize(file).toString(),
+                                HexFormat.of().formatHex(hash));
+                    }
+                }
+            }
+        }
+        return hashes;
+    }
+
+    /**
+     * Returns Maven's global settings, because those of the user may name a mirror: the published artifacts, and a cache
+     * of what has been downloaded already. All else is downloaded.
+     */
+    private static String settings() {
+        String repositories = "";
+        for (String kind : List.of("repository", "pluginRepository")) {
+            String plural = kind.replace("ory", "ories");
+            repositories += """
+                    <%2$s>
+                      <%1$s><id>staging</id><url>%3$s</url><snapshots><enabled>true</enabled></snapshots></%1$s>
+                      <%1$s><id>cache</id><url>%4$s</url><snapshots><enabled>false</enabled></snapshots></%1$s>
+                    </%2$s>
+                    """.formatted(
+                            kind, plural, repository.toUri(), localRepository().toUri());
+        }
+        return """
+                <settings>
+                  <profiles><profile><id>published</id>%s</profile></profiles>
+                  <activeProfiles><activeProfile>published</activeProfile></activeProfiles>
+                </settings>
+                """.formatted(repositories);
+    }
+
+    private static Path localRepository() {
+        return Path.of(System.getProperty("spillgate.tests.local-repository"));
+    }
+
+    private static void maven(Path directory, String... arguments) throws Exception {
+        Path log = directory.resolve("maven.log");
+        Process maven = process(directory, mavenCommand(arguments))
+                .redirectOutput(log.toFile())
+                .start();
+        try {
+            assertThat(maven.waitFor(LONG.toSeconds(), TimeUnit.SECONDS))
+                    .as("Maven has ended: %s", log)
+                    .isTrue();
+        } finally {
+            destroy(maven);
+        }
+        assertThat(maven.exitValue()).as(Files.readString(log)).isZero();
+    }
+
+    private static List<String> mavenCommand(String... arguments) {
+        List<String> command = new ArrayList<>(List.of(
+                Path.of(System.getProperty("spillgate.tests.maven"), "bin", "mvn")
+                        .toString(),
+                "-B",
+                "-q"));
+        command.addAll(List.of(arguments));
+        return command;
+    }
+
+    /** Without the checks that CI has made already. */
+    private static ProcessBuilder process(Path directory, List<String> command) {
+        ProcessBuilder process = new ProcessBuilder(command).directory(directory.toFile());
+        process.environment().remove("CI");
+        process.environment().put("JAVA_HOME", System.getProperty("java.home"));
+        return process.redirectErrorStream(true);
+    }
+
+    private static void destroy(Process process) {
+        process.descendants().forEach(ProcessHandle::destroyForcibly);
+        process.destroyForcibly().onExit().join();
+    }
+
+    private static Path copy(Path from, Path to) throws IOException {
+        for (Path file : Snippets.files(from)) {
+            Path copy = to.resolve(from.relativize(file));
+            Files.createDirectories(copy.getParent());
+            Files.copy(file, copy);
+        }
+        return to;
+    }
+
+    /** A running example. */
+    private static final class Service implements AutoCloseable {
+
+        private final Path log;
+        private final Process process;
+
+        Service(Path directory, List<String> command) throws IOException {
+            log = Files.createTempFile(directory, "service", ".log");
+            process = process(directory, command).redirectOutput(log.toFile()).start();
+        }
+
+        int port() {
+            return Awaitility.await()
+                    .atMost(START)
+                    .failFast(() -> assertThat(process.isAlive()).as(read()).isTrue())
+                    .until(
+                            () -> {
+                                Matcher port = LISTENING.matcher(read());
+                                return port.find() ? Integer.parseInt(port.group(1)) : 0;
+                            },
+                            port -> port > 0);
+        }
+
+        private String read() {
+            try {
+                return Files.readString(log);
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+        }
+
+        @Override
+        public void close() {
+            destroy(process);
+        }
+    }
+}
