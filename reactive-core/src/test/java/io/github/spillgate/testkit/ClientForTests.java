@@ -75,6 +75,26 @@ public final class ClientForTests {
         }
     }
 
+    /** Lets a reader read the body of a response, disconnects, and returns the status. */
+    public int read(String path, BodyReader reader) {
+        HttpResponse<InputStream> response = client.sendAsync(
+                        request(path).GET().build(), BodyHandlers.ofInputStream())
+                .join();
+        try (InputStream body = response.body()) {
+            reader.read(body);
+            return response.statusCode();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    /** Reads a body, or a part of it. */
+    public interface BodyReader {
+
+        /** Reads from a body that {@link #read(String, BodyReader)} closes. */
+        void read(InputStream body) throws IOException;
+    }
+
     /** A request, to be sent with {@link #send}; header fields are a name and a value each. */
     public HttpRequest.Builder request(String path, String... headers) {
         HttpRequest.Builder request = HttpRequest.newBuilder(uri(path)).timeout(LONG);

@@ -51,6 +51,11 @@ public interface HttpAdapter {
     /** Translates a pattern such as {@code /items/{id}} or {@code /items/**} into that syntax. */
     String pattern(String pattern);
 
+    /** Returns whether the server of the service upgrades to WebSocket. */
+    default boolean hasWebSockets() {
+        return true;
+    }
+
     /** Starts the service with HTTP/1.1 and, without encryption, HTTP/2. */
     Server start(Setup setup);
 

@@ -1,11 +1,14 @@
 package io.github.spillgate.testkit;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import io.github.spillgate.Decision;
+import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.http.RateLimitHeaders;
 import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.http.RuleListener;
 import io.github.spillgate.http.RuleMatch;
 import io.github.spillgate.http.Rules;
@@ -71,6 +74,11 @@ public abstract class HttpContract {
         return adapter.pattern(pattern);
     }
 
+    /** Skips a test on a server that does not upgrade to WebSocket. */
+    final void assumeWebSockets() {
+        assumeTrue(adapter.hasWebSockets(), "the server of this test has no WebSockets");
+    }
+
     /** Starts the service with these rules, and {@link #client}. */
     final Rules serve(Rule.Builder... rules) {
         return serve(RateLimitHeaders.all(), rules);
@@ -79,6 +87,18 @@ public abstract class HttpContract {
     final Rules serve(RateLimitHeaders headers, Rule.Builder... rules) {
         Rules built = rules(limiter, rules);
         server = start(built, headers);
+        client = ClientForTests.of(server.port());
+        return built;
+    }
+
+    /** Starts the service with another limiter, which the caller closes, and a listener. */
+    final Rules serve(RateLimiter other, RuleListener listener, Rule.Builder... rules) {
+        Rules built = Rules.of(
+                other,
+                adapter.syntax(),
+                Stream.of(rules).map(Rule.Builder::build).toList(),
+                RuleInstrumentation.none().listener(events).listener(listener));
+        server = start(built, RateLimitHeaders.all());
         client = ClientForTests.of(server.port());
         return built;
     }

@@ -23,6 +23,7 @@ import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Mono;
 
 /**
  * A request holds the permits of concurrency limits until its response has ended, however it ends. The hold time is
@@ -86,6 +87,26 @@ public abstract class HttpHoldContract extends HttpContract {
         awaitUsed(rules, "later", 0);
     }
 
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void aConcurrencyLimitThatIsLookedUpIsHeldUntilTheResponseHasEnded(boolean isLate) {
+        Limit found = Limit.concurrent(1).hold(Duration.ofHours(1)).retryAfter(Duration.ofSeconds(3));
+        Mono<List<Limit>> plan = Mono.just(List.of(found));
+        serve(address("plan", 1_000)
+                .limits((match, key) -> isLate ? plan.delayElement(Duration.ofMillis(1)) : plan)
+                .timeout(Duration.ofSeconds(5))
+                .paths(pattern("/hold/**")));
+        client.readAndDisconnect("/hold/stream", HttpAdapter.PART.length(), () -> {
+            HttpResponse<String> denied = client.get("/hold/0");
+            assertThat(denied.statusCode()).isEqualTo(429);
+            assertThat(denied.headers().firstValue("Retry-After")).contains("3");
+        });
+        // Each is denied, or holds the permit until it has ended.
+        await().atMost(PATIENCE).until(() -> client.get("/hold/0").statusCode() == 200);
+        await().atMost(PATIENCE).until(() -> client.get("/hold/0").statusCode() == 200);
+        assertThat(work.most()).isEqualTo(1);
+    }
+
     @Test
     void aRefundForTheStatusDoesNotReleaseAPermitEarly() {
         Rules rules = serve(concurrent("running", 1).refundWhen("2xx").paths(pattern("/hold/**")));
@@ -125,6 +146,7 @@ public abstract class HttpHoldContract extends HttpContract {
 
     @Test
     void aWebSocketHoldsItsPermitUntilItIsClosed() {
+        assumeWebSockets();
         Rules rules = serve(concurrent("sockets", 1).paths("/socket"));
         try (WebSocketForTests socket = WebSocketForTests.open(client.uri("/socket"))) {
             socket.say("one");

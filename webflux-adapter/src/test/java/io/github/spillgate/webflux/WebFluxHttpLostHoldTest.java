@@ -1,0 +1,10 @@
+package io.github.spillgate.webflux;
+
+import io.github.spillgate.testkit.HttpLostHoldContract;
+
+class WebFluxHttpLostHoldTest extends HttpLostHoldContract {
+
+    WebFluxHttpLostHoldTest() {
+        super(new WebFluxHttpAdapter());
+    }
+}
