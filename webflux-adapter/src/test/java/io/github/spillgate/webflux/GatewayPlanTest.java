@@ -44,6 +44,11 @@ class GatewayPlanTest {
                 "limit \"20 concurrent hold=90s\"",
                 "spillgate.rules[0].limits=20 concurrent hold=90s");
         assertWrong(
+                new Config().setLimits("20 concurrent retry=5s"),
+                "limit \"20 concurrent retry=5s\" holds permits until a response has ended",
+                "expected limits with a window, for example 10/s",
+                "spillgate.rules[0].limits=20 concurrent retry=5s");
+        assertWrong(
                 new Config().setLimits("10/s, 5/1m").setRequestedTokens(6),
                 "requestedTokens is 6",
                 "limit \"5/1m\"",

@@ -15,6 +15,8 @@ import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.time.Duration;
+import java.time.Instant;
+import java.util.List;
 import java.util.UUID;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -104,6 +106,66 @@ class BootLimitsTest {
         await().atMost(Duration.ofSeconds(60)).until(() -> streaming.readAndDisconnect("/held", 4) == 200);
     }
 
+    @ParameterizedTest
+    @CsvSource({"/held, 5", "/annotated/held, 7"})
+    void aFullLimitHasTheRetryTimeOfItsSettings(String path, String seconds) {
+        ClientForTests streaming =
+                ClientForTests.of(context.getEnvironment().getRequiredProperty("local.server.port", Integer.class));
+        // The last test may still hold the permit.
+        await().atMost(Duration.ofSeconds(60))
+                .until(() -> streaming.readAndDisconnect(
+                                path,
+                                4,
+                                () -> assertThat(streaming.get(path).headers().firstValue("Retry-After"))
+                                        .hasValue(seconds))
+                        == 200);
+    }
+
+    @Test
+    void theEndpointReportsWhatIsHeldAndAResetEndsNoResponse() {
+        ClientForTests streaming =
+                ClientForTests.of(context.getEnvironment().getRequiredProperty("local.server.port", Integer.class));
+        SpillgateEndpoint endpoint = context.getBean(SpillgateEndpoint.class);
+        assertThat(endpoint.overview().rules())
+                .filteredOn(rule -> rule.name().equals("held"))
+                .flatExtracting(SpillgateEndpoint.RuleInForce::limits)
+                .containsExactly("1 concurrent hold=1h retry=5s name=held-concurrent");
+        awaitHeld(endpoint, 0);
+        int status = streaming.read("/held", body -> {
+            body.readNBytes(4);
+            assertThat(usage(endpoint))
+                    .extracting(
+                            SpillgateEndpoint.LimitUsed::limit,
+                            SpillgateEndpoint.LimitUsed::used,
+                            SpillgateEndpoint.LimitUsed::remaining)
+                    .containsExactly("1 concurrent hold=1h retry=5s name=held-concurrent", 1L, 0L);
+            // The hold time from now on, if nothing renews or releases it.
+            assertThat(usage(endpoint).wholeAt())
+                    .isBetween(
+                            Instant.now().plus(Duration.ofMinutes(50)),
+                            Instant.now().plus(Duration.ofMinutes(61)));
+            assertThat(endpoint.reset("held", "127.0.0.1")
+                            .block(Duration.ofSeconds(60))
+                            .getStatus())
+                    .isEqualTo(204);
+            assertThat(usage(endpoint).used()).isZero();
+            assertThat(body.readNBytes(10_000)).hasSize(10_000);
+        });
+        assertThat(status).isEqualTo(200);
+        awaitHeld(endpoint, 0);
+    }
+
+    private static void awaitHeld(SpillgateEndpoint endpoint, long held) {
+        await().atMost(Duration.ofSeconds(60)).until(() -> usage(endpoint).used() == held);
+    }
+
+    private static SpillgateEndpoint.LimitUsed usage(SpillgateEndpoint endpoint) {
+        return (SpillgateEndpoint.LimitUsed) ((List<?>) endpoint.usage("held", "127.0.0.1")
+                        .block(Duration.ofSeconds(60))
+                        .getBody())
+                .get(0);
+    }
+
     private static String field(HttpResponse<String> response, String name) {
         return response.headers().firstValue(name).orElseThrow();
     }
@@ -154,6 +216,12 @@ class BootLimitsTest {
         @GetMapping(path = "/held", produces = "text/event-stream")
         Flux<String> held() {
             return Flux.interval(Duration.ofMillis(1)).onBackpressureDrop().map(tick -> "tick");
+        }
+
+        @RateLimited("1 concurrent hold=1h retry=6500ms")
+        @GetMapping(path = "/annotated/held", produces = "text/event-stream")
+        Flux<String> annotatedHeld() {
+            return held();
         }
 
         @GetMapping("/limited")
