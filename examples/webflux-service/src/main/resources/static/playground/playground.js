@@ -1,12 +1,15 @@
 // The page: sends requests at the rate of the slider, counts the decisions, and shows the deciding store. Content from the service is shown
 // only as text.
 
+import { Kinds } from './kinds.js';
 import { firstItem, Pace, Seconds } from './measure.js';
 import { Plot } from './plot.js';
 
 const SHOWN = 60;
-// A browser opens six connections to a host: four leave two for reading the state and stopping Redis.
-const MOST_UNDER_WAY = 4;
+// A browser opens six connections to a host: three leave one for the kinds of limits, and two for reading the state and stopping Redis.
+const MOST_UNDER_WAY = 3;
+// Below the limit, so that the first picture shows what is allowed.
+const GENTLE = 3;
 // A forgotten tab stops sending after this time.
 const AWAKE = 5 * 60_000;
 const STEP = 50;
@@ -24,6 +27,7 @@ const sources = { REDIS: 0, CACHED_DENIAL: 0, LOCAL: 0 };
 // Open pages of one address do not share a count. The number is small on purpose: see application.yaml.
 const page = String(crypto.getRandomValues(new Uint16Array(1))[0] % 1000).padStart(3, '0');
 const hit = `playground/hit/${page}`;
+const kinds = new Kinds(`playground/kinds/${page}`, SHOWN);
 
 let rate = 0;
 let underWay = 0;
@@ -75,7 +79,9 @@ function run() {
 function step() {
   for (let due = pace.due(rate, performance.now(), MOST_UNDER_WAY - underWay); due > 0; due--) {
     send();
+    kinds.sent();
   }
+  kinds.ask(performance.now());
 }
 
 async function send() {
@@ -134,6 +140,7 @@ function tick() {
   secondBegan += passed * 1000;
   for (let i = 0; i < Math.min(passed, SHOWN); i++) {
     seconds.end(state?.source ?? null);
+    kinds.end();
   }
   if (document.hidden || passed === 0) {
     return;
@@ -149,6 +156,7 @@ function tick() {
 function show() {
   const past = seconds.past;
   plot.draw(past, permits);
+  kinds.draw();
   const now = past.at(-1);
   text('allowed', now?.allowed ?? 0);
   text('denied', now?.denied ?? 0);
@@ -314,5 +322,7 @@ document.addEventListener('visibilitychange', () => {
 });
 addEventListener('resize', show);
 setInterval(tick, 1000);
+setRate(GENTLE);
+note('The page starts with a gentle load. Move the slider to send more.');
 show();
 look();

@@ -9,6 +9,7 @@ import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.Optional;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
@@ -92,13 +93,30 @@ class PlaygroundPageTest {
     }
 
     @Test
-    void nothingIsSentBeforeTheSliderMoves() {
+    void thePageStartsWithAGentleLoad() {
         onThePage(tab -> {
             tab.awaitText("source", "REDIS");
             assertThat(tab.text("breaker")).isEqualTo("closed");
-            assertThat(tab.text("response")).isEqualTo("None yet.");
-            assertThat(requests(tab)).isZero();
+            assertThat(tab.text("rate")).isEqualTo("3");
+            assertThat(tab.text("load-note")).startsWith("The page starts with a gentle load.");
+            tab.awaitThat("document.getElementById('bars-allowed').getBBox().height > 0");
+            assertThat(tab.text("response")).startsWith("200 OK");
+            assertThat(tab.text("denied")).isEqualTo("0");
             assertThat(tab.is("document.getElementById('problem').hidden")).isTrue();
+        });
+    }
+
+    @Test
+    void eachKindOfLimitHasAPictureOfTheSameLoad() {
+        onThePage(tab -> {
+            tab.slide("load", 30);
+            for (String kind : List.of("log", "counter", "bucket", "concurrent")) {
+                String figure = "document.querySelector('figure[data-kind=" + kind + "]";
+                tab.awaitThat(figure + " path.allowed').getBBox().height > 0");
+                tab.awaitThat(figure + " path.denied').getBBox().height > 0");
+                tab.awaitThat(figure + " b').textContent > 0");
+                tab.awaitThat(figure + " b:last-of-type').textContent > 0");
+            }
         });
     }
 
@@ -175,6 +193,8 @@ class PlaygroundPageTest {
         onThePage(tab -> {
             tab.press("Tab", 9);
             assertThat(tab.ask("document.activeElement.id").asString()).isEqualTo("load");
+            tab.press("Home", 36);
+            tab.awaitText("rate", "0");
             tab.press("ArrowRight", 39);
             tab.press("ArrowRight", 39);
             tab.awaitText("rate", "2");
@@ -253,16 +273,16 @@ class PlaygroundPageTest {
     }
 
     @Test
-    void atMostFourRequestsAreInFlight() {
+    void atMostThreeRequestsAreInFlight() {
         onThePage(
                 "{ const real = window.fetch; window.asked = 0; window.fetch = (url, options) => "
                         + "String(url).includes('hit')"
                         + " ? new Promise(() => window.asked++) : real(url, options); }",
                 tab -> {
                     tab.slide("load", 60);
-                    tab.awaitThat("window.asked === 4");
+                    tab.awaitThat("window.asked === 3");
                     tab.awaitMillis(1000);
-                    assertThat(tab.ask("window.asked").asInt()).isEqualTo(4);
+                    assertThat(tab.ask("window.asked").asInt()).isEqualTo(3);
                 });
     }
 

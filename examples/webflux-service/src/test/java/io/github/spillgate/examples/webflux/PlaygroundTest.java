@@ -43,7 +43,12 @@ class PlaygroundTest {
     private static final int LIMIT = 50;
     private static final Duration WINDOW = Duration.ofSeconds(10);
     private static final List<String> FILES = List.of(
-            "/", "/playground/style.css", "/playground/playground.js", "/playground/plot.js", "/playground/measure.js");
+            "/",
+            "/playground/style.css",
+            "/playground/playground.js",
+            "/playground/plot.js",
+            "/playground/kinds.js",
+            "/playground/measure.js");
 
     private static final InetAddress LOOPBACK = InetAddress.getLoopbackAddress();
 
@@ -94,6 +99,7 @@ class PlaygroundTest {
         "/playground/style.css, text/css",
         "/playground/playground.js, text/javascript",
         "/playground/plot.js, text/javascript",
+        "/playground/kinds.js, text/javascript",
         "/playground/measure.js, text/javascript",
         "/playground/icon.svg, image/svg+xml",
         "/%70layground/icon.svg, image/svg+xml"
@@ -141,7 +147,8 @@ class PlaygroundTest {
     void thePageContainsAllElementsAndFilesThatTheScriptsUse() throws Exception {
         Set<String> there = found("id=\"([^\"]+)\"", get("/").body());
         String scripts = get("/playground/playground.js").body()
-                + get("/playground/plot.js").body();
+                + get("/playground/plot.js").body()
+                + get("/playground/kinds.js").body();
         Set<String> asked = found("(?:byId|text|element|#path)\\('([A-Za-z-]+)'", scripts);
         assertThat(asked).hasSizeGreaterThan(20);
         assertThat(there).containsAll(asked).contains("by-REDIS", "by-LOCAL", "by-CACHED_DENIAL");
@@ -158,7 +165,65 @@ class PlaygroundTest {
             assertThat(html).contains("<label for=\"" + id + "\">");
         }
         assertThat(html).contains("<html lang=\"en\">", ">Stop Redis</button>", ">Start Redis</button>");
-        assertThat(found("<svg [^>]*aria-labelledby=\"([^\"]+)\"", html)).containsExactly("plot-title");
+        assertThat(found("<svg [^>]*aria-labelledby=\"([^\"]+)\"", html))
+                .containsExactly("bucket-name", "concurrent-name", "counter-name", "log-name", "plot-title");
+        Set<String> ids = found("id=\"([^\"]+)\"", html);
+        assertThat(ids).containsAll(found("aria-(?:labelledby|describedby)=\"([^\"]+)\"", html));
+    }
+
+    @Test
+    void eachKindDecidesOnTheSameRequests() throws Exception {
+        String path = "/playground/kinds/" + page + "?requests=20";
+        long since = System.nanoTime();
+        JsonNode first = new JsonMapper().readTree(get(path).body());
+        assertThat(first.findValuesAsString("kind")).containsExactly("log", "counter", "bucket", "concurrent");
+        int[] allowed = new int[4];
+        for (JsonNode answer : List.of(
+                first,
+                new JsonMapper().readTree(get(path).body()),
+                new JsonMapper().readTree(get(path).body()))) {
+            for (int i = 0; i < allowed.length; i++) {
+                JsonNode kind = answer.get(i);
+                allowed[i] += kind.get("allowed").asInt();
+                assertThat(kind.get("allowed").asInt() + kind.get("denied").asInt())
+                        .isEqualTo(20);
+            }
+        }
+        assertThat(allowed[0]).isBetween(LIMIT, LIMIT * windows(since));
+        assertThat(allowed[1]).isBetween(LIMIT, LIMIT * windows(since));
+        // The burst, and five for each second since then.
+        assertThat(allowed[2]).isBetween(25, 25 + 5 * WINDOW.toSecondsPart() * windows(since));
+        assertThat(first.get(3).get("denied").asInt()).isPositive();
+        // The page contains the limits, before the first response.
+        assertThat(get("/").body())
+                .contains(first.findValuesAsString("limit").stream()
+                        .map(limit -> "<code>" + limit + "</code>")
+                        .toList());
+    }
+
+    @Test
+    void permitsOfTheConcurrencyLimitAreReleasedAfterTheWork() {
+        String path = "/playground/kinds/" + page + "?requests=1";
+        await().until(() -> allowed(path) == 0);
+        await().until(() -> allowed(path) == 1);
+    }
+
+    private int allowed(String path) throws Exception {
+        return new JsonMapper()
+                .readTree(get(path).body())
+                .path(3)
+                .path("allowed")
+                .asInt(-1);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"?requests=0", "?requests=21", "?requests=-1", "?requests=many", ""})
+    void theNumberOfRequestsIsBounded(String query) throws Exception {
+        HttpResponse<String> answer = get("/playground/kinds/" + page + query);
+        assertThat(answer.statusCode()).isEqualTo(400);
+        if (query.matches(".*\\d")) {
+            assertThat(answer.body()).contains("expected requests=1 to 20, for example ?requests=4");
+        }
     }
 
     @Test
