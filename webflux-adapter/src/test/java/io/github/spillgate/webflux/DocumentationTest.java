@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.RuleMatch;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.testkit.ClientForTests;
 import io.github.spillgate.testkit.ShownResponse;
@@ -27,6 +28,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Predicate;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
@@ -61,17 +63,24 @@ class DocumentationTest {
 
     /** What the snippets take for granted. */
     private static final String AROUND = """
+            import static java.nio.charset.StandardCharsets.UTF_8;
+
             import io.github.spillgate.*;
             import io.github.spillgate.http.*;
+            import io.github.spillgate.local.CachedLimits;
             import io.github.spillgate.metrics.*;
+            import io.github.spillgate.spi.LimitStore;
             import io.github.spillgate.webflux.*;
             import io.github.spillgate.webflux.autoconfigure.*;
+            import java.time.Duration;
             import java.util.*;
             import java.util.concurrent.atomic.AtomicLong;
+            import java.util.function.Predicate;
             import org.junit.jupiter.api.Test;
             import org.springframework.beans.factory.annotation.Autowired;
             import org.springframework.boot.webflux.test.autoconfigure.WebFluxTest;
-            import org.springframework.http.MediaType;
+            import org.springframework.http.*;
+            import org.springframework.http.server.reactive.ServerHttpResponse;
             import org.springframework.context.annotation.Bean;
             import org.springframework.test.web.reactive.server.WebTestClient;
             import org.springframework.web.bind.annotation.*;
@@ -91,7 +100,17 @@ class DocumentationTest {
                     Mono<Plan> of(String key);
                 }
 
+                interface Customers {
+                    Mono<String> byApiKey(String key);
+                }
+
+                record Login(String name, String password) {}
+
                 class Reports {}
+
+                Mono<Boolean> passwordMatches(Login form) {
+                    return Mono.just(true);
+                }
 
                 Flux<String> model(ServerWebExchange exchange) {
                     return Flux.empty();
@@ -320,8 +339,23 @@ class DocumentationTest {
         }
 
         @Bean
+        Predicate<RuleMatch> monitoring() {
+            return match -> false;
+        }
+
+        @Bean
         KeySource tenantKey() {
             return match -> Mono.just("tenant");
+        }
+
+        @Bean
+        KeySource tenant() {
+            return match -> Mono.just("tenant");
+        }
+
+        @Bean
+        KeySource customer() {
+            return match -> Mono.just("customer");
         }
     }
 
