@@ -19,9 +19,9 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
 /**
- * What docs/websockets.md says of the messages of a socket, whatever framework the service is made of: with a real
- * server, a real client and a real Redis. An adapter extends this class, and opens sockets that answer each message
- * with itself and an exclamation mark.
+ * Tests of the limits on messages that docs/websockets-and-grpc.md shows, for any framework: with a real server, a real
+ * client and a real Redis. An adapter extends this class, and opens sockets that answer each message with itself and an
+ * exclamation mark.
  */
 public abstract class MessagesContract {
 

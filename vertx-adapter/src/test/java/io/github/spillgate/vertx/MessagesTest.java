@@ -31,7 +31,7 @@ import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Flux;
 
-/** What docs/websockets.md shows of Vert.x does what it says: with a real server, a real client and a real Redis. */
+/** The code for Vert.x in docs/websockets-and-grpc.md, with a real server, a real client and a real Redis. */
 class MessagesTest extends MessagesContract {
 
     /** A server that is closed waits 1 s for the close frame of a client, and by default 10 s. */

@@ -13,7 +13,7 @@ import reactor.core.Disposable;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
-/** Server-sent events that are limited, as docs/websockets.md shows them. */
+/** Server-sent events that are limited, as docs/websockets-and-grpc.md shows them. */
 final class Prices {
 
     private Prices() {}

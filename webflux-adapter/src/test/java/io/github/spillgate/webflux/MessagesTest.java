@@ -24,7 +24,7 @@ import org.springframework.web.reactive.handler.SimpleUrlHandlerMapping;
 import org.springframework.web.reactive.socket.WebSocketHandler;
 import reactor.core.publisher.Flux;
 
-/** What docs/websockets.md shows of WebFlux does what it says: with a real server, a real client and a real Redis. */
+/** The code for WebFlux in docs/websockets-and-grpc.md, with a real server, a real client and a real Redis. */
 class MessagesTest extends MessagesContract {
 
     private final Limiters limiters = closedLater(Limiters.onRedis());

@@ -16,7 +16,7 @@ import org.springframework.web.bind.annotation.RestController;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
-/** Server-sent events that are limited, as docs/websockets.md shows them. */
+/** Server-sent events that are limited, as docs/websockets-and-grpc.md shows them. */
 @RestController
 class Prices {
 

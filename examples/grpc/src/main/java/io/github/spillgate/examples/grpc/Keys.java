@@ -8,8 +8,6 @@ import java.net.InetSocketAddress;
 import java.util.ArrayList;
 import java.util.List;
 
-// docs/grpc.md shows the rest of this file.
-
 /** Returns the key to which a call is charged. */
 public final class Keys {
 

@@ -10,8 +10,6 @@ import java.time.Duration;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-// docs/grpc.md shows the rest of this file.
-
 /** A call that the limiter may end while its handler is still responding, perhaps on another thread. */
 final class LimitedCall<Q, A> extends SimpleForwardingServerCall<Q, A> {
 
@@ -35,6 +33,11 @@ final class LimitedCall<Q, A> extends SimpleForwardingServerCall<Q, A> {
             closed = true;
             super.close(status, trailers);
         }
+    }
+
+    /** Returns whether the limiter has ended the call, and not its handler. */
+    synchronized boolean isEnded() {
+        return ended;
     }
 
     @Override

@@ -14,31 +14,32 @@ import java.util.function.Function;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
-// docs/grpc.md shows the rest of this file.
-
 /** Charges each call, or each message that a client streams, without blocking a thread. */
 public final class RateLimitInterceptor implements ServerInterceptor {
 
+    private final RateLimiter limiter;
     private final Function<String, Mono<Decision>> question;
     private final boolean ofMessages;
     private final BiFunction<ServerCall<?, ?>, Metadata, String> keys;
     private final Executor executor;
 
     private RateLimitInterceptor(
+            RateLimiter limiter,
             Function<String, Mono<Decision>> question,
             boolean ofMessages,
             BiFunction<ServerCall<?, ?>, Metadata, String> keys,
             Executor executor) {
+        this.limiter = limiter;
         this.question = question;
         this.ofMessages = ofMessages;
         this.keys = keys;
         this.executor = executor;
     }
 
-    /** Takes one permit for each call before its handler starts. */
+    /** Takes one permit for each call before its handler starts. Concurrency limits are held until the call ends. */
     public static RateLimitInterceptor ofCalls(
             RateLimiter limiter, BiFunction<ServerCall<?, ?>, Metadata, String> keys, Executor executor) {
-        return new RateLimitInterceptor(limiter::tryAcquire, false, keys, executor);
+        return new RateLimitInterceptor(limiter, limiter::tryAcquire, false, keys, executor);
     }
 
     /** Takes one permit for each message of a stream, which waits for at most {@code longestWait}. */
@@ -47,7 +48,7 @@ public final class RateLimitInterceptor implements ServerInterceptor {
             Duration longestWait,
             BiFunction<ServerCall<?, ?>, Metadata, String> keys,
             Executor executor) {
-        return new RateLimitInterceptor(key -> limiter.acquire(key, longestWait), true, keys, executor);
+        return new RateLimitInterceptor(limiter, key -> limiter.acquire(key, longestWait), true, keys, executor);
     }
 
     @Override
@@ -58,6 +59,7 @@ public final class RateLimitInterceptor implements ServerInterceptor {
         }
         LimitedListener<Q, A> listener = new LimitedListener<>(
                 new LimitedCall<>(call),
+                limiter,
                 question.apply(keys.apply(call, headers)),
                 ofMessages,
                 Schedulers.fromExecutor(Context.current().fixedContextExecutor(executor)));

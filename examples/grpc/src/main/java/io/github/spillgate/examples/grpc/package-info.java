@@ -1,3 +1,3 @@
-/** The gRPC interceptor that docs/grpc.md shows. */
+/** The gRPC interceptor that docs/websockets-and-grpc.md describes. */
 @org.jspecify.annotations.NullMarked
 package io.github.spillgate.examples.grpc;

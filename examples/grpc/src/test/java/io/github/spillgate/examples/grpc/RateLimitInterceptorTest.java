@@ -47,11 +47,12 @@ import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
-/** The code on docs/grpc.md, with a real server, a real client and a real Redis. */
+/** The interceptor of docs/websockets-and-grpc.md, with a real server, a real client and a real Redis. */
 class RateLimitInterceptorTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
     private static final Limit THREE = Limit.of(3, Duration.ofHours(1));
+    private static final Limit ONE_AT_A_TIME = Limit.concurrent(1).hold(Duration.ofSeconds(1));
 
     private final AtomicInteger asked = new AtomicInteger();
     private final AtomicInteger cancelled = new AtomicInteger();
@@ -361,6 +362,57 @@ class RateLimitInterceptorTest {
         assertThat(talk.started()).containsExactly("ours");
     }
 
+    @Test
+    void aStreamHoldsItsPermitUntilItHasEnded() {
+        RateLimiter limiter = limiter(ONE_AT_A_TIME, LONG);
+        Talk talk = calls(limiter);
+        Answers first = new Answers();
+        StreamObserver<String> stream = stream(talk, first);
+        stream.onNext("a");
+        await().atMost(LONG).until(() -> first.heard.equals(List.of("a")));
+        Answers second = new Answers();
+        stream(talk, second);
+        await().atMost(LONG).until(() -> second.heard.equals(List.of("RESOURCE_EXHAUSTED")));
+        stream.onCompleted();
+        await().atMost(LONG).until(() -> first.heard.equals(List.of("a", "end")));
+        await().atMost(LONG).until(() -> limiter.holders() == 0 && used(limiter) == 0);
+        assertThat(talk.say(talk.client(settings -> {}), CallOptions.DEFAULT, "b"))
+                .isEqualTo("b");
+    }
+
+    @Test
+    void aCancelledStreamReleasesItsPermit() {
+        RateLimiter limiter = limiter(ONE_AT_A_TIME, LONG);
+        Talk talk = calls(limiter);
+        ClientCall<String, String> call = talk.stream(talk.client(settings -> {}));
+        ClientCalls.asyncBidiStreamingCall(call, new Answers());
+        await().atMost(LONG).until(() -> talk.started().size() == 1 && used(limiter) == 1);
+        call.cancel("enough", null);
+        await().atMost(LONG).until(() -> limiter.holders() == 0 && used(limiter) == 0);
+    }
+
+    @Test
+    void aFailingHandlerReleasesItsPermit() {
+        RateLimiter limiter = limiter(ONE_AT_A_TIME, LONG);
+        Talk talk = calls(limiter);
+        Answers answers = new Answers();
+        StreamObserver<String> stream = stream(talk, answers);
+        stream.onNext(Talk.FAIL);
+        await().atMost(LONG).until(() -> answers.heard.equals(List.of("UNKNOWN")));
+        await().atMost(LONG).until(() -> limiter.holders() == 0 && used(limiter) == 0);
+    }
+
+    @Test
+    void aStreamThatLosesItsPermitEndsWithUnavailable() {
+        RateLimiter limiter = limiter(builder(ONE_AT_A_TIME, LONG).longestHold(Duration.ofSeconds(1)));
+        Talk talk = calls(limiter);
+        Answers answers = new Answers();
+        stream(talk, answers);
+        await().atMost(LONG).until(() -> answers.heard.equals(List.of("UNAVAILABLE")));
+        await().atMost(LONG).until(() -> talk.ended().size() == 1);
+        assertThat(limiter.holders()).isZero();
+    }
+
     /** A denial by HTTP in front of gRPC. */
     @Test
     void a429IsUnavailableToAClient() {
@@ -377,20 +429,28 @@ class RateLimitInterceptorTest {
     }
 
     private RateLimiter limiter(Limit limit, Duration deadline, LimitStore... fallback) {
+        RateLimiter.Builder builder = builder(limit, deadline);
+        if (fallback.length > 0) {
+            builder.fallback(fallback[0]);
+        }
+        return limiter(builder);
+    }
+
+    private RateLimiter limiter(RateLimiter.Builder builder) {
+        RateLimiter limiter = builder.build();
+        open.add(limiter);
+        return limiter;
+    }
+
+    private RateLimiter.Builder builder(Limit limit, Duration deadline) {
         RedisClient client = RedisClient.create(redis.uri());
         open.add(() -> client.shutdown(Duration.ZERO, Duration.ofSeconds(2)));
         RedisStore store = RedisStore.create(client);
         open.add(store);
-        RateLimiter.Builder builder = RateLimiter.builder("grpc-" + UUID.randomUUID())
+        return RateLimiter.builder("grpc-" + UUID.randomUUID())
                 .store(store)
                 .deadline(deadline)
                 .limit(limit);
-        if (fallback.length > 0) {
-            builder.fallback(fallback[0]);
-        }
-        RateLimiter limiter = builder.build();
-        open.add(limiter);
-        return limiter;
     }
 
     private Talk calls(RateLimiter limiter) {
@@ -403,7 +463,7 @@ class RateLimitInterceptorTest {
         return talk(executor, RateLimitInterceptor.ofMessages(limiter, longestWait, this::key, executor));
     }
 
-    // docs/grpc.md shows this.
+    // docs/websockets-and-grpc.md shows this.
     static ServerServiceDefinition limited(
             ServerServiceDefinition service, RateLimiter calls, RateLimiter messages, Executor executor) {
         return ServerInterceptors.intercept(
