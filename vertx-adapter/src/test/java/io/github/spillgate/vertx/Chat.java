@@ -10,7 +10,7 @@ import java.time.Duration;
 import reactor.core.Disposable;
 import reactor.core.Disposables;
 
-/** WebSockets whose messages are limited, as docs/websockets-and-grpc.md shows them. */
+/** WebSockets with limits on their messages, as in docs/websockets-and-grpc.md. */
 final class Chat {
 
     private static final short INTERNAL_ERROR = 1011;

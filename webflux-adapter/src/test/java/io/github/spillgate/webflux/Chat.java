@@ -10,7 +10,7 @@ import org.springframework.web.reactive.socket.WebSocketHandler;
 import org.springframework.web.reactive.socket.WebSocketMessage;
 import reactor.core.publisher.Mono;
 
-/** Handlers whose messages are limited, as docs/websockets-and-grpc.md shows them. */
+/** Handlers with limits on messages, as in docs/websockets-and-grpc.md. */
 final class Chat {
 
     private static final ClientAddress ADDRESS = ClientAddress.ofXForwardedFor("10.0.0.0/8");
