@@ -27,8 +27,8 @@ if #argument == LENGTH_OF_ONE then
       if isNew and cost <= permits then
         local expires = leaves + floor(window / 16)
         reply = pack(REPLY_OF_ONE, micros, times, 0, cost, now, leaves)
-        written = redis.pcall('SET', key, 'sgL' .. pack('<I6I6I4I2I2I5I6I2I6', cost, slot, cost, 0, 0, 0, 0, 0, expires),
-          'PX', expires - now)
+        written = redis.pcall('SET', key,
+          'sgL' .. pack('<I6I6I4I2I2I5I6I2I6', cost, slot, cost, 0, 0, 0, 0, 0, expires), 'PX', expires - now)
       elseif length >= HEAD then
         local format, used, newest, count, first, last, oldest, base, room, expires =
           unpackFrom('<I3I6I6I4I2I2I5I6I2I6', bytes)

@@ -142,7 +142,7 @@ class StoreOracleTest {
         }
     }
 
-    /** A grant that only changes the head of a log must not count its expired entries, nor a counter the last window. */
+    /** A grant that changes only the head of a log must not count expired entries, nor a counter its last window. */
     @Example
     void modelJavaAndLuaAgreeOnSingleGrants() {
         Take take = new Take(List.of(new ChargeSpec(0, 1, 1)));
