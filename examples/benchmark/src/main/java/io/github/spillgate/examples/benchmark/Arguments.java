@@ -12,7 +12,15 @@ import java.util.List;
 import java.util.stream.Collectors;
 
 /** The parsed arguments of the command line. */
-record Arguments(boolean help, boolean quick, boolean memory, boolean simulate, Path out, List<Work> works, Pace pace) {
+record Arguments(
+        boolean help,
+        boolean quick,
+        boolean memory,
+        boolean kinds,
+        boolean simulate,
+        Path out,
+        List<Work> works,
+        Pace pace) {
 
     static final String USAGE = """
             Usage: mvn -q -pl examples/benchmark -am test-compile exec:exec -Dexec.args="[options]"
@@ -22,6 +30,7 @@ record Arguments(boolean help, boolean quick, boolean memory, boolean simulate, 
               --rounds N           how often each contender is measured, 1 to 100 (5; quick: 3)
               --seconds S          the duration of a measurement, 0.01 to 60 (1; quick: 0.15)
               --memory             measures the memory of keys in Redis instead, in five minutes
+              --kinds              measures the memory and the time in Redis of each kind of limit instead, in a minute
               --simulate           simulates what each algorithm admits instead, without Redis, in a minute
               --out DIR            the directory of results.csv, rounds.csv, nodes.csv, results.md and the charts
               --help               prints this text
@@ -34,6 +43,7 @@ record Arguments(boolean help, boolean quick, boolean memory, boolean simulate, 
     static Arguments parse(String... arguments) {
         boolean help = false;
         boolean memory = false;
+        boolean kinds = false;
         boolean simulate = false;
         boolean quick = false;
         Path out = Path.of(System.getProperty(OUT, "target/benchmark"));
@@ -46,6 +56,7 @@ record Arguments(boolean help, boolean quick, boolean memory, boolean simulate, 
             switch (option) {
                 case "--help", "-h" -> help = true;
                 case "--memory" -> memory = true;
+                case "--kinds" -> kinds = true;
                 case "--simulate" -> simulate = true;
                 case "--quick" -> quick = true;
                 case "--out" -> out = path(value(option, left, "a directory", "--out target/benchmark"));
@@ -57,14 +68,14 @@ record Arguments(boolean help, boolean quick, boolean memory, boolean simulate, 
                 default ->
                     throw new IllegalArgumentException(
                             "argument \"" + option + "\" is unknown: expected one of --quick,"
-                                    + " --only, --rounds, --seconds, --memory, --simulate, --out and --help, for "
-                                    + "example --quick --only hot-key");
+                                    + " --only, --rounds, --seconds, --memory, --kinds, --simulate, --out and --help, "
+                                    + "for example --quick --only hot-key");
             }
         }
         Pace pace = quick ? Pace.QUICK : Pace.FULL;
         pace = rounds == 0 ? pace : pace.rounds((int) rounds);
         pace = seconds == 0 ? pace : pace.slice(Duration.ofNanos((long) (seconds * 1e9)));
-        return new Arguments(help, quick, memory, simulate, out, works, pace);
+        return new Arguments(help, quick, memory, kinds, simulate, out, works, pace);
     }
 
     private static String value(String option, Deque<String> left, String what, String example) {

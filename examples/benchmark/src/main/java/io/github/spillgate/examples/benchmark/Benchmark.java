@@ -1,5 +1,6 @@
 package io.github.spillgate.examples.benchmark;
 
+import io.github.spillgate.examples.benchmark.measure.RedisServer;
 import io.github.spillgate.examples.benchmark.measure.Servers;
 import io.github.spillgate.examples.benchmark.report.Head;
 import io.github.spillgate.examples.benchmark.report.Report;
@@ -50,6 +51,8 @@ public final class Benchmark {
                 Simulation.write(asked.out(), asked.quick(), out);
             } else if (asked.memory()) {
                 showMemory(asked, out);
+            } else if (asked.kinds()) {
+                showKinds(asked, out);
             } else {
                 measure(asked, report, out);
             }
@@ -70,6 +73,13 @@ public final class Benchmark {
         try (Servers servers = Servers.start()) {
             out.println("Redis " + servers.alone().version());
             new Memory(servers, out, asked.quick()).show();
+        }
+    }
+
+    private static void showKinds(Arguments asked, PrintStream out) throws IOException {
+        try (RedisServer redis = RedisServer.start()) {
+            out.println("Redis " + redis.version());
+            new KindCosts(redis, out, asked.quick()).show();
         }
     }
 

@@ -202,7 +202,8 @@ public final class RedisServer implements AutoCloseable {
                 .orElse(0);
     }
 
-    private CommandCalls calls() {
+    /** Returns the calls of each command since the start. */
+    public CommandCalls calls() {
         Map<String, CommandCalls.Sum> calls = new HashMap<>();
         info("commandstats").forEach((name, value) -> {
             Map<String, String> fields = fields(value.split(","), '=');
