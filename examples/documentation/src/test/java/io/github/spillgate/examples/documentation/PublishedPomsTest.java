@@ -8,6 +8,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import javax.xml.parsers.DocumentBuilderFactory;
 import org.junit.jupiter.api.Test;
@@ -18,6 +20,7 @@ import org.w3c.dom.NodeList;
 /** The POMs that are published: what a repository requires of them, their versions, and the BOM. */
 class PublishedPomsTest {
 
+    private static final Pattern FRAMEWORK = Pattern.compile("<(vertx|spring-boot)\\.version>([0-9.]+)<");
     private static final Path PARENT = ROOT.resolve("pom.xml");
     private static final Path BOM = ROOT.resolve("reactive-core/bom/pom.xml");
 
@@ -79,6 +82,18 @@ class PublishedPomsTest {
     @Test
     void theBomHasNoParent() throws Exception {
         assertThat(xml(BOM).getElementsByTagName("parent").getLength()).isZero();
+    }
+
+    @Test
+    void theCompatibilityPageListsTheVersionsOfAllProfiles() throws Exception {
+        String page = Files.readString(ROOT.resolve("docs/compatibility.md"));
+        Matcher version = FRAMEWORK.matcher(Files.readString(PARENT));
+        int versions = 0;
+        for (; version.find(); versions++) {
+            String name = version.group(1).equals("vertx") ? "Vert.x" : "Spring Boot";
+            assertThat(page).contains("| " + name + " " + version.group(2) + " <!--");
+        }
+        assertThat(versions).isEqualTo(4);
     }
 
     private static List<Path> published() throws Exception {

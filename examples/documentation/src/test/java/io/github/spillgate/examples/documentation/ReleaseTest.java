@@ -313,8 +313,8 @@ class ReleaseTest {
     }
 
     /**
-     * Returns Maven's global settings, because those of the user may name a mirror: the published artifacts, and a cache
-     * of what has been downloaded already. All else is downloaded.
+     * Returns Maven's global settings, because those of the user may name a mirror: the published artifacts, and a
+     * cache of what has been downloaded already. All else is downloaded.
      */
     private static String settings() {
         String repositories = "";
