@@ -41,7 +41,7 @@ import org.jspecify.annotations.Nullable;
  * <tr><td>{@code retry=1s}</td><td>{@link #retryAfter(Duration)}; only for a concurrency limit</td></tr>
  * <tr><td>{@code resolution=10ms}</td><td>{@link #resolution(Duration)}; only for a log</td></tr>
  * <tr><td>{@code counting-denied}</td><td>{@link #countingDenied()}</td></tr>
- * <tr><td>{@code leased}</td><td>{@link #leased()}; only for a log</td></tr>
+ * <tr><td>{@code leased}</td><td>{@link #leased()}; only for a log or a token bucket</td></tr>
  * <tr><td>{@code name=burst}</td><td>{@link #named(String)}</td></tr>
  * </table>
  *
@@ -172,7 +172,7 @@ public final class Limit {
         this.window = Duration.ofMillis(windowMillis);
         this.resolution = Duration.ofMillis(resolutionMillis);
         this.leaseTime = Duration.ofMillis(
-                algorithm == Algorithm.LOG ? Math.min(LONGEST_LEASE, windowMillis / LEASES_IN_A_WINDOW) : 0);
+                canBeLeased(algorithm) ? Math.min(LONGEST_LEASE, windowMillis / LEASES_IN_A_WINDOW) : 0);
         this.retry = Duration.ofMillis(retryMillis);
         this.reach = Duration.ofMillis(
                 switch (algorithm) {
@@ -325,7 +325,7 @@ public final class Limit {
      */
     public Limit counter() {
         checkHasWindow("a counter", "Limit.perDay(10_000).counter()");
-        checkNotLeased("only logs are");
+        checkNotLeased("only logs and token buckets are");
         if (algorithm == Algorithm.BUCKET) {
             throw new IllegalStateException("limit " + Text.quote(toString())
                     + " is a token bucket, and a counter has no burst: expected a log, for example"
@@ -351,7 +351,6 @@ public final class Limit {
      */
     public Limit burst(long burst) {
         checkHasWindow("a burst", "Limit.perSecond(10).burst(50)");
-        checkNotLeased("only logs are");
         if (algorithm == Algorithm.COUNTER) {
             throw new IllegalStateException("limit " + Text.quote(toString())
                     + " is a counter, which has no burst: expected a limit without .counter(), for example"
@@ -359,7 +358,7 @@ public final class Limit {
         }
         checkPermits(permits, Math.min(MOST_BUCKET_PERMITS, MOST_EXACT / windowMillis), "a bucket with this window");
         checkBurst(burst, permits, windowMillis);
-        return new Limit(name, permits, windowMillis, Algorithm.BUCKET, burst, 1, false, countingDenied, false);
+        return new Limit(name, permits, windowMillis, Algorithm.BUCKET, burst, 1, false, countingDenied, leased);
     }
 
     /**
@@ -424,30 +423,38 @@ public final class Limit {
     }
 
     /**
-     * Returns the same log, of which instances may lease permits: an instance that sees many requests for a key charges
-     * a block of permits at once, and spends it within {@link #leaseTime()} without asking the store. The limit is
-     * never exceeded, also if other instances do not lease.
+     * Returns the same log or token bucket, of which instances may lease permits: an instance that sees many requests
+     * for a key charges a block of permits at once, and spends it within {@link #leaseTime()} without asking the store.
+     * The limit is never exceeded, also if other instances do not lease.
      *
      * <p>The price is that fewer permits may be granted: permits of a block count until the lease time after they left
      * the window, and while an instance has unspent permits, other instances cannot use them. Unspent permits are
-     * refunded when the lease ends. Leases have no effect on a local store.
+     * refunded when the lease ends. In a bucket with a lease, at least what returns in a lease time counts as in use.
+     *
+     * <p>Leases have no effect on a local store, and none on a bucket with a burst of less than a hundredth of the
+     * permits of a window.
      *
      * @return the limit
-     * @throws IllegalStateException if this limit is not a log, has a window below one second, or counts denied
-     *     requests
+     * @throws IllegalStateException if this limit is neither a log nor a token bucket, has a window below one second,
+     *     or counts denied requests
      */
     public Limit leased() {
-        String problem = algorithm != Algorithm.LOG
-                ? "is no log"
+        String problem = !canBeLeased(algorithm)
+                ? "is neither a log nor a token bucket"
                 : windowMillis < SHORTEST_LEASED_WINDOW
                         ? "has a window below 1 s"
                         : countingDenied ? "counts denied requests, which the store has to record" : null;
         if (problem != null) {
             throw new IllegalStateException("limit " + Text.quote(toString()) + " " + problem
-                    + ", so it cannot be leased: expected a log with a window of 1 s or more, for example"
+                    + ", so it cannot be leased: expected a log or token bucket with a window of 1 s or more, for"
+                    + " example"
                     + " Limit.perMinute(6_000).leased()");
         }
         return new Limit(name, permits, windowMillis, algorithm, burst, resolutionMillis, aligned, false, true);
+    }
+
+    private static boolean canBeLeased(Algorithm algorithm) {
+        return algorithm == Algorithm.LOG || algorithm == Algorithm.BUCKET;
     }
 
     private void checkNotLeased(String reason) {
@@ -625,10 +632,10 @@ public final class Limit {
     }
 
     /**
-     * Returns the time for which leased permits of a log with this window can be spent: a hundredth of the window, at
-     * most 100 ms.
+     * Returns the time for which leased permits of a log or token bucket with this window can be spent: a hundredth of
+     * the window, at most 100 ms.
      *
-     * @return the time, in whole milliseconds; zero if this is not a log
+     * @return the time, in whole milliseconds; zero if this is neither
      */
     public Duration leaseTime() {
         return leaseTime;

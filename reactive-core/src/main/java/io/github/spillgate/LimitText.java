@@ -158,8 +158,9 @@ final class LimitText {
             if (aligned && !counter) {
                 throw new IllegalArgumentException("aligned is for a counter only");
             }
-            if (leased && (counter || burst != null || countingDenied)) {
-                throw new IllegalArgumentException("leased is for a log that does not count denied requests");
+            if (leased && (counter || countingDenied)) {
+                throw new IllegalArgumentException(
+                        "leased is for a log or a token bucket that does not count denied requests");
             }
             if (burst != null && (log || counter)) {
                 throw new IllegalArgumentException("burst=… is neither for a log nor for a counter");

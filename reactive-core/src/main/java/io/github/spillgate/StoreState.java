@@ -295,7 +295,7 @@ public final class StoreState {
      * @param blocks the number of leases
      * @param permits the permits that were leased
      * @param refunded the permits of these that were not spent
-     * @param denied the permits that the store denied while permits were leased, by this instance or another one
+     * @param denied the permits of logs that the store denied while permits were leased, by any instance
      */
     public record LeaseStatistics(long decisions, long blocks, long permits, long refunded, long denied) {
 

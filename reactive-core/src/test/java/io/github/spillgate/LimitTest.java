@@ -526,4 +526,26 @@ class LimitTest {
                     .withMessageContaining("permits " + permits);
         }
     }
+
+    @Test
+    void logsAndBucketsCanBeLeased() {
+        Limit bucket = Limit.parse("6000/1m burst=600 leased");
+        assertThat(bucket.isLeased()).isTrue();
+        assertThat(bucket)
+                .hasToString("6000/1m burst=600 leased")
+                .isEqualTo(Limit.perMinute(6_000).burst(600).leased())
+                .isEqualTo(Limit.perMinute(6_000).leased().burst(600));
+        assertThat(bucket.leaseTime()).isEqualTo(Duration.ofMillis(100));
+        assertThat(bucket.identity()).isEqualTo(Limit.perMinute(10).burst(20).identity());
+        for (Limit other : List.of(
+                Limit.perMinute(10).counter(),
+                Limit.concurrent(10),
+                Limit.of(10, Duration.ofMillis(999)).burst(10),
+                Limit.perMinute(10).burst(10).countingDenied())) {
+            assertThatIllegalStateException()
+                    .isThrownBy(other::leased)
+                    .withMessageContaining(other.toString())
+                    .withMessageContaining("expected a log or token bucket");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.spi.Claim;
@@ -30,11 +31,12 @@ import reactor.core.scheduler.Schedulers;
 final class Leases {
     // Design notes.
     //
-    // Invariant: in any window, at most the limit's permits are granted, whichever instances lease.
+    // Invariant: in any window of a log, at most the limit's permits are granted, whichever instances lease; in any
+    // interval of a token bucket, at most the burst and what returns in it.
     //
-    // The store charges a block of permits at a time t, in the slot of t + L. So they count from t until a window after
-    // the end of that slot. An instance spends them only while less than L has passed since it sent the request. It
-    // sent it before t, so it spends them from t until t + L by the store's clock. That is the time of the decision:
+    // Logs. The store charges a block of permits at a time t, in the slot of t + L. So they count from t until a window
+    // after the end of that slot. An instance spends them only while less than L has passed since it sent the request.
+    // It sent it before t, so it spends them from t until t + L by the store's clock. That is the time of the decision:
     // t plus what has passed since the request was sent.
     //
     // So a permit that is granted at a time a, from a lease or not, counts in the store from some time c <= a until
@@ -46,6 +48,26 @@ final class Leases {
     // This needs two more things. Times must not decrease: while leased permits are in the slot of t + L, others are
     // charged there too (log.lua, LogCount), instead of earlier. And a set back clock moves permits to now + L, not to
     // now, because they may be spent until then.
+    //
+    // Token buckets. The level falls at the rate r, and has no times. A block that is charged at a time t must not have
+    // returned when it is spent at t + L. So the store raises a lower level to r L, which is what returns in L, before
+    // it adds the block and checks the sum against the burst (bucket.lua, BucketCount).
+    //
+    // At the store's time c the level is on a falling line. Let f be that line, extended to all times x: f(x) = level +
+    // r (c - x). Claim: of the permits that are charged, at most f(x) may be granted at x or later, for each x up to
+    // the latest time at which any may be granted. What changes f:
+    //
+    //   - A take of q at c. A level that would be negative is zero, which raises f, so f(x) >= 0 for x <= c. Then q
+    //     is added to f. The permits that may be granted at x or later become more by q for x <= c only.
+    //   - A lease of q at c. The level is raised to r L, so that f(x) >= 0 for x <= c + L. Then q is added to f. The
+    //     permits that may be granted at x or later become more by q for x <= c + L only.
+    //   - A refund of d subtracts d from f. It returns no more than keeps the claim true (BucketCount).
+    //   - If the clock is set back, the level stays the same. So the line moves to the left, and not further than the
+    //     times at which permits may be granted.
+    //
+    // Take all permits that are granted from s to e, and the last moment c <= e at which one of them was charged. They
+    // are at most f(s) at that moment, which is the level + r (c - s). The level was at most the burst then. So they
+    // are at most the burst and what returns from s to e.
     //
     // "Has passed" is measured by the monotonic clock. That may stand still while a machine is suspended, so the wall
     // clock must agree.
@@ -224,7 +246,7 @@ final class Leases {
                         now,
                         TimeUnit.MILLISECONDS.toNanos(claim.limit().leaseTime().toMillis()));
                 if (block > 0) {
-                    lease(key, claim.asking(Math.min(block, claim.limit().permits())), now);
+                    lease(key, claim.asking(Math.min(block, claim.limit().burst())), now);
                 }
             }
         }
@@ -310,8 +332,10 @@ final class Leases {
         for (StoreUsage usage : decision.usages()) {
             long longest =
                     usage.limit().reach().toMillis() - usage.limit().leaseTime().toMillis();
+            // The level of a bucket does not show which part of it is leased.
             if (usage.isViolated()
                     && usage.limit().isLeased()
+                    && usage.limit().algorithm() == Algorithm.LOG
                     && usage.wholeAt().toEpochMilli() - decision.at().toEpochMilli() > longest) {
                 denied.add(usage.claim().permits());
             }

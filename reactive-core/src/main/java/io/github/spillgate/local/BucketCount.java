@@ -32,6 +32,15 @@ final class BucketCount extends Count {
     // The level is stored as it was after the last take, and a refund makes that smaller. So a later time does not have
     // to be stored.
     //
+    // Permits that are leased at a time t may be spent until t + L. So the level is first raised to what returns in L,
+    // if it is lower. Then the level at t + L is at least what it would be if they were taken at that time. Leases.java
+    // has the proof that this suffices. For refunds:
+    //
+    //   - Leased permits are refunded as if they were taken at t + L. A refund of earlier permits must not take from
+    //     them, so a mark is at most the level at t + L without the leased permits.
+    //   - Between an earlier take and t + L, more may have returned than until t, by what returns in L. So if permits
+    //     were leased since the bucket was empty, a mark counts as if it had begun later by L.
+    //
     // If the clock is set back, times do not tell what was taken before a mark. Then both marks are zero, and permits
     // with a later time are not refunded. BucketModel and bucket.lua do the same.
     //
@@ -46,6 +55,9 @@ final class BucketCount extends Count {
     private long storedOlderMark;
     private long olderMarkedAt;
     private boolean isSetBack;
+
+    /** Whether permits were leased since the bucket was empty. */
+    private boolean isLeased;
 
     // At the present time.
 
@@ -64,6 +76,7 @@ final class BucketCount extends Count {
             takenAt = now;
             storedOlderMark = 0;
             isSetBack = true;
+            isLeased = false;
         }
         level = BucketState.levelAfter(limit, stored, now - takenAt);
         mark = isSetBack ? 0 : level;
@@ -119,11 +132,20 @@ final class BucketCount extends Count {
         if (units <= 0) {
             return;
         }
+        isLeased &= level > 0;
+        renewOlderMark();
+        level += units;
+        taken();
+    }
+
+    private void renewOlderMark() {
         if (takenAt != now && 2 * olderMark <= mark) {
             olderMark = mark;
             olderMarkedAt = takenAt;
         }
-        level += units;
+    }
+
+    private void taken() {
         stored = level;
         takenAt = now;
         storedOlderMark = olderMark;
@@ -132,14 +154,33 @@ final class BucketCount extends Count {
     }
 
     @Override
+    public long lease(Limit limit, long most, int parts) {
+        long returned = limit.permits() * limit.leaseTime().toMillis();
+        long raised = Math.max(level, returned);
+        long free = Math.max(0, BucketState.units(limit, limit.burst()) - raised);
+        long leased = Math.min(most, free / limit.window().toMillis() / parts);
+        if (leased > 0) {
+            long atEnd = raised - returned;
+            mark = Math.min(mark, atEnd);
+            olderMark = Math.min(olderMark, atEnd);
+            renewOlderMark();
+            level = raised + BucketState.units(limit, leased);
+            isLeased = true;
+            taken();
+        }
+        return leased;
+    }
+
+    @Override
     public void refund(Limit limit, long takenAt, long permits) {
-        if (takenAt > now) {
+        long lease = isLeased ? limit.leaseTime().toMillis() : 0;
+        if (takenAt > now + lease) {
             return;
         }
         long taken = BucketState.units(limit, permits);
-        long left = Math.min(mark, BucketState.levelAfter(limit, taken, this.takenAt - takenAt));
-        long leftBefore = Math.min(olderMark, BucketState.levelAfter(limit, taken, olderMarkedAt - takenAt));
-        subtract(Math.max(left, leftBefore), takenAt >= this.takenAt);
+        long left = Math.min(mark, BucketState.levelAfter(limit, taken, this.takenAt + lease - takenAt));
+        long leftBefore = Math.min(olderMark, BucketState.levelAfter(limit, taken, olderMarkedAt + lease - takenAt));
+        subtract(Math.max(left, leftBefore), takenAt >= this.takenAt + lease);
     }
 
     @Override
@@ -167,6 +208,7 @@ final class BucketCount extends Count {
         stored = 0;
         storedOlderMark = 0;
         isSetBack = false;
+        isLeased = false;
         level = 0;
         mark = 0;
         olderMark = 0;

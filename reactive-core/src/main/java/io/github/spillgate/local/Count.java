@@ -155,7 +155,7 @@ public abstract class Count {
     }
 
     /**
-     * Takes permits in advance, as if they were taken at the end of the lease time. Only for a log.
+     * Takes permits in advance, as if they were taken at the end of the lease time. Only for a log or a token bucket.
      *
      * @param limit the limit
      * @param most the most permits, at least one
@@ -163,7 +163,7 @@ public abstract class Count {
      * @return how many permits were taken
      */
     public long lease(Limit limit, long most, int parts) {
-        throw new UnsupportedOperationException("leases are for a log");
+        throw new UnsupportedOperationException("leases are for a log or a token bucket");
     }
 
     /**

@@ -140,7 +140,7 @@ public final class CountTable<C extends Count> {
     /**
      * Leases permits, as {@link io.github.spillgate.spi.LimitStore#lease} describes.
      *
-     * @param claim the claim, on a log
+     * @param claim the claim, on a log or a token bucket
      * @param parts the number of parts
      * @return decides on subscription
      */

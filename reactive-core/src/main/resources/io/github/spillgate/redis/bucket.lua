@@ -28,6 +28,10 @@ local function readBucket(key, limit)
   if (written ~= A_BUCKET and written ~= A_BUCKET_SET_BACK) or older > level then
     return nil
   end
+  local isLeased = at >= LEASED
+  if isLeased then
+    at = at - LEASED
+  end
   if at > now then
     -- The clock was set back: everything counts as taken now, and cannot be refunded.
     return {key = key, limit = limit, level = level, at = now, older = 0, olderAt = now, expires = expires,
@@ -38,6 +42,9 @@ local function readBucket(key, limit)
   if written == A_BUCKET_SET_BACK then
     bucket.isSetBack = true
   end
+  if isLeased then
+    bucket.isLeased = true
+  end
   return bucket
 end
 
@@ -47,8 +54,9 @@ local function addToBucket(bucket, units, time)
   local level, at = bucket.level, bucket.at
   if at ~= time then
     level = level - (time - at) * bucket.limit.permits -- as levelAt does
-    if level < 0 then
+    if level <= 0 then
       level = 0
+      bucket.isLeased = nil
     end
     if bucket.older > level then
       bucket.older = level
@@ -65,6 +73,26 @@ local function addToBucket(bucket, units, time)
   end
 end
 
+-- Leases permits, up to this number and one part of those that are left; returns how many. A level that would be lower
+-- is first raised to what returns in a lease time: so at its end, the level is at least as high as if all of them had
+-- been taken then.
+local function leaseFromBucket(bucket, parts, most)
+  local limit = bucket.limit
+  local returned = limit.permits * leaseTimeOf(limit)
+  local level = max(levelAt(bucket, now), returned)
+  local leased = min(most, floor(floor(max(0, limit.capacity - level) / limit.window) / parts))
+  if leased > 0 then
+    local atEnd = level - returned
+    local older, mark = min(bucket.older, atEnd), bucket.isSetBack and 0 or atEnd
+    if bucket.at ~= now and 2 * older <= mark then
+      older, bucket.olderAt = mark, bucket.at
+    end
+    bucket.older, bucket.level, bucket.at = older, level + leased * limit.window, now
+    bucket.isSetBack, bucket.isLeased = nil, true
+  end
+  return leased
+end
+
 -- Writes the bucket, to live for at least so many milliseconds. An empty one is deleted if that is 0. One that is never
 -- empty when it is taken from lives longer than necessary, so that most takes do not write its expiry.
 local function writeBucket(bucket, life)
@@ -78,15 +106,16 @@ local function writeBucket(bucket, life)
     return
   end
   local written = bucket.isSetBack and A_BUCKET_SET_BACK or A_BUCKET
+  local at = bucket.isLeased and bucket.at + LEASED or bucket.at
   local age = bucket.at - bucket.olderAt -- too large for its five bytes after 34 years; then the mark seems newer
   -- The time may be rounded by less than a millisecond. Redis keeps a key for all of the millisecond in which it ends.
   if now + left <= bucket.expires * 1000 then
-    call('SETRANGE', bucket.key, '0', pack('<I3I7I6I7I5', written, bucket.level, bucket.at, bucket.older, age))
+    call('SETRANGE', bucket.key, '0', pack('<I3I7I6I7I5', written, bucket.level, at, bucket.older, age))
   elseif bucket.older == 0 then
-    call('SET', bucket.key, pack('<I3I7I6', written, bucket.level, bucket.at), 'PX', math.ceil(left))
+    call('SET', bucket.key, pack('<I3I7I6', written, bucket.level, at), 'PX', math.ceil(left))
   else
     local expires = floor((now + left + limit.capacity / limit.permits / 2) / 1000) + 1
-    call('SET', bucket.key, pack('<I3I7I6I7I5I4', written, bucket.level, bucket.at, bucket.older, age, expires), 'PX',
+    call('SET', bucket.key, pack('<I3I7I6I7I5I4', written, bucket.level, at, bucket.older, age, expires), 'PX',
       expires * 1000 - now)
   end
 end

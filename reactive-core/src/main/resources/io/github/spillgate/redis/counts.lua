@@ -25,7 +25,8 @@
 -- level was at least what is left of it, which bounds what a refund may return; unless the clock was set back, in which
 -- case the value begins with 'sgb'. Since 'age' milliseconds before 'at' the level was at least 'older'. bucket.lua has
 -- the units. A bucket expires when all has returned, or later, at 'expires' in seconds: so most takes change it in
--- place.
+-- place. If permits have been leased since it was empty, 'at' is higher by 2^47. An old version of these scripts, and
+-- the fast path, take that for a time in the future.
 --
 -- The holds of a concurrency limit are in the order in which they were taken. One without permits is the tombstone of a
 -- hold whose release came first. 'used' is the sum of their permits. Nothing has to be done before the time 'earliest',
@@ -64,7 +65,8 @@ local FIRST_PIECE, LONGEST_PIECE = 16, 512 -- in entries
 local MOST_LEFT = 64
 local MOST_ENTRIES = 10000 -- in one log
 local MOST_SPARE = 256
-local LONGEST_LEASE, LEASES_IN_A_WINDOW = 100, 100 -- of a log, in milliseconds; see Limit.leaseTime
+local LONGEST_LEASE, LEASES_IN_A_WINDOW = 100, 100 -- in milliseconds; see Limit.leaseTime
+local LEASED = 2 ^ 47 -- added to the time of a bucket
 
 local call, floor, max, min = redis.call, math.floor, math.max, math.min
 local pack, unpackFrom = struct.pack, struct.unpack
@@ -76,6 +78,11 @@ local now = floor(micros / 1000)
 -- Returns whether a deadline on this clock has passed; 0 is no deadline. After it the caller may have used a fallback.
 local function isLate(deadline)
   return deadline > 0 and micros > deadline
+end
+
+-- Returns for how many milliseconds leased permits can be spent.
+local function leaseTimeOf(limit)
+  return min(LONGEST_LEASE, floor(limit.window / LEASES_IN_A_WINDOW))
 end
 
 -- Returns the first bytes of a value, up to the first byte behind a head, or up to another one: '' if the key does not

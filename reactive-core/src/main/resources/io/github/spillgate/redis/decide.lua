@@ -15,9 +15,9 @@
 -- Reply: the time; for each group and each of its counts the usage after the group, see wire.lua; then, if a charge
 -- could not be written, the reason as text.
 --
--- A lease is on one log. It is granted up to the cost, and up to one part of the permits that are left; 'times' is the
--- number of parts. The permits are charged as if they were taken at the end of the lease time. The reply has their
--- number as 'granted'.
+-- A lease is on one log or bucket. It is granted up to the cost, and up to one part of the permits that are left;
+-- 'times' is the number of parts. The permits are charged as if they were taken at the end of the lease time. The reply
+-- has their number as 'granted'.
 --
 -- "The time when the cost fits" is computed for a denied request, and is now otherwise. A request that cannot be
 -- decided changes nothing and does not prevent other decisions.
@@ -127,12 +127,17 @@ local function timesThatFit(count, limit, cost, times, id)
 end
 
 -- Charges leased permits; returns how many.
-local function lease(log, parts, most)
-  local leased = min(most, floor(max(0, log.limit.permits - log.used) / parts))
-  if leased > 0 then
-    addToLog(log, leased, lastSlot(log.limit))
-    log.changed = true
+local function lease(count, parts, most)
+  local limit, leased = count.limit, nil
+  if limit.isBucket then
+    leased = leaseFromBucket(count, parts, most)
+  else
+    leased = min(most, floor(max(0, limit.permits - count.used) / parts))
+    if leased > 0 then
+      addToLog(count, leased, lastSlot(limit))
+    end
   end
+  count.changed = count.changed or leased > 0
   return leased
 end
 

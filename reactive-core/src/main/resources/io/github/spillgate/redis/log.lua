@@ -1,10 +1,5 @@
 -- log.lua: reads, changes and writes a log.
 
--- Returns for how many milliseconds leased permits can be spent.
-local function leaseTimeOf(limit)
-  return min(LONGEST_LEASE, floor(limit.window / LEASES_IN_A_WINDOW))
-end
-
 -- Returns the last slot in which permits can be charged now: that of leased ones.
 local function lastSlot(limit)
   return floor((now + leaseTimeOf(limit)) / limit.resolution)

@@ -193,7 +193,8 @@ end
 local function chargeBucket(bucket, grants)
   local limit, charges = bucket.limit, false
   local charged = {key = bucket.key, limit = limit, level = bucket.level, at = bucket.at, older = bucket.older,
-    olderAt = bucket.olderAt, expires = bucket.expires, isSetBack = bucket.isSetBack}
+    olderAt = bucket.olderAt, expires = bucket.expires, isSetBack = bucket.isSetBack,
+    isLeased = bucket.isLeased}
   for _, some in ipairs(grants) do
     if some.permits > 0 and some.to < reachOf(limit) then
       local time = max(now - some.to, charged.at)

@@ -87,20 +87,23 @@ local function refundBucket(bucket, permits, takenAt)
   local older = min(bucket.older, level)
   local units, isSinceMark = min(permits * bucket.limit.window, level), false
   if takenAt then
-    if takenAt > now then
+    -- Leased permits count as taken at the end of their lease, after a mark that is not older than a lease time.
+    local lease = bucket.isLeased and leaseTimeOf(bucket.limit) or 0
+    if takenAt > now + lease then
       return false
     end
     -- What cannot have returned before a mark began, and at most that mark.
     local function left(mark, markedAt)
-      return min(mark, permits * bucket.limit.window - max(0, markedAt - takenAt) * bucket.limit.permits)
+      return min(mark, permits * bucket.limit.window - max(0, markedAt + lease - takenAt) * bucket.limit.permits)
     end
     units = max(left(bucket.isSetBack and 0 or level, bucket.at), left(older, bucket.olderAt))
-    isSinceMark = takenAt >= bucket.at
+    isSinceMark = takenAt >= bucket.at + lease
   end
   if units <= 0 then
     return false
   end
   bucket.level = units < level and bucket.level - units or 0
+  bucket.isLeased = bucket.level > 0 and bucket.isLeased or nil
   bucket.older = isSinceMark and min(older, level - units) or max(0, older - units)
   return true
 end

@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
@@ -28,7 +29,7 @@ import reactor.core.Disposable;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
-/** Several instances, some of which lease, take from one log at the same time. */
+/** Several instances, some of which lease, take from one log or token bucket at the same time. */
 class LeaseContentionTest {
 
     private final RedisClient client = RedisClient.create(RedisForTests.first().uri());
@@ -49,6 +50,10 @@ class LeaseContentionTest {
         "3, 1, 5000/1s resolution=7ms",
         "4, 0, 60/2s",
         "2, 1, 20000/2s",
+        "2, 2, 300/1s burst=100",
+        "4, 0, 3000/1s burst=3000",
+        "3, 1, 5000/1s burst=300",
+        "2, 1, 10000/2s burst=1000",
     })
     void noWindowHasMoreThanTheLimit(int leasing, int others, String text) {
         Limit limit = Limit.parse(text);
@@ -66,7 +71,7 @@ class LeaseContentionTest {
         traffic.dispose();
         assertThat(most(granted, limit))
                 .as("the most permits in a window, of %s grants", granted.size())
-                .isLessThanOrEqualTo(limit.permits());
+                .isLessThanOrEqualTo(limit.burst());
     }
 
     /** What is not spent is free again for all. */
@@ -113,10 +118,15 @@ class LeaseContentionTest {
                         random.nextInt(10) == 0 ? limiter.refund(decision).thenReturn(false) : Mono.just(true));
     }
 
-    /** Returns the most permits in any window, by the times of the decisions. */
+    /** Returns the most permits in any window, or the highest level of the bucket, by the times of the decisions. */
     private static long most(Queue<Decision> decisions, Limit limit) {
         List<Decision> granted = new ArrayList<>(decisions);
         granted.sort((a, b) -> a.at().compareTo(b.at()));
+        if (limit.algorithm() == Algorithm.BUCKET) {
+            GrantedBucket bucket = new GrantedBucket(limit);
+            granted.forEach(decision -> bucket.take(decision.at().toEpochMilli(), cost(decision)));
+            return bucket.most();
+        }
         long most = 0;
         long inWindow = 0;
         int first = 0;

@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.failover.LeaseProcess.Grant;
 import io.github.spillgate.testkit.Proof;
@@ -22,8 +23,8 @@ import org.junit.jupiter.params.provider.CsvSource;
 import reactor.core.publisher.Mono;
 
 /**
- * Instances in two processes lease from one log or do not, while the processes and Redis stop and go on, and a process
- * is killed. No window has more than the limit, by the times of the decisions.
+ * Instances in two processes lease from one log or token bucket, or do not, while the processes and Redis stop and go
+ * on, and a process is killed. No window has more than the limit, by the times of the decisions.
  */
 class LeaseProcessesTest {
 
@@ -40,7 +41,7 @@ class LeaseProcessesTest {
     }
 
     @ParameterizedTest
-    @CsvSource({"2, 0, 3000/2s", "1, 1, 20000/10s"})
+    @CsvSource({"2, 0, 3000/2s", "1, 1, 20000/10s", "2, 1, 2000/1s burst=400"})
     @Thorough
     void noWindowHasMoreThanTheLimit(int leasing, int others, String limit) throws Exception {
         run(leasing, others, Limit.parse(limit), 5);
@@ -53,6 +54,9 @@ class LeaseProcessesTest {
         "8, 0, 5000/2s resolution=7ms",
         "4, 4, 20000/10s",
         "8, 0, 60000/1m",
+        "2, 2, 3000/1s burst=600",
+        "8, 0, 60000/1m burst=3000",
+        "4, 4, 2000/1s burst=2000",
     })
     @Proof
     void noWindowHasMoreThanTheLimitInALongRun(int leasing, int others, String limit) throws Exception {
@@ -88,7 +92,7 @@ class LeaseProcessesTest {
         for (LeaseProcess process : processes) {
             process.close();
         }
-        assertThat(mostInAWindow(limit)).isLessThanOrEqualTo(limit.permits());
+        assertThat(mostInAWindow(limit)).isLessThanOrEqualTo(limit.burst());
     }
 
     /** Stalls have a duration, so this has one too. */
@@ -108,6 +112,11 @@ class LeaseProcessesTest {
                 .flatMap(process -> process.grants().stream())
                 .sorted(Comparator.comparingLong(Grant::at))
                 .toList();
+        if (limit.algorithm() == Algorithm.BUCKET) {
+            GrantedBucket bucket = new GrantedBucket(limit);
+            grants.forEach(grant -> bucket.take(grant.at(), grant.permits()));
+            return bucket.most();
+        }
         Deque<Grant> window = new ArrayDeque<>();
         long most = 0;
         long permits = 0;

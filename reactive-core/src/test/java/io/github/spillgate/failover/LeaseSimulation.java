@@ -1,5 +1,6 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
@@ -132,8 +133,10 @@ final class LeaseSimulation implements AutoCloseable {
         time.close();
     }
 
-    /** The most permits in any window; for requests of one key. */
+    /** The most permits in any window, or the highest level of a bucket; for requests of one key. */
     private final class Window {
+
+        private final GrantedBucket bucket = new GrantedBucket(limit);
 
         private final Deque<Long> times = new ArrayDeque<>();
         private final List<Long> late = new ArrayList<>();
@@ -151,6 +154,11 @@ final class LeaseSimulation implements AutoCloseable {
         }
 
         private void addInOrder(long at) {
+            if (limit.algorithm() == Algorithm.BUCKET) {
+                bucket.take(at, 1);
+                most = bucket.most();
+                return;
+            }
             times.add(at);
             while (at - times.peek() >= limit.window().toMillis()) {
                 times.remove();

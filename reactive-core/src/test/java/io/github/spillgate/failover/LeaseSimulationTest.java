@@ -21,7 +21,7 @@ class LeaseSimulationTest {
     private static final int KEYS = 100_000;
 
     @ParameterizedTest
-    @CsvSource({"6000/1m, 4, 1", "6000/1m, 4, 2", "1000/1s, 4, 1"})
+    @CsvSource({"6000/1m, 4, 1", "6000/1m, 4, 2", "1000/1s, 4, 1", "1000/1s burst=200, 4, 1"})
     void nearlyAllIsGrantedThatAnExactLimiterGrants(String limit, int instances, double demand) {
         assertNearlyAllIsGranted(Limit.parse(limit), instances, demand);
     }
@@ -58,7 +58,24 @@ class LeaseSimulationTest {
         "100/1s, 4, 0.5",
         "100/1s, 4, 1",
         "100/1s, 4, 2",
-        "100/1s, 4, 10"
+        "100/1s, 4, 10",
+        "6000/1m burst=600, 1, 0.5",
+        "6000/1m burst=600, 1, 1",
+        "6000/1m burst=600, 4, 0.5",
+        "6000/1m burst=600, 4, 1",
+        "6000/1m burst=600, 4, 2",
+        "6000/1m burst=600, 4, 10",
+        "6000/1m burst=600, 16, 1",
+        "6000/1m burst=60, 4, 1",
+        "1000/1s burst=1000, 1, 1",
+        "1000/1s burst=1000, 4, 1",
+        "1000/1s burst=1000, 16, 1",
+        "1000/1s burst=1000, 4, 10",
+        "1000/1s burst=200, 1, 1",
+        "1000/1s burst=200, 4, 0.5",
+        "1000/1s burst=200, 4, 2",
+        "1000/1s burst=50, 4, 1",
+        "100/1s burst=50, 4, 1"
     })
     @Thorough
     void nearlyAllIsGrantedForOtherLimits(String limit, int instances, double demand) {
@@ -87,7 +104,7 @@ class LeaseSimulationTest {
                                         result.part(),
                                         result.tripsPerRequest(),
                                         (double) result.refunds() / result.requests()));
-                assertThat(result.mostInWindow()).isLessThanOrEqualTo(limit.permits());
+                assertThat(result.mostInWindow()).isLessThanOrEqualTo(limit.burst());
                 assertThat(result.part()).isGreaterThan(0.95);
             }
         }

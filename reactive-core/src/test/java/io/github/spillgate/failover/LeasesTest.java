@@ -297,6 +297,30 @@ class LeasesTest extends ResilientStoreFixture {
     }
 
     @Test
+    void aHotBucketIsDecidedFromALease() {
+        Limit bucket = Limit.perMinute(6_000).burst(1_000).leased();
+        RateLimiter limiter = limiter(bucket);
+        List<Decision> decisions = take(limiter, "a", 200);
+        assertThat(decisions).allMatch(Decision::isAllowed);
+        assertThat(decisions.stream().filter(decision -> decision.source() == Source.LEASE))
+                .hasSizeGreaterThan(150);
+        // A permit returns in 10 ms. What is not spent is refunded when the lease ends. The first lease has raised the
+        // level, to 10 permits at most.
+        time.passMillis(110);
+        RateLimiter other = remote.unprotected("api").limit(bucket).build();
+        assertThat(now(other.peek("a")).limits().get(0).used()).isBetween(189L, 199L);
+    }
+
+    /** More than the burst is not leased, and what is granted locally is what is left. */
+    @Test
+    void aBucketGrantsItsBurstAtOnce() {
+        RateLimiter limiter = limiter(Limit.perMinute(60).burst(200).leased());
+        List<Decision> decisions = take(limiter, "a", 300);
+        assertThat(decisions.stream().filter(Decision::isAllowed)).hasSize(200);
+        assertThat(decisions).anyMatch(decision -> decision.source() == Source.LEASE);
+    }
+
+    @Test
     void closingRefundsWhatIsLeft() {
         RateLimiter limiter = limiter(LEASED);
         take(limiter, "a", 30);

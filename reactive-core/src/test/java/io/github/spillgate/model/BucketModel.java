@@ -39,6 +39,9 @@ final class BucketModel extends CountModel {
     private Mark newer = NONE;
     private Mark older = NONE;
 
+    /** Whether permits were leased since the bucket was empty. */
+    private boolean isLeased;
+
     @Override
     void pull(Limit limit, long now) {
         if (!events.isEmpty() && events.get(events.size() - 1).at > now) {
@@ -49,6 +52,7 @@ final class BucketModel extends CountModel {
             }
             newer = NONE;
             older = NONE;
+            isLeased = false;
         }
     }
 
@@ -115,7 +119,13 @@ final class BucketModel extends CountModel {
         BigInteger before = level(limit, now);
         if (before.signum() == 0) {
             events.clear();
+            isLeased = false;
         }
+        add(limit, units, before, now);
+    }
+
+    /** Adds units; without them, the level would be as low as that at the time when they count as taken. */
+    private void add(Limit limit, BigInteger units, BigInteger before, long now) {
         newer = newer.atMost(before);
         older = older.atMost(before);
         if (newer.since != now && older.low.shiftLeft(1).compareTo(newer.low) <= 0) {
@@ -125,17 +135,46 @@ final class BucketModel extends CountModel {
         newer = new Mark(level(limit, now), now);
     }
 
+    /** Takes what returns in a lease time, as far as it is not in use anyway, and then the permits. */
+    @Override
+    long lease(Limit limit, long most, int parts, long now) {
+        long leaseTime = leaseTime(limit);
+        BigInteger returned = rate(limit).multiply(BigInteger.valueOf(leaseTime));
+        BigInteger before = level(limit, now);
+        BigInteger raised = before.max(returned);
+        long leased = 0;
+        while (leased < most
+                && units(limit, (leased + 1) * parts).add(raised).compareTo(units(limit, limit.burst())) <= 0) {
+            leased++;
+        }
+        if (leased > 0) {
+            if (before.signum() == 0) {
+                events.clear();
+            }
+            BigInteger taken = raised.subtract(before).add(units(limit, leased));
+            add(limit, taken, fallen(raised, leaseTime, rate(limit)), now);
+            isLeased = true;
+        }
+        return leased;
+    }
+
+    private static long leaseTime(Limit limit) {
+        return Math.min(100, limit.window().toMillis() / 100);
+    }
+
     @Override
     void refund(Limit limit, long takenAt, long permits, long now) {
         BigInteger level = level(limit, now);
         Mark high = newer.atMost(level);
         Mark low = older.atMost(level);
-        BigInteger units = takenAt > now
+        // Leased permits count as taken when their lease ended.
+        long since = isLeased ? takenAt - leaseTime(limit) : takenAt;
+        BigInteger units = since > now
                 ? BigInteger.ZERO
-                : refundable(limit, high, takenAt, permits).max(refundable(limit, low, takenAt, permits));
+                : refundable(limit, high, since, permits).max(refundable(limit, low, since, permits));
         if (units.signum() > 0) {
             remove(limit, units, now);
-            older = takenAt >= high.since ? low.atMost(high.less(units).low) : low.less(units);
+            older = since >= high.since ? low.atMost(high.less(units).low) : low.less(units);
             newer = newer.less(units);
         }
     }
@@ -168,6 +207,7 @@ final class BucketModel extends CountModel {
         // An empty bucket is not stored.
         if (level(limit, now).signum() == 0) {
             events.clear();
+            isLeased = false;
         }
     }
 
@@ -192,6 +232,7 @@ final class BucketModel extends CountModel {
         events.clear();
         newer = NONE;
         older = NONE;
+        isLeased = false;
     }
 
     /** Bisects, because a level only falls: a bucket may need days. */

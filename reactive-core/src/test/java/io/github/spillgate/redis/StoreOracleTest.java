@@ -323,6 +323,58 @@ class StoreOracleTest {
         }
     }
 
+    /** Permits that are leased raise a low level, and count as taken when the lease ends. */
+    @Example
+    void modelJavaAndLuaAgreeOnLeasesOfABucket() {
+        Take take = new Take(List.of(new ChargeSpec(0, 1, 1)));
+        Peek peek = new Peek(List.of(new ChargeSpec(0, 1, 1)));
+        Lease lease = new Lease(new ChargeSpec(0, 1, 7), 2);
+        Together together = new Together(List.of(peek, take, lease, take, lease, peek));
+        for (int permits : new int[] {40, 400, 4_000}) {
+            assertSameReplies(
+                    List.of(new Form("leasedBucket", permits, 1_000, 2, false, 0)),
+                    List.of(
+                            lease,
+                            peek,
+                            new Tick(3),
+                            take,
+                            new Refund(2),
+                            new Refund(0),
+                            peek,
+                            new Tick(7),
+                            new Refund(1),
+                            peek,
+                            together,
+                            new Tick(5),
+                            lease,
+                            new Settle(3, 3),
+                            new Tick(2),
+                            take,
+                            new Tick(-1),
+                            new Refund(4),
+                            peek,
+                            lease,
+                            new Tick(-4),
+                            peek,
+                            take,
+                            new Refund(5),
+                            new Tick(20),
+                            together,
+                            new Refund(6),
+                            new Reset(new ChargeSpec(0, 1, 1)),
+                            lease,
+                            new Tick(9),
+                            new Refund(0),
+                            new Tick(2_000),
+                            take,
+                            new Tick(1),
+                            take,
+                            new Refund(1),
+                            peek),
+                    true);
+        }
+    }
+
     /** An expired hit is not refunded in place of one that still counts. */
     @Example
     void modelJavaAndLuaAgreeOnRefundsOfTheOldestPermits() {
@@ -402,7 +454,17 @@ class StoreOracleTest {
                 Tuple.of(1, Arbitraries.integers().between(7, 60)));
         Arbitrary<Form> form = Combinators.combine(
                         Arbitraries.of(
-                                "log", "log", "leased", "leased", "counter", "clock", "bucket", "bucket", "holds",
+                                "log",
+                                "log",
+                                "leased",
+                                "leased",
+                                "counter",
+                                "clock",
+                                "bucket",
+                                "bucket",
+                                "leasedBucket",
+                                "leasedBucket",
+                                "holds",
                                 "holds"),
                         permits,
                         windows,
@@ -543,7 +605,7 @@ class StoreOracleTest {
                         .retryAfter(Duration.ofMillis(1_000 + 500 * (permits % 3)))
                         .named("limit-" + number);
             }
-            long millis = kind.equals("leased") ? Math.max(1_000, window) : window;
+            long millis = kind.startsWith("leased") ? Math.max(1_000, window) : window;
             Limit limit = Limit.of(permits, Duration.ofMillis(millis)).named("limit-" + number);
             limit = switch (kind) {
                 case "leased" -> {
@@ -554,10 +616,16 @@ class StoreOracleTest {
                 case "log" -> limit.resolution(Duration.ofMillis(resolution));
                 case "counter" -> limit.counter();
                 // More than the permits of a window, as many, or less.
-                case "bucket" -> limit.burst(resolution == 2 ? (permits + 1) / 2 : permits * resolution);
+                case "bucket" -> bucket(limit);
+                case "leasedBucket" ->
+                    permits % 3 == 0 ? bucket(limit) : bucket(limit).leased();
                 default -> limit.counter().alignedToClock();
             };
             return denied && !limit.isLeased() ? limit.countingDenied() : limit;
+        }
+
+        private Limit bucket(Limit limit) {
+            return limit.burst(resolution == 2 ? (permits + 1) / 2 : permits * resolution);
         }
     }
 
