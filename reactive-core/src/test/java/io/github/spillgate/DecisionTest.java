@@ -13,6 +13,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -168,7 +169,7 @@ class DecisionTest {
         // Spins first, so that both continue at the same time.
         for (int spins = 0; number.get() < least; spins++) {
             if (spins > 10_000) {
-                Thread.yield();
+                LockSupport.parkNanos(1_000);
             }
         }
     }
