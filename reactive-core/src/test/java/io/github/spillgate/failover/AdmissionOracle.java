@@ -57,7 +57,8 @@ final class AdmissionOracle {
     //              not counted in this instance until the restoration is done.
     //   indistinct The same, from the restoration on, if the count does not show when these permits were granted: a
     //              counter that is aligned to the clock, was kept in part or has older permits by a reconciliation, and
-    //              the same slot of a log. Also what another instance has restored and this one did not know.
+    //              the same slot of a log. Also what another instance has restored and this one did not know: the mark
+    //              of a restoration counts all permits that were in use then, lost or not.
     //   refunds    A refund of permits that the store has lost may remove others; so may one of permits that were taken
     //              in the millisecond of a loss. A store that returns to a snapshot has refunded permits again, in
     //              place of others.
@@ -98,7 +99,7 @@ final class AdmissionOracle {
         keepsInPart |= sinceStep > 0;
         keys.forEach((name, key) -> {
             for (Request request : key.requests) {
-                if (sinceStep > 0 && request.refunded && request.chargedStep <= sinceStep) {
+                if (sinceStep > 0 && request.isUnused() && request.chargedStep <= sinceStep) {
                     // The store may have it again, in place of others that it has lost.
                     key.allowances.add(new Allowance(clock.getAsLong(), request.permits));
                 }
@@ -260,6 +261,10 @@ final class AdmissionOracle {
 
         private boolean inStore;
         private boolean everLost;
+
+        /** Whether an instance has restored it, or what a refund of lost permits had removed in its place. */
+        private boolean restored;
+
         private long chargedStep;
 
         /** What the store had charged before it. */
@@ -296,6 +301,11 @@ final class AdmissionOracle {
 
         boolean isUndecided() {
             return decision == null && !ignored;
+        }
+
+        /** Whether its charge is refunded: by the caller, or because the fallback has denied it. */
+        private boolean isUnused() {
+            return refunded || (executedAllowed && decision != null && !decision.isAllowed());
         }
 
         /** The caller is no longer interested. */
@@ -615,11 +625,14 @@ final class AdmissionOracle {
             List<Request> known = knowledge(key).sent.getOrDefault(permits.since(), List.of());
             long indistinct = sum(
                     key(key).requests,
-                    one -> one.inStore && !known.contains(one) && (one.everLost || isIndistinct(one, permits.since())));
+                    one -> one.inStore
+                            && !known.contains(one)
+                            && (one.everLost || one.restored || isIndistinct(one, permits.since())));
             if (indistinct > 0) {
                 key(key).allowances.add(new Allowance(clock.getAsLong(), indistinct));
             }
             for (Request one : known) {
+                one.restored = true;
                 if (!one.inStore && one.chargedStep > 0) {
                     one.inStore = true;
                     one.chargedStep = steps;
@@ -675,7 +688,8 @@ final class AdmissionOracle {
                 for (Request one : key(key).requests) {
                     if (!one.reconciled && reconciliation.id().equals(one.batch)) {
                         one.reconciled = true;
-                        one.evidence = isChargedNow;
+                        // Charged before a loss that was noticed since, it may be lost too.
+                        one.evidence = isChargedNow && repliedAt >= knowledge(key).evidenceSince;
                         one.certainAt = one.at - (clock.getAsLong() - repliedAt);
                     }
                 }

@@ -40,13 +40,16 @@ class OutageHistoryTest {
         run(MANY_HISTORIES, instances, new Random());
     }
 
-    /** Histories that once exceeded their bound, each for another reason. */
+    /** Histories that once exceeded their bound, or that of an oracle without one of its allowances. */
     @ParameterizedTest
     @CsvSource({
         "1, 84798",
         "1, 87728",
         "1, 1085998",
         "1, 1094151",
+        "1, 2056891",
+        "1, 2066021",
+        "1, 2074178",
         "2, 80472",
         "2, 80566",
         "2, 81998",
@@ -55,8 +58,10 @@ class OutageHistoryTest {
         "2, 99740",
         "2, 92499",
         "2, 1020429",
+        "2, 1057634",
         "4, 91107",
-        "4, 91990"
+        "4, 91990",
+        "4, 1065528"
     })
     void anEarlierFailureDoesNotReturn(int instances, long seed) {
         runOne(instances, new Random(seed));
