@@ -138,7 +138,7 @@ class DecisionTest {
         AtomicInteger started = new AtomicInteger();
         AtomicInteger moved = new AtomicInteger();
         List<StoreDecision> granted = new ArrayList<>();
-        for (int i = 0; i < 50_000; i++) {
+        for (int i = 0; i < 20_000; i++) {
             granted.add(onAAndB(Source.LOCAL));
         }
         StoreDecision charged = onAAndB(Source.OTHER);
