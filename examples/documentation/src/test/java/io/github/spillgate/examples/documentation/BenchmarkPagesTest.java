@@ -142,8 +142,8 @@ class BenchmarkPagesTest {
         }
         String sentence = "\n" + met + " of " + table.rows().size() + " goals are met.";
         assertThat(pages)
-                .allSatisfy(page ->
-                        assertThat(LINK.matcher(page).replaceAll("$1")).contains(sentence));
+                .allSatisfy(
+                        page -> assertThat(LINK.matcher(page).replaceAll("$1")).contains(sentence));
     }
 
     private void assertBeforeAndAfter(MarkdownTable table) throws IOException {

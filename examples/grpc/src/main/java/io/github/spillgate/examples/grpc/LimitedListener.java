@@ -30,11 +30,7 @@ final class LimitedListener<Q, A> extends ServerCall.Listener<Q> {
     private Disposable held = Disposables.disposed();
 
     LimitedListener(
-            LimitedCall<Q, A> call,
-            RateLimiter limiter,
-            Mono<Decision> question,
-            boolean ofMessages,
-            Scheduler goOn) {
+            LimitedCall<Q, A> call, RateLimiter limiter, Mono<Decision> question, boolean ofMessages, Scheduler goOn) {
         this.call = call;
         this.limiter = limiter;
         this.decision = question.takeUntilOther(cancelled.asMono()).publishOn(goOn);
