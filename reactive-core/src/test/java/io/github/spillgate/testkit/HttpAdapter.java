@@ -56,11 +56,6 @@ public interface HttpAdapter {
         return true;
     }
 
-    /** Returns whether the server ends each request of a client that disconnects, at any moment. */
-    default boolean endsRequestsOfClientsThatDisconnect() {
-        return true;
-    }
-
     /** Starts the service with HTTP/1.1 and, without encryption, HTTP/2. */
     Server start(Setup setup);
 

@@ -79,13 +79,6 @@ public abstract class HttpContract {
         assumeTrue(adapter.hasWebSockets(), "the server of this test has no WebSockets");
     }
 
-    /** Skips a test on a server that may not end the request of a client that disconnects. */
-    final void assumeEndOfRequests() {
-        assumeTrue(
-                adapter.endsRequestsOfClientsThatDisconnect(),
-                "the server of this test may not notice that a client has disconnected");
-    }
-
     /** Starts the service with these rules, and {@link #client}. */
     final Rules serve(Rule.Builder... rules) {
         return serve(RateLimitHeaders.all(), rules);

@@ -172,7 +172,6 @@ public abstract class HttpHoldContract extends HttpContract {
     }
 
     private void disconnectAtRandom(boolean isHttp2, int handlers) throws Exception {
-        assumeEndOfRequests();
         Rules rules = serve(concurrent("running", PERMITS));
         ClientForTests streams = http2();
         streams.get("/hello");

@@ -26,7 +26,6 @@ final class LimitedExchange {
     private boolean isReported;
     private boolean isSettledAtEnd;
     private boolean isWatched;
-    private boolean isEndReported;
 
     private LimitedExchange() {}
 
@@ -65,8 +64,7 @@ final class LimitedExchange {
 
     /**
      * Lets the exchange release permits of concurrency limits when its response has ended. Reactor Netty reports that
-     * also for an upgrade to WebSocket, for which the chain of filters ends with the handshake. A servlet container
-     * reports it in an event, for which it must be asked on the thread of the request.
+     * also for an upgrade to WebSocket, for which the chain of filters ends with the handshake.
      */
     private void watchEnd(ServerWebExchange exchange) {
         if (!isWatched) {
@@ -74,16 +72,11 @@ final class LimitedExchange {
             Consumer<Runnable> end = NettyConnection.end(exchange.getRequest());
             if (end != null) {
                 verdicts.whenHolding(() -> end.accept(verdicts::release));
-            } else {
-                isEndReported = ServletConnection.onEnd(exchange.getRequest(), () -> {
-                    verdicts.ended().subscribe();
-                    verdicts.release();
-                });
             }
         }
     }
 
-    /** Releases permits when the chain of filters ends, unless Reactor Netty reports the end of the response. */
+    /** Releases permits when the chain of filters ends, unless {@link #watchEnd} is notified of the end. */
     static Mono<Void> releaseAtEnd(ServerWebExchange exchange, Mono<Void> limited) {
         return NettyConnection.of(exchange.getRequest()) == null
                 ? limited.doFinally(end -> of(exchange).verdicts.release())
@@ -134,17 +127,16 @@ final class LimitedExchange {
     }
 
     /**
-     * Settles the real costs of a handler, of whose response no filter will see the end. With a server that does not
-     * report that either, they are settled, and permits are released, when the response begins.
+     * Settles the real costs of a handler, of whose response no filter will see the end. With another server than
+     * Reactor Netty, they are settled when the response begins.
      */
     static void settleAfterHandler(ServerWebExchange exchange) {
         LimitedExchange limited = of(exchange);
         if (!limited.isSettledAtEnd) {
             limited.isSettledAtEnd = true;
             Verdicts verdicts = limited.verdicts;
-            if (!limited.isEndReported
-                    && !NettyConnection.onEnd(
-                            exchange.getRequest(), () -> verdicts.ended().subscribe())) {
+            if (!NettyConnection.onEnd(
+                    exchange.getRequest(), () -> verdicts.ended().subscribe())) {
                 exchange.getResponse().beforeCommit(() -> verdicts.ended().doOnTerminate(verdicts::release));
             }
         }

@@ -12,9 +12,7 @@ import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
 import org.springframework.context.annotation.AnnotationConfigApplicationContext;
 import org.springframework.context.annotation.Configuration;
-import org.springframework.http.server.reactive.HttpHandler;
 import org.springframework.http.server.reactive.ReactorHttpHandlerAdapter;
-import org.springframework.http.server.reactive.TomcatHttpHandlerAdapter;
 import org.springframework.web.reactive.HandlerMapping;
 import org.springframework.web.reactive.config.EnableWebFlux;
 import org.springframework.web.server.adapter.WebHttpHandlerBuilder;
@@ -30,15 +28,13 @@ final class Service implements AutoCloseable {
     private static final Duration LONG = Duration.ofSeconds(30);
 
     private final AnnotationConfigApplicationContext context;
-    private final int port;
-    private final Runnable stop;
+    private final DisposableServer server;
     private final ClientForTests client;
 
-    private Service(AnnotationConfigApplicationContext context, int port, Runnable stop) {
+    private Service(AnnotationConfigApplicationContext context, DisposableServer server) {
         this.context = context;
-        this.port = port;
-        this.stop = stop;
-        this.client = ClientForTests.of(port);
+        this.server = server;
+        this.client = ClientForTests.of(server.port());
     }
 
     /** Starts a service of these beans. */
@@ -57,31 +53,16 @@ final class Service implements AutoCloseable {
     }
 
     private static Service start(HttpServer http, Consumer<AnnotationConfigApplicationContext> beans) {
-        AnnotationConfigApplicationContext context = context(beans);
-        DisposableServer server = http.host("127.0.0.1")
-                .port(0)
-                .handle(new ReactorHttpHandlerAdapter(handler(context)))
-                .bindNow();
-        return new Service(context, server.port(), () -> server.disposeNow(LONG));
-    }
-
-    /** Starts a service of these beans on Tomcat, with HTTP/2 as well. */
-    static Service startOnTomcat(Consumer<AnnotationConfigApplicationContext> beans) {
-        AnnotationConfigApplicationContext context = context(beans);
-        TomcatForTests tomcat = TomcatForTests.start(new TomcatHttpHandlerAdapter(handler(context)));
-        return new Service(context, tomcat.port(), tomcat::close);
-    }
-
-    private static AnnotationConfigApplicationContext context(Consumer<AnnotationConfigApplicationContext> beans) {
         AnnotationConfigApplicationContext context = new AnnotationConfigApplicationContext();
         context.register(Web.class);
         beans.accept(context);
         context.refresh();
-        return context;
-    }
-
-    private static HttpHandler handler(AnnotationConfigApplicationContext context) {
-        return WebHttpHandlerBuilder.applicationContext(context).build();
+        DisposableServer server = http.host("127.0.0.1")
+                .port(0)
+                .handle(new ReactorHttpHandlerAdapter(
+                        WebHttpHandlerBuilder.applicationContext(context).build()))
+                .bindNow();
+        return new Service(context, server);
     }
 
     /** The filters of both phases for these rules, which tell also what pages of other origins may read. */
@@ -99,7 +80,7 @@ final class Service implements AutoCloseable {
     }
 
     int port() {
-        return port;
+        return server.port();
     }
 
     URI uri(String path) {
@@ -139,7 +120,7 @@ final class Service implements AutoCloseable {
 
     @Override
     public void close() {
-        stop.run();
+        server.disposeNow(LONG);
         context.close();
     }
 
