@@ -315,7 +315,7 @@ final class HoldLedger extends Ledger {
     }
 
     @Override
-    void refundConfirmed(long permits, long takenAt) {}
+    void refundConfirmed(long permits, long takenAt, boolean isEvidence) {}
 
     @Override
     @Nullable

@@ -424,9 +424,15 @@ class Ledger extends Count {
 
     // Refunds and resets.
 
-    /** Subtracts permits that the primary store took at a time of its clock, if they are certainly confirmed. */
-    void refundConfirmed(long permits, long takenAt) {
-        confirmed.refunded(permits, takenAt);
+    /**
+     * Subtracts permits that the primary store took at a time of its clock, if they are certainly confirmed.
+     *
+     * @param isEvidence whether they were {@linkplain #granted noted}
+     */
+    void refundConfirmed(long permits, long takenAt, boolean isEvidence) {
+        if (isEvidence) {
+            confirmed.refunded(permits, takenAt);
+        }
         if (confirmed.includes(takenAt)) {
             confirmed.subtract(permits, now);
         }

@@ -133,7 +133,8 @@ public final class LocalFallback implements LimitStore {
                 long takenAt = part.at().toEpochMilli();
                 for (StoreUsage usage : part.usages()) {
                     Claim claim = usage.claim();
-                    ledgers.update(claim, ledger -> ledger.refundConfirmed(claim.permits(), takenAt));
+                    ledgers.update(
+                            claim, ledger -> ledger.refundConfirmed(claim.permits(), takenAt, decision.isEvidence()));
                 }
             }
         });
@@ -238,8 +239,7 @@ public final class LocalFallback implements LimitStore {
         return worst;
     }
 
-    /** Notes that the primary store has granted permits to this instance. Call this once for each decision. */
-    void grantedInPrimary(StoreDecision decision) {
+    private void grantedInPrimary(StoreDecision decision) {
         for (StoreDecision part : decision.parts()) {
             long takenAt = part.at().toEpochMilli();
             for (Claim claim : part.claims()) {
@@ -306,7 +306,8 @@ public final class LocalFallback implements LimitStore {
     /** Subtracts what is refunded of a decision of the primary store. Call this before that is asked. */
     void refundConfirmed(Settlement one) {
         long takenAt = one.decision().at().toEpochMilli();
-        ledgers.update(one.claim(), ledger -> ledger.refundConfirmed(one.toRefund(), takenAt));
+        boolean isEvidence = one.decision().isEvidence();
+        ledgers.update(one.claim(), ledger -> ledger.refundConfirmed(one.toRefund(), takenAt, isEvidence));
     }
 
     /** Refunds here what {@link #refundGrants} has returned, because the primary store cannot be asked. */

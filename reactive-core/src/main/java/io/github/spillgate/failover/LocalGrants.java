@@ -158,7 +158,7 @@ final class LocalGrants {
      * request, or has not ended yet, may remove that charge. What was already refunded or settled of the grant is
      * refunded of the charge. What is refunded or settled from now on is refunded or settled there.
      *
-     * @param fits whether the charge fits together with local grants; otherwise it does not count as granted here yet
+     * @param fits whether the charge fits together with local grants; otherwise it does not count as granted here
      */
     void cancel(StoreDecision granted, StoreDecision charged, long askedAt, boolean fits) {
         // In this order: the end of a reset is in the log before the reset counts as finished.
@@ -167,16 +167,12 @@ final class LocalGrants {
                 || resets.isAnySince(charged.claims(), askedAt)) {
             return;
         }
-        if (!fits) {
-            // Before a refund can go to it: that removes it from those that count as granted here.
-            fallback.grantedInPrimary(charged.only(usage -> usage.claim().holdId() == null));
-        }
-        StoreDecision left = granted.moveTo(charged);
+        StoreDecision left = granted.moveTo(fits ? charged : charged.withoutEvidence());
         Set<Object> moved = left.claims().stream().map(Claim::handle).collect(Collectors.toSet());
         StoreDecision unused =
                 charged.only(usage -> !moved.contains(usage.claim().handle()));
         if (!unused.usages().isEmpty()) {
-            refundUnused(unused, true);
+            refundUnused(unused, fits);
         }
         for (Claim refunded : fallback.cancelGrants(left)) {
             for (StoreDecision part : charged.parts()) {

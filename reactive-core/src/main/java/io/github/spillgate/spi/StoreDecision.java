@@ -57,6 +57,9 @@ public final class StoreDecision implements Decision {
     /** The decision that holds the permits since they have moved. Written before {@code state}, and read after it. */
     private @Nullable StoreDecision holder;
 
+    /** Changed only before this decision is passed on. */
+    private boolean isEvidence = true;
+
     private StoreDecision(
             Source source,
             long at,
@@ -413,7 +416,31 @@ public final class StoreDecision implements Decision {
                 .map(part -> part.only(wanted))
                 .filter(part -> !part.usages.isEmpty())
                 .toList();
-        return new StoreDecision(source, at, chargedAt, stamp, allowed, charged, fitsAt, some, violated, someParts);
+        StoreDecision selected =
+                new StoreDecision(source, at, chargedAt, stamp, allowed, charged, fitsAt, some, violated, someParts);
+        selected.isEvidence = isEvidence;
+        return selected;
+    }
+
+    /**
+     * Returns this decision for permits of which the instance does not note that it has them.
+     *
+     * @return the same decision, with {@link #isEvidence()} false
+     */
+    public StoreDecision withoutEvidence() {
+        StoreDecision same = only(usage -> true);
+        same.isEvidence = false;
+        return same;
+    }
+
+    /**
+     * Returns whether the instance has noted the permits: if a later reply is without them, the store has lost data. A
+     * refund of permits that were not noted must not remove the note of others.
+     *
+     * @return true unless this is {@link #withoutEvidence()}
+     */
+    public boolean isEvidence() {
+        return isEvidence;
     }
 
     /**
