@@ -134,7 +134,7 @@ class OutageHistoryTest {
         });
     }
 
-    /** A late charge that did not fit beside its local grant is evidence once that is cancelled. */
+    /** A refund of a late charge that did not fit beside its local grant must not remove evidence of other permits. */
     @ParameterizedTest
     @ValueSource(strings = {"10/1h", "10/1h counter"})
     void aLossAfterARefundOfACancelledGrantFreesNoPermits(String limit) {
