@@ -483,12 +483,7 @@ public final class Limit {
                     + " has no hold time: expected a concurrency limit, for example"
                     + " Limit.concurrent(20).hold(Duration.ofSeconds(30))");
         }
-        long millis = wholeMillis("hold time", hold, "Duration.ofSeconds(30)");
-        if (hold.compareTo(SHORTEST_HOLD) < 0 || hold.compareTo(LONGEST_HOLD) > 0) {
-            throw new IllegalArgumentException("hold time " + hold + " is out of range: expected "
-                    + Durations.format(SHORTEST_HOLD.toMillis()) + " to " + Durations.format(LONGEST_HOLD.toMillis())
-                    + ", for example Duration.ofSeconds(30)");
-        }
+        long millis = millisBetween("hold time", hold, SHORTEST_HOLD, LONGEST_HOLD, "Duration.ofSeconds(30)");
         return new Limit(name, permits, millis, algorithm, burst, 1, false, false, false, retryMillis);
     }
 
@@ -510,13 +505,19 @@ public final class Limit {
                     + " has a retry time that follows from its usage: expected a concurrency limit, for example"
                     + " Limit.concurrent(20).retryAfter(Duration.ofSeconds(5))");
         }
-        long millis = wholeMillis("retry time", retry, "Duration.ofSeconds(5)");
-        if (retry.compareTo(SHORTEST_RETRY) < 0 || retry.compareTo(LONGEST_RETRY) > 0) {
-            throw new IllegalArgumentException("retry time " + retry + " is out of range: expected "
-                    + Durations.format(SHORTEST_RETRY.toMillis()) + " to " + Durations.format(LONGEST_RETRY.toMillis())
-                    + ", for example Duration.ofSeconds(5)");
-        }
+        long millis = millisBetween("retry time", retry, SHORTEST_RETRY, LONGEST_RETRY, "Duration.ofSeconds(5)");
         return new Limit(name, permits, windowMillis, algorithm, burst, 1, false, false, false, millis);
+    }
+
+    private static long millisBetween(
+            String what, Duration given, Duration shortest, Duration longest, String example) {
+        long millis = wholeMillis(what, given, example);
+        if (given.compareTo(shortest) < 0 || given.compareTo(longest) > 0) {
+            throw new IllegalArgumentException(what + " " + given + " is out of range: expected "
+                    + Durations.format(shortest.toMillis()) + " to " + Durations.format(longest.toMillis())
+                    + ", for example " + example);
+        }
+        return millis;
     }
 
     private void checkHasWindow(String what, String example) {

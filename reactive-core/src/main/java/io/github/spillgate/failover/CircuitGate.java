@@ -6,6 +6,8 @@ import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig.SlidingWindowS
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig.SlidingWindowType;
 import io.github.resilience4j.core.IntervalFunction;
 import io.github.spillgate.ForeignValueException;
+import io.github.spillgate.LimitStoreRefusedException;
+import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.StoreState;
 import java.time.Clock;
@@ -242,6 +244,20 @@ final class CircuitGate {
         } finally {
             availability.failed(error, isOpen());
         }
+    }
+
+    /** Reports that a refund, a settlement or a release failed after this time. */
+    void changeFailed(long nanos, Throwable error) {
+        if (mayRetry(error)) {
+            failed(nanos, error);
+        } else {
+            refused(error);
+        }
+    }
+
+    /** Returns whether another attempt at a refund, a settlement or a release may succeed. */
+    static boolean mayRetry(Throwable error) {
+        return error instanceof LimitStoreUnavailableException && !(error instanceof LimitStoreRefusedException);
     }
 
     /** Reports why a request failed that was judged before, at its deadline. */

@@ -1,8 +1,6 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import java.time.Duration;
@@ -114,14 +112,7 @@ final class ReleaseQueue {
         return Mono.defer(() -> primary.release(holds))
                 .timeout(TIMEOUT, Mono.error(this::unanswered), Schedulers.parallel())
                 .doOnSuccess(done -> gate.answered(Deadlines.now() - start))
-                .doOnError(error -> {
-                    if (error instanceof LimitStoreUnavailableException
-                            && !(error instanceof LimitStoreRefusedException)) {
-                        gate.failed(Deadlines.now() - start, error);
-                    } else {
-                        gate.refused(error);
-                    }
-                })
+                .doOnError(error -> gate.changeFailed(Deadlines.now() - start, error))
                 .doFinally(end -> {
                     if (end == SignalType.CANCEL) {
                         gate.turnBack(passage);

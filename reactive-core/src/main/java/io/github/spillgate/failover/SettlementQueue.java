@@ -1,8 +1,6 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Settlement;
@@ -322,17 +320,11 @@ final class SettlementQueue {
 
             @Override
             protected void hookOnError(Throwable error) {
-                boolean mayRetry = error instanceof LimitStoreUnavailableException
-                        && !(error instanceof LimitStoreRefusedException);
                 try {
-                    if (mayRetry) {
-                        gate.failed(Deadlines.now() - start, error);
-                    } else {
-                        gate.refused(error);
-                    }
+                    gate.changeFailed(Deadlines.now() - start, error);
                 } finally {
                     gate.leave(passage);
-                    if (mayRetry) {
+                    if (CircuitGate.mayRetry(error)) {
                         retry();
                     } else {
                         // Another attempt would fail too, and delay everything behind this batch.
