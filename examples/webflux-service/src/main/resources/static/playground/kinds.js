@@ -93,9 +93,9 @@ export class Kinds {
   /** In units of the picture: a second is 10 wide, and the picture is 100 high. */
   #bars(past, height, from, to) {
     const y = (value) => (100 - (value / height) * 100).toFixed(1);
-    return past
-      .map((one, at) => (to(one) > from(one) ? `M${(this.#length - past.length + at) * 10} ${y(from(one))}V${y(to(one))}h8V${y(from(one))}z` : ''))
-      .join('');
+    const x = (at) => (this.#length - past.length + at) * 10;
+    const bar = (one, at) => `M${x(at)} ${y(from(one))}V${y(to(one))}h8V${y(from(one))}z`;
+    return past.map((one, at) => (to(one) > from(one) ? bar(one, at) : '')).join('');
   }
 }
 
