@@ -310,7 +310,7 @@ final class Server {
                             change,
                             "counts.lua",
                             "wire.lua",
-                            "one-count.lua",
+                            "fast-path.lua",
                             "counter.lua",
                             "bucket.lua",
                             "log.lua",

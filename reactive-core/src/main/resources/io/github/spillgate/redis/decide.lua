@@ -22,24 +22,6 @@
 -- "The time when the cost fits" is computed for a denied request, and is now otherwise. A request that cannot be
 -- decided changes nothing and does not prevent other decisions.
 
--- Like one-count.lua, for a log of which more must be read or written.
-local isDone, reply = true, nil
-if one then
-  isDone, reply = pcall(function()
-    local log = readLog(KEYS[1], one)
-    if log and log.used + one.cost <= one.permits then
-      addToLog(log, one.cost)
-      local leaves = (log.newest + 1) * one.resolution + one.window
-      local granted = pack(REPLY_OF_ONE, micros, one.times, 0, log.used, now, leaves)
-      writeLog(log)
-      return granted
-    end
-  end)
-  if isDone and reply then
-    return reply
-  end
-end
-
 -- A torn log, or a failing write, is noticed on the way. Then everything is decided again, with that knowledge. No head
 -- has been written by then, so nothing has been charged, except to a log if only its later expiry was refused: it
 -- reports UNWRITTEN though it is charged. It must not be charged twice.
@@ -54,10 +36,6 @@ local function note(failure)
   else
     error(failure, 0)
   end
-end
-
-if not isDone then
-  note(reply)
 end
 
 -- Returns when enough of the oldest hits will have expired. Counts from the oldest hit on or, if that is shorter, from
@@ -143,13 +121,13 @@ end
 
 -- A denied request that counts may change a log in place before another log turns out to be torn. So if there are such
 -- requests, the length of every log is checked when it is read.
-local limits, groups, checksLength = readLimits()
+local limits, _, checksLength = readLimits()
 
--- Decides all groups in memory, and then writes the counts that have changed.
-local function decideAll()
-  local reply, r, counts = {pack('<I7', micros)}, 1, {}
+-- Decides the rest of the groups in memory, and then writes the counts that have changed.
+local function decideRest()
+  local reply, r, counts = {decidedHere}, 1, {}
   local groupCounts, groupLimits, groupCosts, groupIds = {}, {}, {}, {}
-  local at = groups
+  local at = rest
   while at <= #argument do
     local mode, times, deadline, number
     mode, times, deadline, number, at = unpackFrom('<I1I4I7I1', argument, at)
@@ -249,7 +227,7 @@ local function decideAll()
 end
 
 while true do
-  isDone, reply = pcall(decideAll)
+  local isDone, reply = pcall(decideRest)
   if isDone then
     return reply .. why
   end

@@ -44,9 +44,10 @@ public final class ScriptedClock {
                 client,
                 "scripted-" + NUMBER.incrementAndGet() + "-" + System.nanoTime(),
                 shortened,
-                text -> text.contains("LENGTH_OF_ONE")
-                        ? replaceOnce(text, "LENGTH_OF_ONE = 47", "LENGTH_OF_ONE = -1")
-                        : text);
+                text -> replaceInFastPath(
+                        text,
+                        "while rest <= #argument do\n  local mode, times",
+                        "while false do\n  local mode, times"));
     }
 
     /** Returns a store on this clock. */
@@ -67,16 +68,17 @@ public final class ScriptedClock {
     private RedisStore store(RedisClient client, String namespace, boolean shortened, UnaryOperator<String> change) {
         UnaryOperator<String> clock = text ->
                 replaceOnce(text, "redis.call('TIME')", "redis.call('MGET', '" + key + ":s', '" + key + ":us')");
-        UnaryOperator<String> length = text -> shortened
-                ? replaceOnce(
-                        replaceOnce(text, "FIRST_PIECE, LONGEST_PIECE = 16, 512", "FIRST_PIECE, LONGEST_PIECE = 2, 5"),
-                        "MOST_SPARE = 256",
-                        "MOST_SPARE = 6")
-                : text;
+        UnaryOperator<String> length = shortened ? ScriptedClock::shorten : UnaryOperator.identity();
         return RedisStore.builder(client)
                 .namespace(namespace)
                 .scripts(text -> change.apply(length.apply(withLongExpiry(clock.apply(text)))))
                 .build();
+    }
+
+    private static String shorten(String script) {
+        String shortened = replaceInFastPath(script, "BEHIND_SHORT_LOG = 40, '402'", "BEHIND_SHORT_LOG = 3, '69'");
+        shortened = replaceOnce(shortened, "FIRST_PIECE, LONGEST_PIECE = 16, 512", "FIRST_PIECE, LONGEST_PIECE = 2, 5");
+        return replaceOnce(shortened, "MOST_SPARE = 256", "MOST_SPARE = 6");
     }
 
     /** Returns a store on a clock that advances by one tick per script, so that no two scripts read the same time. */
@@ -96,7 +98,7 @@ public final class ScriptedClock {
     }
 
     private static String withLongExpiry(String script) {
-        return script.replace("'PX',", "'EX', 1000 +").replace("'PEXPIRE', log.key,", "'EXPIRE', log.key, 1000 +");
+        return script.replace("'PX',", "'EX', 1000 +").replaceAll("'PEXPIRE', ([a-z.]+),", "'EXPIRE', $1, 1000 +");
     }
 
     void show(ManualClock clock) {
@@ -114,6 +116,11 @@ public final class ScriptedClock {
 
     public void close() {
         connection.close();
+    }
+
+    /** Only the script that decides has a fast path. */
+    private static String replaceInFastPath(String text, String from, String to) {
+        return text.contains("-- fast-path.lua: ") ? replaceOnce(text, from, to) : text;
     }
 
     private static String replaceOnce(String text, String from, String to) {

@@ -156,6 +156,19 @@ class StoreOracleTest {
                     List.of(take, take, take, new Tick(1_300), take, new Tick(400), take, take, take),
                     false);
         }
+        // Around the moments in which a hit or a window ends.
+        Peek peek = new Peek(List.of(new ChargeSpec(0, 1, 1)));
+        for (String kind : List.of("log", "counter", "clock", "bucket")) {
+            for (int pause : new int[] {998, 999, 1_000, 1_001, 1_002, 1_999, 2_000, 2_001}) {
+                for (int apart : new int[] {0, 1, 500}) {
+                    List<Action> traffic =
+                            new ArrayList<>(List.of(take, new Tick(apart), take, new Tick(pause - apart)));
+                    traffic.addAll(List.of(take, peek, new Tick(1), take, peek, take, peek));
+                    assertSameReplies(List.of(new Form(kind, 3, 1_000, 1, false, 0)), traffic, false);
+                    assertSameReplies(List.of(new Form(kind, 3, 1_000, 1, false, 0)), traffic, true);
+                }
+            }
+        }
     }
 
     /** Later denials and the expiry depend on the hits that remain after a refund. */
