@@ -1,5 +1,7 @@
 package io.github.spillgate.redis;
 
+import static java.util.Objects.requireNonNull;
+
 import io.github.spillgate.LimitStoreException;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.ClientOptions;
@@ -10,19 +12,15 @@ import io.lettuce.core.RedisURI;
 import io.lettuce.core.StaticCredentialsProvider;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.codec.ByteArrayCodec;
-import io.lettuce.core.event.DefaultEventPublisherOptions;
 import io.lettuce.core.resource.ClientResources;
-import io.lettuce.core.resource.EventLoopGroupProvider;
 import io.lettuce.core.resource.Transports;
 import io.netty.bootstrap.Bootstrap;
+import io.netty.channel.Channel;
 import io.netty.channel.ChannelFutureListener;
 import io.netty.channel.ChannelInboundHandlerAdapter;
 import io.netty.channel.EventLoop;
-import io.netty.channel.EventLoopGroup;
-import io.netty.resolver.DefaultAddressResolverGroup;
-import io.netty.util.concurrent.EventExecutorGroup;
+import io.netty.channel.socket.nio.NioSocketChannel;
 import io.netty.util.concurrent.Future;
-import io.netty.util.concurrent.ImmediateEventExecutor;
 import io.netty.util.concurrent.SingleThreadEventExecutor;
 import java.time.Duration;
 import java.util.List;
@@ -47,16 +45,11 @@ import reactor.util.Loggers;
 final class LoopLanes {
     // Design notes.
     //
-    // Lettuce places connections on the event loops of its client's resources. So each event loop has a client with the
-    // user's options and resources, but with that loop as its only one.
+    // Lettuce places connections on the event loops of its client. So each event loop has a client of its own. Which
+    // type of channels a loop accepts is tried once, with a channel that does not connect.
     //
-    // Lettuce chooses the class of its channels once for the process. A loop of another transport rejects them, for
-    // example the NIO loops of Vert.x if Lettuce finds epoll. This is tried once for each loop, with a channel that
-    // does not connect.
-    //
-    // A loop of the application must not block. Lettuce reads the certificates of TLS on the connection's loop, a
-    // credentials provider of the user runs there, and the resolver of the JDK would block there. With one of these
-    // there are no lanes on loops of the application.
+    // A loop of the application must not block. Lettuce reads the certificates of TLS on the connection's loop, and a
+    // credentials provider of the user runs there. With one of these there are no lanes on loops of the application.
     //
     // A loop may end before the store, when a server stops. Only decisions that were requested on it are sent on it;
     // everything else, such as refunds and reconciliation, uses the lane of the store. A loop without a quiet period
@@ -93,11 +86,8 @@ final class LoopLanes {
      * @return the lanes; null if connections to these servers might block their event loop
      */
     static @Nullable LoopLanes of(AbstractRedisClient client, List<RedisURI> nodes) {
-        ClientResources resources = client.getResources();
-        boolean isSuitable = !nodes.isEmpty()
-                && nodes.stream().noneMatch(LoopLanes::mayBlock)
-                && !(resources.addressResolverGroup() instanceof DefaultAddressResolverGroup);
-        return isSuitable ? new LoopLanes(resources, client.getOptions()) : null;
+        boolean isSuitable = !nodes.isEmpty() && nodes.stream().noneMatch(LoopLanes::mayBlock);
+        return isSuitable ? new LoopLanes(client.getResources(), client.getOptions()) : null;
     }
 
     private static boolean mayBlock(RedisURI uri) {
@@ -186,10 +176,8 @@ final class LoopLanes {
     private void reportIncompatible(EventLoop loop, @Nullable Throwable why) {
         if (isReported.compareAndSet(false, true)) {
             LOG.info(
-                    "Event loops of {} reject connections of Lettuce, which uses {}; each decision takes two thread"
-                            + " switches: {}",
+                    "Event loops of {} reject connections of Lettuce; each decision takes two thread switches: {}",
                     loop.getClass().getSimpleName(),
-                    Transports.socketChannelClass().getSimpleName(),
                     String.valueOf(why));
         }
     }
@@ -200,8 +188,8 @@ final class LoopLanes {
         private final EventLoop loop;
         private final ConcurrentMap<Server, Lane> lanes = new ConcurrentHashMap<>();
 
-        /** Whether the loop is known to accept channels of Lettuce. */
-        private volatile boolean isCompatible;
+        /** The type of channels that the loop is known to accept; null if none is known. */
+        private volatile @Nullable Class<? extends Channel> channelType;
 
         private final AtomicBoolean hasPlace = new AtomicBoolean(true);
 
@@ -214,16 +202,19 @@ final class LoopLanes {
             this.loop = loop;
         }
 
-        /** Tries whether a channel of Lettuce can be registered. */
+        /** Tries which type of channels can be registered: the one that Lettuce prefers, or NIO. */
         void probe() {
-            Bootstrap probe = new Bootstrap()
-                    .group(loop)
-                    .channel(Transports.socketChannelClass())
-                    .handler(new ChannelInboundHandlerAdapter());
+            probe(Transports.socketChannelClass());
+        }
+
+        private void probe(Class<? extends Channel> type) {
+            Bootstrap probe = new Bootstrap().group(loop).channel(type).handler(new ChannelInboundHandlerAdapter());
             probe.register().addListener((ChannelFutureListener) registered -> {
                 if (registered.isSuccess()) {
                     Future<Void> unused = registered.channel().close();
-                    isCompatible = true;
+                    channelType = type;
+                } else if (type != NioSocketChannel.class) {
+                    probe(NioSocketChannel.class);
                 } else {
                     leavePlace();
                     reportIncompatible(loop, registered.cause());
@@ -244,34 +235,16 @@ final class LoopLanes {
             }
             RedisClient known = client;
             if (known == null) {
-                known = newClient();
+                known = new LoopClient(resources, options, loop, requireNonNull(channelType));
                 client = known;
             }
             return known;
         }
 
-        private RedisClient newClient() {
-            RedisClient created = RedisClient.create(ClientResources.builder()
-                    .eventLoopGroupProvider(new SingleLoop(loop))
-                    .eventExecutorGroup(resources.eventExecutorGroup())
-                    .timer(resources.timer())
-                    .eventBus(resources.eventBus())
-                    .commandLatencyRecorder(resources.commandLatencyRecorder())
-                    // The user's resources publish what is recorded.
-                    .commandLatencyPublisherOptions(DefaultEventPublisherOptions.disabled())
-                    .addressResolverGroup(resources.addressResolverGroup())
-                    .socketAddressResolver(resources.socketAddressResolver())
-                    .nettyCustomizer(resources.nettyCustomizer())
-                    .tracing(resources.tracing())
-                    .build());
-            created.setOptions(options);
-            return created;
-        }
-
         @Nullable
         Lane laneTo(Server server) {
             Lane lane = lanes.get(server);
-            if (lane != null || !isCompatible || server.whyClosed() != null) {
+            if (lane != null || channelType == null || server.whyClosed() != null) {
                 return lane;
             }
             lane = lanes.computeIfAbsent(server, missing -> server.newLane(this::client));
@@ -321,31 +294,6 @@ final class LoopLanes {
                     });
             lanes.values().forEach(lane -> OpenConnection.unobserved(lane.beginClosing()));
             return closing;
-        }
-    }
-
-    /** Provides one event loop, which belongs to the application. */
-    private record SingleLoop(EventLoop loop) implements EventLoopGroupProvider {
-
-        @Override
-        @SuppressWarnings("unchecked") // Lettuce uses any type that it asks for as an EventLoopGroup
-        public <T extends EventLoopGroup> T allocate(Class<T> type) {
-            return (T) loop;
-        }
-
-        @Override
-        public int threadPoolSize() {
-            return 1;
-        }
-
-        @Override
-        public Future<Boolean> release(EventExecutorGroup group, long quietPeriod, long timeout, TimeUnit unit) {
-            return ImmediateEventExecutor.INSTANCE.newSucceededFuture(true);
-        }
-
-        @Override
-        public Future<Boolean> shutdown(long quietPeriod, long timeout, TimeUnit unit) {
-            return ImmediateEventExecutor.INSTANCE.newSucceededFuture(true);
         }
     }
 }

@@ -783,9 +783,8 @@ public final class RedisStore implements LimitStore, AutoCloseable {
          *
          * <p>With these, the store opens one more connection to each node on each event loop on which decisions are
          * requested, 32 loops at most. Such a decision is sent and answered on that loop, without a thread switch. The
-         * connections have the options and resources of the client. Loops get no connections if these need TLS, a
-         * credentials provider or the JDK's resolver, which could block the loop, or if Lettuce uses another transport
-         * than the loop, such as epoll instead of NIO.
+         * connections have the options and resources of the client. Loops get no connections if these need TLS or a
+         * credentials provider, which could block the loop.
          *
          * <p>For a {@link RedisClusterClient} these are some nodes of the cluster. They also set the user, password and
          * TLS setting for the connections to all nodes, and are required if nodes need more than an address.

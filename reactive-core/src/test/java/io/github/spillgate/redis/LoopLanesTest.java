@@ -24,8 +24,14 @@ import io.netty.channel.EventLoop;
 import io.netty.channel.EventLoopGroup;
 import io.netty.channel.MultiThreadIoEventLoopGroup;
 import io.netty.channel.nio.NioIoHandler;
-import io.netty.resolver.DefaultAddressResolverGroup;
+import io.netty.resolver.AddressResolver;
+import io.netty.resolver.AddressResolverGroup;
+import io.netty.resolver.DefaultNameResolver;
+import io.netty.util.concurrent.EventExecutor;
 import io.netty.util.concurrent.Future;
+import io.netty.util.concurrent.Promise;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
 import java.net.SocketAddress;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -395,13 +401,41 @@ class LoopLanesTest {
                 }))
                 .isFalse();
         assertThat(LoopLanes.of(admin, List.of())).isNull();
-        ClientResources blocking = DefaultClientResources.builder()
-                .addressResolverGroup(DefaultAddressResolverGroup.INSTANCE)
+    }
+
+    /** The resolver of the JDK blocks its caller. */
+    @Test
+    void namesAreResolvedOnAThreadThatMayBlock() {
+        Set<Thread> resolving = ConcurrentHashMap.newKeySet();
+        ClientResources resources = DefaultClientResources.builder()
+                .addressResolverGroup(new AddressResolverGroup<InetSocketAddress>() {
+                    @Override
+                    protected AddressResolver<InetSocketAddress> newResolver(EventExecutor executor) {
+                        return new DefaultNameResolver(executor) {
+                            @Override
+                            protected void doResolve(String name, Promise<InetAddress> promise) throws Exception {
+                                resolving.add(Thread.currentThread());
+                                super.doResolve(name, promise);
+                            }
+                        }.asAddressResolver();
+                    }
+                })
                 .build();
-        RedisClient client = RedisClient.create(blocking, redis.uri());
-        assertThat(LoopLanes.of(client, List.of(redis.uri()))).isNull();
-        client.shutdown(Duration.ZERO, Duration.ofSeconds(1));
-        Future<Boolean> unused = blocking.shutdown(0, 1, TimeUnit.SECONDS);
+        RedisURI uri = RedisURI.create("localhost", redis.uri().getPort());
+        RedisClient client = RedisClient.create(resources, uri);
+        try {
+            EventLoop loop = loops(1).next();
+            RedisStore store = RedisStore.builder(client).nodes(List.of(uri)).build();
+            RateLimiter limiter = limiter(store);
+            resolving.clear();
+            awaitLane(loop, limiter);
+            assertThat(resolving).isNotEmpty().doesNotContain(threadOf(loop));
+            assertThat(threadOf(limiter, loop)).isSameAs(threadOf(loop));
+            store.closeLater().block(LONG);
+        } finally {
+            client.shutdown(Duration.ZERO, Duration.ofSeconds(1));
+            Future<Boolean> unused = resources.shutdown(0, 1, TimeUnit.SECONDS);
+        }
     }
 
     private boolean hasLanes(Consumer<RedisURI> change) {
