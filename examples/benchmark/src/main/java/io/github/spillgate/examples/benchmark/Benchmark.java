@@ -8,6 +8,7 @@ import io.github.spillgate.examples.benchmark.report.Result;
 import io.github.spillgate.examples.benchmark.simulate.Simulation;
 import io.github.spillgate.examples.benchmark.work.Work;
 import io.github.spillgate.examples.benchmark.work.Works;
+import io.github.spillgate.examples.benchmark.wrk.Wrk;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.time.Duration;
@@ -49,6 +50,8 @@ public final class Benchmark {
         try {
             if (asked.simulate()) {
                 Simulation.write(asked.out(), asked.quick(), out);
+            } else if (asked.wrk()) {
+                Wrk.write(asked.out(), asked.quick(), out);
             } else if (asked.memory()) {
                 showMemory(asked, out);
             } else if (asked.kinds()) {

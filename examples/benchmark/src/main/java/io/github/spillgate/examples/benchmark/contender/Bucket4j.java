@@ -72,7 +72,11 @@ final class Bucket4j implements Contender {
 
     @Override
     public void decide(String key, Answer answer) {
-        Futures.tell(proxies.apply(key).tryConsume(1), answer);
+        Futures.tell(ask(key), answer);
+    }
+
+    CompletableFuture<Boolean> ask(String key) {
+        return proxies.apply(key).tryConsume(1);
     }
 
     /**

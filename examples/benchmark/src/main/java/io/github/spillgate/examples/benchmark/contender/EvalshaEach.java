@@ -71,10 +71,12 @@ final class EvalshaEach implements Contender {
 
     @Override
     public void decide(String key, Answer answer) {
-        OneAnswer.of(
-                delivery.apply(commands.evalsha(script, ScriptOutputType.INTEGER, keys(key), arguments)),
-                answer,
-                (taken, told) -> told.decided(taken == 1));
+        OneAnswer.of(ask(key), answer, (taken, told) -> told.decided(taken == 1));
+    }
+
+    /** Returns 1 for an allowed request, and 0 for a denied one. */
+    Flux<Long> ask(String key) {
+        return delivery.apply(commands.evalsha(script, ScriptOutputType.INTEGER, keys(key), arguments));
     }
 
     private String[] keys(String key) {

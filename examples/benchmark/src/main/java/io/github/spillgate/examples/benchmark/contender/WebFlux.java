@@ -22,7 +22,7 @@ import reactor.netty.http.server.HttpServer;
  * A WebFlux server and its client: each decision is a request to a handler that responds with hello. Contenders differ
  * in what runs before the handler.
  */
-final class WebFlux implements Contender {
+final class WebFlux implements Contender, WebServer.Opened {
 
     private static final byte[] HELLO = "hello".getBytes(StandardCharsets.US_ASCII);
     private static final Duration PATIENCE = Duration.ofSeconds(10);
@@ -83,6 +83,27 @@ final class WebFlux implements Contender {
             });
         };
         return new WebFlux(List.of(filter), gateway::close);
+    }
+
+    /** Calls Bucket4j in a filter. */
+    static WebFlux bucket4j(Setting setting) {
+        Bucket4j bucket4j = Bucket4j.asItComes(setting);
+        WebFilter filter = (exchange, chain) -> {
+            String key = exchange.getRequest().getHeaders().getFirst(Requests.KEY);
+            return Mono.fromFuture(bucket4j.ask(key == null ? "" : key)).flatMap(isAllowed -> {
+                if (isAllowed) {
+                    return chain.filter(exchange);
+                }
+                exchange.getResponse().setStatusCode(HttpStatus.TOO_MANY_REQUESTS);
+                return exchange.getResponse().setComplete();
+            });
+        };
+        return new WebFlux(List.of(filter), bucket4j::close);
+    }
+
+    @Override
+    public int port() {
+        return server.port();
     }
 
     @Override
