@@ -23,10 +23,7 @@ record BatchBounds(int counts, int inFlight, int waiting) {
      * The number of batches that keep a near Redis and its client busy at the same time. What arrives later waits for
      * the next reply; so the busier Redis is, the larger the batches are.
      */
-    private static final int IN_FLIGHT_NEAR = 2;
-
-    /** A command costs Redis and the client as much as several decisions, so few decisions are not spread over many. */
-    private static final int LEAST_SPREAD = 16;
+    private static final int IN_FLIGHT_NEAR = 4;
 
     /** With such a round trip, waiting for the reply to another batch could exceed the deadline. */
     private static final long FAR = TimeUnit.MILLISECONDS.toNanos(5);
@@ -61,7 +58,7 @@ record BatchBounds(int counts, int inFlight, int waiting) {
      * @param free the number of batches that may be sent now
      */
     int share(int waiting, int free, long trip) {
-        int share = isFar(trip) ? waiting : Math.max(LEAST_SPREAD, (waiting + free - 1) / free);
+        int share = isFar(trip) ? waiting : (waiting + free - 1) / free;
         return Math.min(decisions(), share);
     }
 

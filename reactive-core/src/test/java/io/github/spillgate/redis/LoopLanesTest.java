@@ -146,7 +146,7 @@ class LoopLanesTest {
     }
 
     @Test
-    void everythingThatALoopRequestsInOneRunIsSentInTwoBatches() throws Exception {
+    void everythingThatALoopRequestsInOneRunIsSentInFourBatches() throws Exception {
         EventLoop loop = loops(1).next();
         RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
         awaitLane(loop, limiter);
@@ -162,7 +162,7 @@ class LoopLanesTest {
         for (CompletableFuture<Decision> decision : decisions) {
             assertThat(decision.get(30, TimeUnit.SECONDS).isAllowed()).isTrue();
         }
-        assertThat(scripts() - before).isEqualTo(2);
+        assertThat(scripts() - before).isEqualTo(4);
     }
 
     @Test
