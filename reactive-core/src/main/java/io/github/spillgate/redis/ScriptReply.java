@@ -7,8 +7,8 @@ import io.github.spillgate.spi.StoreUsage;
 import java.nio.charset.StandardCharsets;
 
 /**
- * Decoder of the reply of {@code decide.lua} or {@code reconcile.lua}: the time of the server, and one usage for each
- * count. {@code wire.lua} describes the format.
+ * Decoder of the reply of a script that reports usages: the time of the server, and one usage for each count of the
+ * request, in its order. {@code wire.lua} describes the format.
  */
 final class ScriptReply {
 
@@ -44,7 +44,10 @@ final class ScriptReply {
         return micros / 1_000;
     }
 
-    /** Returns how many of a group of equal requests are granted, or whether a reconciliation was charged now. */
+    /**
+     * Returns how many of a group of equal requests are granted, or how many permits are leased. The headers of the
+     * other scripts say what it means there.
+     */
     long granted(int usage) {
         return number(start(usage), 4);
     }

@@ -6,13 +6,13 @@ local function readLimits()
   local limits, number, at = {}, unpackFrom('<I2', argument)
   local isAnyCountingDenied = false
   for l = 1, number do
-    local kind, permits, window, resolution, denied
-    kind, permits, window, resolution, denied, at = unpackFrom('<I1I7I6I6I1', argument, at)
+    local kind, permits, window, resolution, option
+    kind, permits, window, resolution, option, at = unpackFrom('<I1I7I6I6I1', argument, at)
     limits[l] = {isLog = kind == LOG, isBucket = kind == BUCKET, isConcurrent = kind == CONCURRENT,
       isAligned = kind == ALIGNED_COUNTER, permits = permits, window = window, resolution = resolution,
-      capacity = resolution * window, isCountingDenied = denied == 1,
-      isLeased = denied == 2}
-    isAnyCountingDenied = isAnyCountingDenied or denied == 1
+      capacity = resolution * window, isCountingDenied = option == 1,
+      isLeased = option == 2}
+    isAnyCountingDenied = isAnyCountingDenied or option == 1
   end
   return limits, at, isAnyCountingDenied
 end

@@ -11,14 +11,14 @@ local BEHIND_FRONT = 29
 
 local usages, decided = nil, 0 -- the usages of the decided groups, and their number
 local rest = 3 + LIMIT * unpackFrom('<I2', argument) -- the position of the first group that is not decided
-local known, kind, permits, window, resolution, denied = 0, 0, 0, 0, 0, 0 -- a limit
+local known, kind, permits, window, resolution, option = 0, 0, 0, 0, 0, 0 -- a limit
 
 while rest <= #argument do
   local mode, times, deadline, counts, k, l, cost = unpackFrom('<I1I4I7I1I2I2I7', argument, rest)
   if l ~= known then
-    known, kind, permits, window, resolution, denied = l, unpackFrom('<I1I7I6I6I1', argument, 3 + LIMIT * (l - 1))
+    known, kind, permits, window, resolution, option = l, unpackFrom('<I1I7I6I6I1', argument, 3 + LIMIT * (l - 1))
   end
-  if mode ~= 1 or counts ~= 1 or cost == 0 or kind == CONCURRENT or denied == 1 or isLate(deadline) then
+  if mode ~= 1 or counts ~= 1 or cost == 0 or kind == CONCURRENT or option == 1 or isLate(deadline) then
     break
   end
   local key = KEYS[k]

@@ -11,11 +11,13 @@
 --                    that may be held at the same time
 --     window:6       the length of a window or, of a concurrency limit, the hold time, in milliseconds
 --     resolution:6   of a log, the length of a slot in milliseconds; of a bucket, the burst in permits; of others, 1
---     denied:1       1 if denied requests count, 2 if permits may be leased, else 0
+--     option:1       1 if denied requests count, 2 if permits may be leased, else 0
 --
--- A reply is the time in microseconds:7, and then the usages. One usage:
+-- The reply of decide.lua, reconcile.lua, renew.lua and settle.lua is the time in microseconds:7, and then the usages.
+-- One usage:
 --
---   granted:4        the number of equal requests that are granted, which are the first ones
+--   granted:4        the number of equal requests that are granted, which are the first ones; of a lease, and
+--                    in the other scripts, what the header of the script says
 --   status:1         0, or why the count does not grant more: DENIED, FOREIGN (the value is not ours), UNWRITTEN (the
 --                    charge cannot be written), LATE (the deadline has passed)
 --   log:             used:7; the time when the cost fits:7; the time when nothing is used any more:7
