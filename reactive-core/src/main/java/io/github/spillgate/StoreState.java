@@ -41,7 +41,7 @@ public final class StoreState {
     private final LeaseStatistics leases;
 
     /**
-     * Creates a state without lost settlements.
+     * Creates a state without lost settlements and without leases.
      *
      * @param source see {@link #source()}
      * @param breaker see {@link #breaker()}
@@ -124,6 +124,21 @@ public final class StoreState {
      * @return the state
      */
     public StoreState withLostSettlements(long lostSettlements) {
+        return with(lostSettlements, leases);
+    }
+
+    /**
+     * Returns a copy with the use of leases.
+     *
+     * @param leases see {@link #leases()}
+     * @return the state
+     */
+    public StoreState withLeases(LeaseStatistics leases) {
+        return with(lostSettlements, Checks.present(leases, "leases", "LeaseStatistics.NONE"));
+    }
+
+    /** Returns a copy with the values that the public constructor does not have. */
+    private StoreState with(long lostSettlements, LeaseStatistics leases) {
         return new StoreState(
                 source,
                 breaker,
@@ -140,28 +155,6 @@ public final class StoreState {
     }
 
     /**
-     * Returns a copy with the use of leases.
-     *
-     * @param leases see {@link #leases()}
-     * @return the state
-     */
-    public StoreState withLeases(LeaseStatistics leases) {
-        return new StoreState(
-                source,
-                breaker,
-                fallbackActive,
-                problem,
-                fallbacks,
-                missedDeadlines,
-                toReconcile,
-                reconciled,
-                lost,
-                unknown,
-                lostSettlements,
-                Checks.present(leases, "leases", "LeaseStatistics.NONE"));
-    }
-
-    /**
      * Returns the place where decisions are made now.
      *
      * @return the most likely source of the next decision
@@ -173,7 +166,7 @@ public final class StoreState {
     /**
      * Returns the state of the circuit breaker.
      *
-     * @return the state of the circuit breaker
+     * @return the state; the worst one if the nodes of the store have breakers of their own
      */
     public Breaker breaker() {
         return breaker;

@@ -20,6 +20,7 @@ import java.util.function.ToDoubleFunction;
  * <tr><td>{@code spillgate.breaker}, by {@code state}</td><td>1 for the current state of the circuit breaker, {@code
  * closed}, {@code open} or {@code half_open}, and 0 for the others</td></tr>
  * <tr><td>{@code spillgate.fallbacks}</td><td>requests that the fallback has answered</td></tr>
+ * <tr><td>{@code spillgate.deadlines.missed}</td><td>of these, missed deadlines while the breaker was closed</td></tr>
  * <tr><td>{@code spillgate.reconciliation.pending}</td><td>permits that wait to be charged in the store</td></tr>
  * <tr><td>{@code spillgate.reconciliation.charged}</td><td>permits that have been charged</td></tr>
  * <tr><td>{@code spillgate.reconciliation.lost}</td><td>permits that will never be charged</td></tr>
