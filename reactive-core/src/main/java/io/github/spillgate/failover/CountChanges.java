@@ -73,7 +73,8 @@ final class CountChanges {
      * an id.
      */
     Mono<Void> release(List<Claim> holds) {
-        Mono<Void> onPrimary = failover.call(
+        Mono<Void> onPrimary = StoreCall.of(
+                        failover,
                         holds,
                         Operation.change(
                                 deadline -> primary.release(holds), store -> Mono.defer(() -> releaseLater(holds))))
@@ -101,7 +102,7 @@ final class CountChanges {
     Mono<List<HoldRenewal>> renew(List<Claim> holds) {
         LocalFallback ledgers = local;
         Consumer<List<HoldRenewal>> onPrimary = ledgers == null ? renewals -> {} : ledgers::renewedInPrimary;
-        return failover.call(holds, Operation.renewal(onPrimary, renewals -> grants.renewed(holds)))
+        return StoreCall.of(failover, holds, Operation.renewal(onPrimary, renewals -> grants.renewed(holds)))
                 .onErrorResume(
                         LimitStoreRefusedException.class,
                         refused -> fallback.renew(holds).doOnNext(renewals -> grants.renewed(holds)));
@@ -296,7 +297,7 @@ final class CountChanges {
             return onPrimary
                     .onErrorResume(LimitStoreRefusedException.class, refused -> {
                         ledgers.restore(discarded);
-                        return failover.peek(claims).then(Mono.error(refused));
+                        return StoreCall.of(failover, claims, Operation.PEEK).then(Mono.error(refused));
                     })
                     .doOnTerminate(end)
                     .doOnCancel(end);
@@ -320,7 +321,8 @@ final class CountChanges {
     /** Calls the primary store. Its result may be late, and frees permits then. */
     private Mono<Void> call(
             List<Claim> claims, LongFunction<Mono<Void>> onPrimary, Function<LimitStore, Mono<Void>> onFallback) {
-        return failover.call(
+        return StoreCall.of(
+                failover,
                 claims,
                 Operation.change(
                         deadline -> denials.freeing(claims, Mono.defer(() -> onPrimary.apply(deadline))), onFallback));

@@ -1,19 +1,12 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.failover.StoreCall.Operation;
-import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.StoreDecision;
-import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
-import reactor.core.CoreSubscriber;
-import reactor.core.publisher.Mono;
-import reactor.core.publisher.Operators;
 import reactor.util.context.ContextView;
 
 /**
- * Makes the calls of a {@link ResilientStore}: what they have in common.
+ * What all calls of a {@link ResilientStore} share.
  *
  * @param primary the store that decides while it can
  * @param fallback the store that decides otherwise
@@ -38,16 +31,24 @@ record Failover(
         LongAdder fallbacks,
         LongAdder missedDeadlines) {
 
-    Mono<StoreDecision> take(List<Claim> claims) {
-        return new CallMono<>(this, claims, Operation.TAKE);
-    }
-
-    Mono<StoreDecision> peek(List<Claim> claims) {
-        return new CallMono<>(this, claims, Operation.PEEK);
-    }
-
-    <T> Mono<T> call(List<Claim> claims, Operation<T> operation) {
-        return new CallMono<>(this, claims, operation);
+    static Failover of(
+            LimitStore primary,
+            LimitStore fallback,
+            long deadlineNanos,
+            CircuitGates gates,
+            LocalGrants grants,
+            DenialCache denials) {
+        return new Failover(
+                primary,
+                fallback,
+                deadlineNanos,
+                gates,
+                grants,
+                denials,
+                new Leases(primary, grants),
+                Timers.of(deadlineNanos),
+                new LongAdder(),
+                new LongAdder());
     }
 
     /** Returns how long a caller still waits, less the time that it has already spent waiting for something else. */
@@ -62,33 +63,6 @@ record Failover(
 
     void countMissedDeadline() {
         missedDeadlines.increment();
-    }
-
-    /** Makes a call for each subscriber, unless leased permits or a cached denial are the result. */
-    private static final class CallMono<T> extends Mono<T> {
-
-        private final Failover failover;
-        private final List<Claim> claims;
-        private final Operation<T> operation;
-
-        CallMono(Failover failover, List<Claim> claims, Operation<T> operation) {
-            this.failover = failover;
-            this.claims = claims;
-            this.operation = operation;
-        }
-
-        @Override
-        public void subscribe(CoreSubscriber<? super T> actual) {
-            if (operation.maySpend(claims)) {
-                actual.onSubscribe(new LeasedCall<>(failover, claims, operation, actual));
-                return;
-            }
-            T known = operation.known(failover, claims);
-            actual.onSubscribe(
-                    known == null
-                            ? new StoreCall<>(failover, claims, operation, actual)
-                            : Operators.scalarSubscription(actual, known));
-        }
     }
 
     /**

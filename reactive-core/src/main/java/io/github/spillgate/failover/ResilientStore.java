@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.failover.StoreCall.Operation;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
@@ -13,7 +14,6 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
-import java.util.concurrent.atomic.LongAdder;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
@@ -76,17 +76,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
         gates = new CircuitGates(primary, fallback, builder.maxInFlight, deadlineNanos, builder.breaker);
         DenialCache denials = new DenialCache(builder.cacheDenials);
         grants = new LocalGrants(primary, fallback, gates, denials);
-        failover = new Failover(
-                primary,
-                fallback,
-                deadlineNanos,
-                gates,
-                grants,
-                denials,
-                new Leases(primary, grants),
-                Failover.Timers.of(deadlineNanos),
-                new LongAdder(),
-                new LongAdder());
+        failover = Failover.of(primary, fallback, deadlineNanos, gates, grants, denials);
         changes = new CountChanges(failover);
         // So that a wrong setting is reported at startup, and the first request does not wait for a connection.
         Mono.defer(primary::prepare).subscribe(null, error -> gates.whole().failed(0, error));
@@ -115,12 +105,12 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
 
     @Override
     public Mono<StoreDecision> take(List<Claim> claims) {
-        return failover.take(claims);
+        return StoreCall.of(failover, claims, Operation.TAKE);
     }
 
     @Override
     public Mono<StoreDecision> peek(List<Claim> claims) {
-        return failover.peek(claims);
+        return StoreCall.of(failover, claims, Operation.PEEK);
     }
 
     @Override
@@ -230,7 +220,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
         return Mono.when(grants.end(), changes.settlements().end());
     }
 
-    /** Returns the parts that calls use, for tests. */
+    /** Returns what calls share, for tests. */
     Failover failover() {
         return failover;
     }

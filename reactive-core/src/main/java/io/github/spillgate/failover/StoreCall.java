@@ -102,6 +102,28 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         this.pair = operation.kind == Operation.Kind.TAKE ? new GrantPair(failover.grants(), claims) : null;
     }
 
+    /**
+     * Returns a Mono that makes a call for each subscriber, unless leased permits or a cached denial are the result.
+     *
+     * @param <T> the type of the result
+     */
+    static <T> Mono<T> of(Failover failover, List<Claim> claims, Operation<T> operation) {
+        return new Mono<>() {
+            @Override
+            public void subscribe(CoreSubscriber<? super T> actual) {
+                if (operation.maySpend(claims)) {
+                    actual.onSubscribe(new LeasedCall<>(failover, claims, operation, actual));
+                    return;
+                }
+                T known = operation.known(failover, claims);
+                actual.onSubscribe(
+                        known == null
+                                ? new StoreCall<>(failover, claims, operation, actual)
+                                : Operators.scalarSubscription(actual, known));
+            }
+        };
+    }
+
     private boolean first(int flag) {
         while (true) {
             int before = flags;
