@@ -45,7 +45,7 @@ final class CircuitGate {
         /** As many as may be are in flight. */
         FULL("too many requests are in flight"),
 
-        /** The gate could not decide: a function that the user has set has failed. */
+        /** The gate could not decide: a setting of the breaker, or the store's name of the node, has failed. */
         FAILED("its circuit breaker has failed"),
 
         /** The caller has spent its time waiting for something else. */
@@ -54,7 +54,7 @@ final class CircuitGate {
         /** The store does not know of all local grants on these counts. */
         UNRECONCILED("local grants on the same keys are not reconciled yet");
 
-        /** Why it is not sent; empty if it is. */
+        /** Why it is not sent, for the error of a limiter without a fallback; empty if it is sent. */
         private final String reason;
 
         Passage() {

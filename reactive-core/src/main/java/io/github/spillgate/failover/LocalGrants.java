@@ -30,10 +30,10 @@ final class LocalGrants {
     private final @Nullable Instances instances;
     private final CircuitGates gates;
     private final DenialCache denials;
-    private final UnansweredCalls unanswered = new UnansweredCalls();
     private final ResetLog resets = new ResetLog();
+    private final UnansweredCalls unanswered = new UnansweredCalls();
 
-    /** The counts that are being reset. */
+    /** Of these, the resets alone. */
     private final UnansweredCalls unfinishedResets = new UnansweredCalls();
 
     private final ReleaseQueue releases;
@@ -126,7 +126,7 @@ final class LocalGrants {
         return fallback == null || fallback.state().toReconcile() == 0;
     }
 
-    /** Returns the counts on which a call of the primary store is unanswered although the fallback has decided. */
+    /** Returns the counts whose grants must not be reconciled yet. */
     UnansweredCalls unanswered() {
         return unanswered;
     }

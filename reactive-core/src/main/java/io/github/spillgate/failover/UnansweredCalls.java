@@ -6,8 +6,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 
 /**
- * The counts on which a call of the primary store is unanswered although the fallback has decided. Until the reply is
- * known, their grants are not reconciled. Bounded by the number of calls in flight.
+ * The counts on which calls of the primary store have not ended: requests that the fallback has decided since, and
+ * resets. Until they end, grants on these counts are not reconciled. Bounded by the number of calls in flight.
  */
 final class UnansweredCalls {
 
