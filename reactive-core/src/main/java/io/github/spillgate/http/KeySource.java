@@ -163,6 +163,12 @@ public interface KeySource {
         return new KeySources.HashedKey(this, secret);
     }
 
+    /**
+     * Returns a source of a value that a request may not have.
+     *
+     * @param text the source in {@link KeySyntax}
+     * @param value the function that reads the value
+     */
     private static KeySource of(String text, Function<RuleMatch, Optional<String>> value) {
         return new KeySources.RequestKey(text, true, value);
     }

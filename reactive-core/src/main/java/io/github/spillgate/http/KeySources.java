@@ -68,8 +68,8 @@ final class KeySources {
     /**
      * A value of the request.
      *
-     * @param text the source as text
-     * @param mayBeMissing whether a client can leave out the value
+     * @param text the source in {@link KeySyntax}
+     * @param mayBeMissing whether a request may be without the value
      * @param value the function that reads the value
      */
     record RequestKey(String text, boolean mayBeMissing, Function<RuleMatch, Optional<String>> value)

@@ -129,7 +129,10 @@ public final class KeySyntax {
             int start = at;
             String kind = word(":()|+");
             if (takes('(')) {
-                KeySource inner = kind.equals("hashed") ? firstOf() : fail(start);
+                if (!kind.equals("hashed")) {
+                    throw unknownKind(start);
+                }
+                KeySource inner = firstOf();
                 if (!takes(')')) {
                     throw refused("a closing parenthesis");
                 }
@@ -142,7 +145,7 @@ public final class KeySyntax {
             return switch (kind) {
                 case "address" -> KeySource.clientAddress(client);
                 case "principal" -> KeySource.principal();
-                default -> fail(start);
+                default -> throw unknownKind(start);
             };
         }
 
@@ -158,8 +161,14 @@ public final class KeySyntax {
                 case "attribute" -> KeySource.attribute(name);
                 case "constant" -> KeySource.constant(name);
                 case "bean" -> bean(name);
-                default -> fail(start);
+                default -> throw unknownKind(start);
             };
+        }
+
+        private IllegalArgumentException unknownKind(int start) {
+            at = start;
+            return refused("address, principal, header:…, query:…, cookie:…, path:…, attribute:…, constant:…, bean:… or"
+                    + " hashed(…), for example principal | address");
         }
 
         private KeySource bean(String name) {
@@ -179,12 +188,6 @@ public final class KeySyntax {
                         + "KeySyntax.secret(…)");
             }
             return source.hashed(secret);
-        }
-
-        private KeySource fail(int start) {
-            at = start;
-            throw refused("address, principal, header:…, query:…, cookie:…, path:…, attribute:…, constant:…, bean:… or"
-                    + " hashed(…), for example principal | address");
         }
 
         /** Everything up to one of these characters, or to a space. */
