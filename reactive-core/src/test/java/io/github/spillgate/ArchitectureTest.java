@@ -2,12 +2,17 @@ package io.github.spillgate;
 
 import static com.tngtech.archunit.base.DescribedPredicate.not;
 import static com.tngtech.archunit.core.domain.JavaClass.Predicates.assignableTo;
+import static com.tngtech.archunit.core.domain.JavaClass.Predicates.belongToAnyOf;
 import static com.tngtech.archunit.core.domain.JavaClass.Predicates.resideInAPackage;
 import static com.tngtech.archunit.core.domain.JavaClass.Predicates.resideInAnyPackage;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.classes;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
 
+import com.tngtech.archunit.core.importer.ClassFileImporter;
 import io.github.spillgate.failover.ResilientStore;
+import io.github.spillgate.testkit.DecidedClaims;
+import io.github.spillgate.testkit.LimitStoreContract;
+import io.github.spillgate.testkit.Unprotected;
 import org.junit.jupiter.api.Test;
 
 /** The dependencies between the packages, as in the picture of the architecture. */
@@ -203,5 +208,24 @@ class ArchitectureTest {
     void noClassReadsTheSystemClockStatically() {
         noClasses().should().callMethod(System.class, "currentTimeMillis").check(OurClasses.ALL);
         noClasses().should().callMethod(java.time.Instant.class, "now").check(OurClasses.ALL);
+    }
+
+    /** The classes of the jar with the classifier contract. More would be another dependency of each store's tests. */
+    @Test
+    void theContractOfStoresNeedsOnlyJUnitAndAssertJ() {
+        Class<?>[] contract = {LimitStoreContract.class, Unprotected.class, DecidedClaims.class};
+        classes()
+                .should()
+                .onlyDependOnClassesThat(belongToAnyOf(contract)
+                        .or(resideInAnyPackage(
+                                API,
+                                SPI,
+                                "java..",
+                                "reactor.core..",
+                                "reactor.util.context",
+                                "org.assertj.core..",
+                                "org.jspecify..",
+                                "org.junit.jupiter..")))
+                .check(new ClassFileImporter().importClasses(contract));
     }
 }

@@ -23,8 +23,8 @@ import reactor.core.publisher.Mono;
  * <p>A store that wraps another one must also delegate the methods with a default implementation; otherwise these
  * features of the wrapped store are lost.
  *
- * <p>For a custom store, the contract test {@code io.github.spillgate.testkit.LimitStoreContract} in the test-jar
- * specifies the required behaviour.
+ * <p>To test a store of your own, extend {@code io.github.spillgate.testkit.LimitStoreContract}, the tests of what this
+ * interface promises. They are in this artifact with the classifier {@code contract}.
  */
 public interface LimitStore {
 

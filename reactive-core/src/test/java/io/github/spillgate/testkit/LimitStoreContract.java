@@ -3,7 +3,9 @@ package io.github.spillgate.testkit;
 import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
@@ -34,8 +36,11 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * The contract of every {@link LimitStore}. To test a custom store, extend this class and return the store; JUnit
- * Jupiter, AssertJ and the test-jar of this module are the only dependencies.
+ * The contract of every {@link LimitStore}. To test a store of your own, extend this class and return the store. The
+ * class is in the artifact of the core with the classifier {@code contract}, which needs JUnit Jupiter and AssertJ.
+ *
+ * <p>Operations with a default implementation in {@link LimitStore} are optional. Settlements and concurrency limits
+ * are tested, unless the subclass says that the store does not have them.
  *
  * <p>No test depends on the speed of the machine: either the windows are longer than the test, or each decision is
  * checked against its own instant.
@@ -59,10 +64,29 @@ public abstract class LimitStoreContract {
     protected abstract LimitStore store();
 
     /**
-     * Lets a little time pass on the store's clock: a millisecond where the test sets the clock, else whatever passes.
+     * Lets a little time pass on the store's clock. Override it if the test sets that clock, and advance it by a
+     * millisecond.
      */
     protected void tick() {
         LockSupport.parkNanos(200_000);
+    }
+
+    /**
+     * Returns whether the store implements {@link LimitStore#settle}.
+     *
+     * @return true by default; with false the tests of settlements are skipped
+     */
+    protected boolean hasSettlements() {
+        return true;
+    }
+
+    /**
+     * Returns whether the store implements {@link LimitStore#release} and {@link LimitStore#renew}.
+     *
+     * @return true by default; with false the tests of concurrency limits are skipped
+     */
+    protected boolean hasConcurrencyLimits() {
+        return true;
     }
 
     // How much is admitted
@@ -579,30 +603,12 @@ public abstract class LimitStoreContract {
         assertThat(used(now(limiter.peek("a")))).containsExactly(1L, 2L, 1L);
     }
 
-    // Peek, refund, reset
-
-    @Test
-    void aDecisionMayBeRefundedUnderOneOfSeveralLimits() {
-        Limit minute = Limit.perMinute(10);
-        Limit hour = Limit.perHour(10).counter();
-        RateLimiter limiter = limiter(minute, hour);
-        Decision three = now(limiter.tryAcquire("a", 3));
-        now(limiter.tryAcquire("a", 2));
-        limiter.refund(three, usage -> false).block();
-        limiter.refund(three, usage -> usage.limit().equals(minute)).block();
-        assertThat(now(limiter.peek("a")).limits()).extracting(Usage::used).containsExactly(2L, 5L);
-        // The permits of each limit are refunded once.
-        limiter.refund(three).block();
-        assertThat(now(limiter.peek("a")).limits()).extracting(Usage::used).containsExactly(2L, 2L);
-        limiter.refund(three).block();
-        assertThat(now(limiter.peek("a")).limits()).extracting(Usage::used).containsExactly(2L, 2L);
-    }
-
     // Settle
 
     @ParameterizedTest
     @MethodSource("kinds")
     void aLowerRealCostRefundsTheDifference(Limit limit) {
+        assumeSettlements();
         RateLimiter limiter = limiter(limit);
         Decision all = now(limiter.tryAcquire("a", limit.permits()));
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
@@ -616,6 +622,7 @@ public abstract class LimitStoreContract {
     @ParameterizedTest
     @MethodSource("kinds")
     void aHigherRealCostIsChargedEvenAboveTheLimit(Limit limit) {
+        assumeSettlements();
         RateLimiter limiter = limiter(limit);
         Decision one = now(limiter.tryAcquire("a", 1));
         limiter.settle(one, limit.permits() + 1).block();
@@ -628,6 +635,7 @@ public abstract class LimitStoreContract {
     @ParameterizedTest
     @MethodSource("kinds")
     void aDebtIsAtMostOneFullLimit(Limit limit) {
+        assumeSettlements();
         RateLimiter limiter = limiter(limit);
         Decision first = now(limiter.tryAcquire("a", 1));
         Decision second = now(limiter.tryAcquire("a", 1));
@@ -640,6 +648,7 @@ public abstract class LimitStoreContract {
     @ParameterizedTest
     @MethodSource("kinds")
     void aDecisionIsSettledOrRefundedOnce(Limit limit) {
+        assumeSettlements();
         RateLimiter limiter = limiter(limit);
         Decision settled = now(limiter.tryAcquire("a", 1));
         limiter.settle(settled, 2).block();
@@ -660,6 +669,7 @@ public abstract class LimitStoreContract {
     @ParameterizedTest
     @MethodSource("kinds")
     void aRealCostOfZeroRefundsEverything(Limit limit) {
+        assumeSettlements();
         RateLimiter limiter = limiter(limit);
         limiter.settle(now(limiter.tryAcquire("a", 2)), 0).block();
         assertThat(only(now(limiter.peek("a"))).used()).isZero();
@@ -668,6 +678,7 @@ public abstract class LimitStoreContract {
     @ParameterizedTest
     @MethodSource("kinds")
     void nothingIsSettledAfterAReset(Limit limit) {
+        assumeSettlements();
         RateLimiter limiter = limiter(limit);
         Decision before = now(limiter.tryAcquire("a", 2));
         Decision other = now(limiter.tryAcquire("a", 1));
@@ -690,6 +701,7 @@ public abstract class LimitStoreContract {
 
     @Test
     void eachLimitMayHaveItsOwnRealCost() {
+        assumeSettlements();
         Limit requests = Limit.of(10, NEVER).named("requests");
         Limit tokens = Limit.of(1_000, NEVER).named("tokens");
         RateLimiter limiter = limiter();
@@ -703,6 +715,7 @@ public abstract class LimitStoreContract {
 
     @Test
     void aCostBelowZeroCannotBeSettled() {
+        assumeSettlements();
         RateLimiter limiter = limiter(Limit.of(10, NEVER));
         Decision decision = now(limiter.tryAcquire("a", 2));
         assertThatIllegalArgumentException()
@@ -713,6 +726,25 @@ public abstract class LimitStoreContract {
                 .withMessageContaining("-2", "0 or more");
         limiter.settle(decision, 1).block();
         assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(1);
+    }
+
+    // Peek, refund, reset
+
+    @Test
+    void aDecisionMayBeRefundedUnderOneOfSeveralLimits() {
+        Limit minute = Limit.perMinute(10);
+        Limit hour = Limit.perHour(10).counter();
+        RateLimiter limiter = limiter(minute, hour);
+        Decision three = now(limiter.tryAcquire("a", 3));
+        now(limiter.tryAcquire("a", 2));
+        limiter.refund(three, usage -> false).block();
+        limiter.refund(three, usage -> usage.limit().equals(minute)).block();
+        assertThat(now(limiter.peek("a")).limits()).extracting(Usage::used).containsExactly(2L, 5L);
+        // The permits of each limit are refunded once.
+        limiter.refund(three).block();
+        assertThat(now(limiter.peek("a")).limits()).extracting(Usage::used).containsExactly(2L, 2L);
+        limiter.refund(three).block();
+        assertThat(now(limiter.peek("a")).limits()).extracting(Usage::used).containsExactly(2L, 2L);
     }
 
     @ParameterizedTest
@@ -909,8 +941,6 @@ public abstract class LimitStoreContract {
         assertThat(only(now(limiter.peek("a"))).used()).isBetween(1L, 21L);
     }
 
-    // Helpers
-
     // Concurrency limits
 
     @Test
@@ -1070,6 +1100,8 @@ public abstract class LimitStoreContract {
         assertThat(now(low.tryAcquire("a", 2)).isAllowed()).isTrue();
     }
 
+    // Helpers
+
     private Claim hold(String key, long permits) {
         RateLimiter limiter = limiter(Limit.concurrent(3));
         Claim claim = DecidedClaims.of(now(limiter.peek(Charge.of(key).permits(permits))))
@@ -1109,7 +1141,15 @@ public abstract class LimitStoreContract {
         return store;
     }
 
+    private void assumeSettlements() {
+        assumeTrue(hasSettlements(), "the store has no settlements");
+    }
+
     private RateLimiter limiter(Limit... limits) {
+        assumeTrue(
+                hasConcurrencyLimits()
+                        || Arrays.stream(limits).noneMatch(limit -> limit.algorithm() == Algorithm.CONCURRENT),
+                "the store has no concurrency limits");
         RateLimiter.Builder builder = RateLimiter.builder(name).store(unprotected());
         Arrays.stream(limits).forEach(builder::limit);
         return builder.build();

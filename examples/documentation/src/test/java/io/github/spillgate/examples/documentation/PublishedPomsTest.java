@@ -64,7 +64,7 @@ class PublishedPomsTest {
         for (int i = 0; i < dependencies.getLength(); i++) {
             Element dependency = (Element) dependencies.item(i);
             assertThat(text(dependency, "version")).isEqualTo("${project.version}");
-            if (dependency.getElementsByTagName("type").getLength() == 0) {
+            if (dependency.getElementsByTagName("classifier").getLength() == 0) {
                 listed.add(text(dependency, "artifactId"));
             }
         }

@@ -193,6 +193,104 @@ class ReleaseTest {
         assertFromStaging(project, "spillgate-vertx-adapter");
     }
 
+    /** Its jar needs no other library for tests, and sets nothing for other tests. */
+    @Test
+    void theContractTestsAStoreWithJUnitAndAssertJ() throws Exception {
+        assertThat(entries(files("spillgate-reactive-core").get("-contract.jar")))
+                .filteredOn(entry -> !entry.endsWith("/") && !entry.startsWith("META-INF/"))
+                .containsExactlyInAnyOrder(
+                        "io/github/spillgate/testkit/DecidedClaims.class",
+                        "io/github/spillgate/testkit/LimitStoreContract.class",
+                        "io/github/spillgate/testkit/Unprotected.class");
+        Path project = Files.createDirectories(temp.resolve("own-store"));
+        Path sources = Files.createDirectories(project.resolve("src/test/java"));
+        Files.writeString(project.resolve("pom.xml"), """
+                <project xmlns="http://maven.apache.org/POM/4.0.0">
+                  <modelVersion>4.0.0</modelVersion>
+                  <groupId>com.example</groupId>
+                  <artifactId>own-store</artifactId>
+                  <version>1.0.0</version>
+                  <properties>
+                    <maven.compiler.release>17</maven.compiler.release>
+                    <project.build.sourceEncoding>UTF-8</project.build.sourceEncoding>
+                  </properties>
+                  <dependencyManagement>
+                    <dependencies>
+                      <dependency>
+                        <groupId>io.github.spillgate</groupId>
+                        <artifactId>spillgate-bom</artifactId>
+                        <version>0.1.0-SNAPSHOT</version>
+                        <type>pom</type>
+                        <scope>import</scope>
+                      </dependency>
+                    </dependencies>
+                  </dependencyManagement>
+                  <dependencies>
+                    <dependency>
+                      <groupId>io.github.spillgate</groupId>
+                      <artifactId>spillgate-reactive-core</artifactId>
+                    </dependency>
+                    <dependency>
+                      <groupId>io.github.spillgate</groupId>
+                      <artifactId>spillgate-reactive-core</artifactId>
+                      <classifier>contract</classifier>
+                      <scope>test</scope>
+                    </dependency>
+                    <dependency>
+                      <groupId>org.junit.jupiter</groupId>
+                      <artifactId>junit-jupiter</artifactId>
+                      <version>%s</version>
+                      <scope>test</scope>
+                    </dependency>
+                    <dependency>
+                      <groupId>org.assertj</groupId>
+                      <artifactId>assertj-core</artifactId>
+                      <version>%s</version>
+                      <scope>test</scope>
+                    </dependency>
+                  </dependencies>
+                  <build>
+                    <plugins>
+                      <plugin>
+                        <artifactId>maven-compiler-plugin</artifactId>
+                        <version>3.16.0</version>
+                      </plugin>
+                      <plugin>
+                        <artifactId>maven-surefire-plugin</artifactId>
+                        <version>3.6.1</version>
+                      </plugin>
+                    </plugins>
+                  </build>
+                </project>
+                """.formatted(versionInPom("junit"), versionInPom("assertj")));
+        Files.writeString(sources.resolve("OwnStoreTest.java"), """
+                import io.github.spillgate.local.LocalStore;
+                import io.github.spillgate.spi.LimitStore;
+                import io.github.spillgate.testkit.LimitStoreContract;
+
+                class OwnStoreTest extends LimitStoreContract {
+                    private final LimitStore store = LocalStore.bounded(10_000);
+
+                    @Override
+                    protected LimitStore store() {
+                        return store;
+                    }
+                }
+                """);
+        buildWithEmptyRepository(project, "test");
+        assertThat(project.resolve("target/surefire-reports/TEST-OwnStoreTest.xml"))
+                .content()
+                .contains("noMorePermitsAreHeldThanTheLimitHas")
+                .doesNotContain("<skipped");
+    }
+
+    private static String versionInPom(String library) throws IOException {
+        Matcher version = Pattern.compile("<" + library + "\\.version>([^<]+)<")
+                .matcher(Files.readString(ROOT.resolve("pom.xml")));
+        assertThat(version.find()).as(library).isTrue();
+        return version.group(1);
+    }
+
     /** In another directory, so that no path of this machine is part of a file. */
     @Proof
     @Test
