@@ -273,7 +273,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                         : multiSlot.peek(claims, bySlot).publishOn(delivery.scheduler());
             }
         }
-        return PendingDecision.of(claims, slot, takes, deadline, this::decide, this::releaseUnused);
+        return PendingDecision.of(claims, slot, takes, deadline, this::enqueue, this::releaseUnused);
     }
 
     /** Releases the permits of a decision whose subscriber has cancelled. They expire if this fails. */
@@ -288,13 +288,14 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     @Override
     public Mono<StoreDecision> lease(Claim claim, int parts, long deadline) {
-        return PendingDecision.lease(claim, router.slotOf(claim), parts, deadline, this::decide);
+        return PendingDecision.lease(claim, router.slotOf(claim), parts, deadline, this::enqueue);
     }
 
-    private void decide(PendingDecision decision) {
+    /** Adds a decision to the queue of the server that owns its slot. */
+    private void enqueue(PendingDecision decision) {
         Server server = topology.known(decision.slot());
         if (server != null) {
-            server.decide(decision);
+            server.enqueue(decision);
             return;
         }
         // First, because all waiters may depend on a search that only the next caller abandons.
@@ -306,7 +307,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         }
         owner.doFinally(end -> waiting.decrementAndGet())
                 .subscribe(
-                        found -> found.decide(decision),
+                        found -> found.enqueue(decision),
                         error -> delivery.deliver(() -> decision.fail(Errors.translate(error))));
     }
 
@@ -444,8 +445,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         HoldKeys counts = keys.ofHolds(holds);
         byte[][] names = counts.toArray();
         byte[] request = ScriptRequest.holds(renews, holds, counts.indexes());
-        return router.send(slot, names, (server, first, then) -> server.renew().run(first, then, names, request))
-                .map(reply -> new ScriptReply((byte[]) reply));
+        return router.run(slot, Server::renew, names, request).map(reply -> new ScriptReply((byte[]) reply));
     }
 
     private Mono<Object> refundOldest(int slot, byte[][] names, List<Claim> claims) {
@@ -453,7 +453,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     private Mono<Object> refund(int slot, byte[][] names, byte[] request) {
-        return router.send(slot, names, (server, first, then) -> server.refund().run(first, then, names, request));
+        return router.run(slot, Server::refund, names, request);
     }
 
     /** Returns when a count was last reset, in microseconds; empty if it never was, or too long ago to matter. */
@@ -597,12 +597,8 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     private Mono<StoreDecision> reconcileGrants(int slot, List<Reconciliation> reconciliations) {
         byte[][] names = keys.countsAndReconciliationMarks(reconciliations);
-        return router.send(
-                        slot,
-                        names,
-                        // The request is made when it is sent, because it has the ages of the grants at that time.
-                        (server, first, then) -> server.reconcile()
-                                .run(first, then, names, clock -> ScriptRequest.reconcile(reconciliations)))
+        // The request is made when it is sent, because it has the ages of the grants at that time.
+        return router.run(slot, Server::reconcile, names, clock -> ScriptRequest.reconcile(reconciliations))
                 .map(reply -> reconciled(reconciliations, new ScriptReply((byte[]) reply)));
     }
 
@@ -626,10 +622,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         Claim claim = permits.claim();
         byte[][] names = keys.countAndMarks(claim);
         byte[] request = ScriptRequest.restore(permits);
-        return Mono.defer(() -> router.send(
-                        router.slotOf(claim),
-                        names,
-                        (server, first, then) -> server.reconcile().run(first, then, names, request)))
+        return Mono.defer(() -> router.run(router.slotOf(claim), Server::reconcile, names, request))
                 .map(reply -> usageIn(new ScriptReply((byte[]) reply), claim));
     }
 
@@ -651,11 +644,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     private Mono<StoreDecision> settle(int slot, List<Settlement> settlements) {
         byte[][] names = keys.countsAndSettlementMarks(settlements);
-        return router.send(
-                        slot,
-                        names,
-                        (server, first, then) -> server.settle()
-                                .run(first, then, names, clock -> ScriptRequest.settle(settlements, clock::microsAt)))
+        return router.run(slot, Server::settle, names, clock -> ScriptRequest.settle(settlements, clock::microsAt))
                 .map(reply -> settled(settlements, new ScriptReply((byte[]) reply)));
     }
 
@@ -683,10 +672,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     public Mono<Integer> register(String limiter, UUID instance, Duration lifetime) {
         byte[][] names = {keys.instances(limiter)};
         byte[] request = ScriptRequest.register(instance, lifetime.toMillis());
-        return Mono.defer(() -> router.send(
-                        topology.slotOf(names[0]),
-                        names,
-                        (server, first, then) -> server.register().run(first, then, names, request)))
+        return Mono.defer(() -> router.run(topology.slotOf(names[0]), Server::register, names, request))
                 .map(number -> ((Long) number).intValue())
                 .filter(number -> number > 0);
     }

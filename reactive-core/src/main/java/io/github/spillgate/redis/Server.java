@@ -110,8 +110,8 @@ final class Server {
         return renew;
     }
 
-    /** Decides, batched with other decisions. */
-    void decide(PendingDecision decision) {
+    /** Adds a decision to the queue of a connection, which sends it in a batch. */
+    void enqueue(PendingDecision decision) {
         OpenConnection open = ifOpen();
         if (open != null) {
             open.queue().add(decision);

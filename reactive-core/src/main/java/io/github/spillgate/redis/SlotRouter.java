@@ -61,6 +61,17 @@ final class SlotRouter {
                 .onErrorMap(e -> Errors.translate(e, keys));
     }
 
+    /** Runs a script on the owner of a slot. */
+    Mono<Object> run(int slot, Function<Server, ScriptRunner> script, byte[][] keys, byte[] request) {
+        return run(slot, script, keys, clock -> request);
+    }
+
+    /** Runs a script with a request that is made when it is sent, for example because it depends on the time. */
+    Mono<Object> run(
+            int slot, Function<Server, ScriptRunner> script, byte[][] keys, Function<RedisClock, byte[]> request) {
+        return send(slot, keys, (server, first, then) -> script.apply(server).run(first, then, keys, request));
+    }
+
     /** Sends one request for each slot at the same time. A failing slot does not stop the others. */
     <E, T> Flux<T> inEachSlot(List<E> all, Function<E, Claim> claim, BiFunction<Integer, List<E>, Mono<T>> request) {
         return Flux.defer(() -> concurrently(
