@@ -62,13 +62,18 @@ final class Claims {
         return CountClaim.of(store, limiter, current.prefixes, charge);
     }
 
-    /** Returns the claims of a charge of which others were created before. Usually returns those. */
-    List<Claim> renewed(List<Claim> claims, LimitSet under, Charge charge) {
-        return under == current ? claims : of(charge);
+    /**
+     * Returns the claims of a charge under the current limits: known ones, unless the limits were replaced since.
+     *
+     * @param known the claims that {@link #of(Charge)} has returned for the charge
+     * @param under what {@link #currentLimits()} has returned before that
+     */
+    List<Claim> underCurrentLimits(List<Claim> known, LimitSet under, Charge charge) {
+        return under == current ? known : of(charge);
     }
 
-    /** Returns the current limits as an object, for {@link #renewed}. */
-    LimitSet limitSet() {
+    /** Returns the current limits, to find out later whether they were replaced. */
+    LimitSet currentLimits() {
         return current;
     }
 

@@ -832,9 +832,9 @@ public final class RateLimiter implements AutoCloseable {
         if (claims.areLookedUp()) {
             return tryAcquire(List.of(charge));
         }
-        LimitSet under = claims.limitSet();
+        LimitSet under = claims.currentLimits();
         List<Claim> known = claims.of(charge);
-        return reported(Mono.defer(() -> takeClaims(claims.renewed(known, under, charge))));
+        return reported(Mono.defer(() -> takeClaims(claims.underCurrentLimits(known, under, charge))));
     }
 
     private Mono<Decision> acquire(Charge charge, long longestWait) {
