@@ -57,14 +57,6 @@ record Failover(
         return since instanceof Long nanos ? deadlineNanos - Math.max(0, Deadlines.now() - nanos) : deadlineNanos;
     }
 
-    void countFallback() {
-        fallbacks.increment();
-    }
-
-    void countMissedDeadline() {
-        missedDeadlines.increment();
-    }
-
     /**
      * Deadlines that all calls share.
      *

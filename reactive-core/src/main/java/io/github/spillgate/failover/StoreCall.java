@@ -453,7 +453,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     private void fallBackIfUnserved(boolean stoodStill) {
         if (first(SERVED)) {
             if (gate.missedDeadline(stoodStill)) {
-                failover.countMissedDeadline();
+                failover.missedDeadlines().increment();
             }
             openPair();
             fallBack(null);
@@ -490,7 +490,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     }
 
     private void fallBack(@Nullable Throwable primaryError) {
-        failover.countFallback();
+        failover.fallbacks().increment();
         gate.fellBack();
         if (Fallback.isError(failover.fallback())) {
             Throwable error = primaryError != null ? primaryError : passage.isSent() ? unanswered() : notAsked();
