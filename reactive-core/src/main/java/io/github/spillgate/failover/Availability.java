@@ -90,23 +90,33 @@ final class Availability {
         }
     }
 
-    /** Notes that the fallback decides, for any reason. */
-    void fellBack() {
+    /**
+     * Notes that the fallback decides, for any reason.
+     *
+     * @param whyNotAsked why the store was not asked; empty if it was
+     */
+    void fellBack(String whyNotAsked) {
         // During an outage this is called for each decision, and changes nothing.
         if (unavailable.get()) {
             return;
         }
         if (fallenBackSince.get() == NEVER) {
             fallenBackSince.compareAndSet(NEVER, Deadlines.now());
-        } else {
-            checkFallenBack();
+        } else if (isUnnoticedForLong()) {
+            explainNotAsked(whyNotAsked);
+            opened();
         }
     }
 
-    private void checkFallenBack() {
+    private boolean isUnnoticedForLong() {
         long since = fallenBackSince.get();
-        if (since != NEVER && Deadlines.now() - since >= LONGEST_UNNOTICED) {
-            opened();
+        return since != NEVER && Deadlines.now() - since >= LONGEST_UNNOTICED;
+    }
+
+    /** Explains an outage without a failure of the store. What was wrong before is not the reason. */
+    private synchronized void explainNotAsked(String why) {
+        if (!why.isEmpty() && problem == null) {
+            last = new Explanation("it was not asked, because " + why, false);
         }
     }
 
@@ -171,10 +181,9 @@ final class Availability {
         if (LOG.isDebugEnabled()) {
             LOG.debug("{} failed: {}", store, error.toString());
         }
-        if (isOpen) {
+        if (isOpen || isUnnoticedForLong()) {
             opened();
         }
-        checkFallenBack();
         logCause();
     }
 

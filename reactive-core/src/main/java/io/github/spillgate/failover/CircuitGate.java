@@ -54,7 +54,7 @@ final class CircuitGate {
         /** The store does not know of all local grants on these counts. */
         UNRECONCILED("local grants on the same keys are not reconciled yet");
 
-        /** Why it is not sent, for the error of a limiter without a fallback; empty if it is sent. */
+        /** Why it is not sent, for messages; empty if it is. */
         private final String reason;
 
         Passage() {
@@ -285,9 +285,9 @@ final class CircuitGate {
         return true;
     }
 
-    /** Reports that the fallback decides, for any reason. */
-    void fellBack() {
-        availability.fellBack();
+    /** Reports that the fallback decides, for any reason, after this passage. */
+    void fellBack(Passage passage) {
+        availability.fellBack(passage.reason());
     }
 
     /** Returns whether decisions are made by the store. */

@@ -491,7 +491,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
 
     private void fallBack(@Nullable Throwable primaryError) {
         failover.fallbacks().increment();
-        gate.fellBack();
+        gate.fellBack(passage);
         if (Fallback.isError(failover.fallback())) {
             Throwable error = primaryError != null ? primaryError : passage.isSent() ? unanswered() : notAsked();
             serveInstead(pair == null ? null : pair.fallbackFailed(primaryError), () -> fail(error));

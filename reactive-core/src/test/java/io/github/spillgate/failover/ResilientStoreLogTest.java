@@ -8,6 +8,7 @@ import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.testkit.VirtualTime;
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
@@ -250,6 +251,30 @@ class ResilientStoreLogTest {
         }
         assertThat(lines()).hasSize(1).allMatch(line -> line.contains("did not decide 1 requests by the deadline"));
         assertThat(limiter.state().source()).isEqualTo(Source.OTHER);
+    }
+
+    @Test
+    void callersWithoutTimeAreNotAFailureOfTheStore() {
+        remote.isUnreachable();
+        acquire(1);
+        remote.isAvailable();
+        acquireForTenths(50);
+        assertThat(limiter.state().problem()).isEmpty();
+        Duration longer = Duration.ofSeconds(1);
+        for (int tenth = 0; tenth < 9; tenth++) {
+            limiter.tryAcquire("a")
+                    .contextWrite(context -> context.put(LimitStore.WAITING_SINCE, Deadlines.now() - longer.toNanos()))
+                    .subscribe();
+            time.passMillis(100);
+        }
+        assertThat(lines()).hasSize(3);
+        assertThat(lines().get(2))
+                .isEqualTo("WARN Falling back to LocalFallback; ControlledStore is unavailable: it was not asked,"
+                        + " because no time is left");
+        assertThat(limiter.state().problem()).hasValue("it was not asked, because no time is left");
+        acquireForTenths(10);
+        assertThat(lines()).hasSize(4);
+        assertThat(limiter.state().problem()).isEmpty();
     }
 
     /** A slow reconciliation does not close the breaker, because decisions have a shorter deadline. */
