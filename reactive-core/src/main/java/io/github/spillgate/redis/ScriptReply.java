@@ -72,6 +72,7 @@ final class ScriptReply {
         long now = millis();
         long takenLater = grantedLater * claim.permits();
         boolean isViolated = !isGranted && status(usage) == Status.DENIED;
+        // Each kind of limit has fields of its own, see wire.lua.
         long first = number(start + FIRST, 7);
         long second = number(start + SECOND, 7);
         long third = number(start + THIRD, 7);

@@ -29,6 +29,9 @@ final class ScriptRequest {
     private static final int BUCKET = 4;
     private static final int CONCURRENT = 5;
 
+    private static final int COUNTS_DENIED = 1;
+    private static final int MAY_BE_LEASED = 2;
+
     /** The modes of a group to decide. */
     static final int PEEK = 0;
 
@@ -271,7 +274,7 @@ final class ScriptRequest {
                     at,
                     isBucket(limit) ? limit.burst() : limit.resolution().toMillis(),
                     6);
-            at = put(bytes, at, limit.isCountingDenied() ? 1 : limit.isLeased() ? 2 : 0, 1);
+            at = put(bytes, at, option(limit), 1);
         }
         System.arraycopy(body, 0, bytes, at, length);
         return bytes;
@@ -284,6 +287,10 @@ final class ScriptRequest {
             case BUCKET -> BUCKET;
             case CONCURRENT -> CONCURRENT;
         };
+    }
+
+    private static int option(Limit limit) {
+        return limit.isCountingDenied() ? COUNTS_DENIED : limit.isLeased() ? MAY_BE_LEASED : 0;
     }
 
     private static boolean isBucket(Limit limit) {
