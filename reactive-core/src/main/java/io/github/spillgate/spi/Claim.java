@@ -72,7 +72,7 @@ public interface Claim {
      * Returns the id under which this claim takes permits of a {@linkplain Algorithm#CONCURRENT concurrency limit}.
      * They are released and renewed by it, and a claim that is sent twice takes them once.
      *
-     * @return the id, unique among all processes; null for other limits, and for a claim that takes nothing
+     * @return the id, unique among all processes; null for other limits, and for a peek
      */
     default @Nullable UUID holdId() {
         return null;
