@@ -62,8 +62,6 @@ class SnippetsTest {
             import io.lettuce.core.ClientOptions;
             import io.lettuce.core.MaintNotificationsConfig;
             import io.lettuce.core.RedisClient;
-            import io.lettuce.core.RedisCredentials;
-            import io.lettuce.core.RedisCredentialsProvider;
             import io.lettuce.core.RedisURI;
             import io.lettuce.core.SslOptions;
             import io.lettuce.core.cluster.RedisClusterClient;
@@ -90,11 +88,6 @@ class SnippetsTest {
                 Plan plan;
                 Plans plans;
                 Flux<Order> orders;
-                Secrets secrets;
-
-                interface Secrets {
-                    char[] current();
-                }
 
                 interface Plan {
                     List<Limit> limits();
