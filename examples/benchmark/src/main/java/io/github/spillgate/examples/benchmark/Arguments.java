@@ -71,9 +71,9 @@ record Arguments(
                     seconds = number(option, left, "a number from 0.01 to 60", "--seconds 0.5", 0.01, 60, false);
                 default ->
                     throw new IllegalArgumentException(
-                            "argument \"" + option + "\" is unknown: expected one of --quick,"
-                                    + " --only, --rounds, --seconds, --memory, --kinds, --simulate, --wrk, --out and --help, "
-                                    + "for example --quick --only hot-key");
+                            "argument \"" + option + "\" is unknown: expected one of --quick, --only,"
+                                    + " --rounds, --seconds, --memory, --kinds, --simulate, --wrk, --out and --help,"
+                                    + " for example --quick --only hot-key");
             }
         }
         Pace pace = quick ? Pace.QUICK : Pace.FULL;
