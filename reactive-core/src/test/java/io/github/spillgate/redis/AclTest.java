@@ -116,7 +116,8 @@ class AclTest {
     @Test
     void aScriptThatFailsHalfwayIsNotChargedAgain() throws IOException {
         user(documented().replace(" +pexpire", ""));
-        Charge charge = Charge.of("c", Limit.parse("9/4s"));
+        // Two limits, because a request on a single log gets its expiry first.
+        Charge charge = Charge.of("c", Limit.parse("9/4s"), Limit.perHour(1_000));
         RateLimiter limiter = RateLimiter.builder("api")
                 .store(new Unprotected(RedisStore.create(client(asUser()))))
                 .build();
@@ -236,9 +237,9 @@ class AclTest {
         return failures;
     }
 
-    /** So that a log that is there gets a later expiry. */
+    /** So that a log that is there gets a later expiry. A short one on its own would be written as a whole. */
     private static void useForAWhile(List<LimitStoreException> failures, RateLimiter limiter) {
-        Charge charge = Charge.of("c", Limit.parse("9/1s"));
+        Charge charge = Charge.of("c", Limit.parse("9/1s"), Limit.perHour(1_000));
         for (int i = 0; i < 3; i++) {
             Decision taken = collect(failures, limiter.tryAcquire(charge));
             Decision now = taken;
