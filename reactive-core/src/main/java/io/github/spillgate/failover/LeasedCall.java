@@ -47,7 +47,7 @@ final class LeasedCall<T> implements Subscription {
         if (!Operators.validate(n) || !STAGE.compareAndSet(this, NEW, REQUESTED)) {
             return;
         }
-        T known = operation.known(failover, claims);
+        T known = operation.spend(failover, claims);
         if (known == null) {
             StoreCall<T> asked = new StoreCall<>(failover, claims, operation, actual);
             call = asked;

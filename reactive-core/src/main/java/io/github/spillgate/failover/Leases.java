@@ -123,12 +123,12 @@ final class Leases {
 
     // Spending.
 
-    /** Returns a decision that grants these claims from leases; null if the store has to decide. */
+    /**
+     * Returns a decision that grants these claims, whose limits are all leased, from leases; null if the store has to
+     * decide.
+     */
     @Nullable
     StoreDecision spend(List<Claim> claims) {
-        if (!areLeased(claims)) {
-            return null;
-        }
         return claims.size() == 1 ? spendOne(claims.get(0)) : spendAll(claims);
     }
 

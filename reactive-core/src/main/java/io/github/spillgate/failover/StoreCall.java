@@ -615,15 +615,19 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             return kind == Kind.TAKE && Leases.areLeased(claims);
         }
 
-        /** Returns a result that is known here; null if a store has to be asked. May spend leased permits. */
+        /** Returns a cached denial; null if a store has to be asked. */
         @SuppressWarnings("unchecked") // only taking has such results, and its result is a decision
         @Nullable
         T known(Failover failover, List<Claim> claims) {
-            if (kind != Kind.TAKE) {
-                return null;
-            }
+            return kind == Kind.TAKE ? (T) failover.denials().find(claims) : null;
+        }
+
+        /** Returns a grant from leases, or a cached denial, if {@link #maySpend}; null if a store has to be asked. */
+        @SuppressWarnings("unchecked") // only taking may spend, and its result is a decision
+        @Nullable
+        T spend(Failover failover, List<Claim> claims) {
             StoreDecision leased = failover.leases().spend(claims);
-            return (T) (leased == null ? failover.denials().find(claims) : leased);
+            return leased == null ? known(failover, claims) : (T) leased;
         }
 
         /** Asks the primary store, which may execute the request until a time of {@link Deadlines#now}. */
