@@ -72,10 +72,10 @@ final class Leases {
     // "Has passed" is measured by the monotonic clock. That may stand still while a machine is suspended, so the wall
     // clock must agree.
     //
-    // The size of a block is what the key needs in a lease time at its recent rate, and a quarter more. It is at most
-    // half of the permits that are left, divided by the number of instances. So the last permits are decided by the
-    // store, one by one. What is not spent is refunded when the lease ends, together with the rest of other leases that
-    // end at about the same time.
+    // The size of a block is what the key needs in a lease time at its recent rate, and a reserve: if requests arrive
+    // at random, their number varies by its square root. It is at most half of the permits that are left, divided by
+    // the number of instances. So the last permits are decided by the store, one by one. What is not spent is refunded
+    // when the lease ends, together with the rest of other leases that end at about the same time.
     //
     // docs/decisions/0044-permits-are-leased-until-a-time.md has the reasons.
 
@@ -191,10 +191,7 @@ final class Leases {
         }
     }
 
-    /**
-     * Returns the entry of a key. A new one replaces that of another key, unless that has leased recently. If there is
-     * no place, it is not kept, and this key does not lease.
-     */
+    /** Returns the entry of a key. If there is no place for a new one, it is not kept, and this key does not lease. */
     private LeasedKey key(Claim claim) {
         Object handle = claim.handle();
         LeasedKey known = find(handle);
@@ -203,15 +200,33 @@ final class Leases {
         }
         long now = Deadlines.now();
         LeasedKey created = new LeasedKey(handle, now);
+        keep(created, now);
+        return created;
+    }
+
+    /**
+     * Keeps an entry in an empty place, or instead of that of a key that has not leased recently, and has not asked the
+     * store for longer than the other.
+     */
+    private void keep(LeasedKey created, long now) {
+        int oldestSlot = 0;
+        LeasedKey oldest = null;
         for (int place = 0; place < PLACES; place++) {
-            int slot = slot(handle, place);
+            int slot = slot(created.handle, place);
             LeasedKey other = keys.get(slot);
-            if (other == null || !other.hasLeasedSince(now - LONGEST_KEPT)) {
-                keys.compareAndSet(slot, other, created);
-                return created;
+            if (other == null) {
+                keys.compareAndSet(slot, null, created);
+                return;
+            }
+            if (!other.hasLeasedSince(now - LONGEST_KEPT)
+                    && (oldest == null || other.measuredAt - oldest.measuredAt < 0)) {
+                oldestSlot = slot;
+                oldest = other;
             }
         }
-        return created;
+        if (oldest != null) {
+            keys.compareAndSet(oldestSlot, oldest, created);
+        }
     }
 
     private @Nullable LeasedKey find(Object handle) {
@@ -383,8 +398,11 @@ final class Leases {
         /** Requests count for about this many lease times. */
         private static final int MEMORY = 4;
 
-        /** What a lease has in addition to the expected need. */
-        private static final double RESERVE = 1.25;
+        /** The least need in a lease time for which permits are leased. The present request counts for a quarter. */
+        private static final double LEAST = 0.4;
+
+        /** What a lease has in addition to the expected need, in standard deviations. */
+        private static final double RESERVE = 1.5;
 
         private final Object handle;
         private final LongAdder asked = new LongAdder();
@@ -393,7 +411,7 @@ final class Leases {
         /** The permits that were asked for recently: those of a lease time ago count less. */
         private double recent;
 
-        private long measuredAt;
+        private volatile long measuredAt;
         private boolean isLeasing;
 
         LeasedKey(Object handle, long now) {
@@ -418,9 +436,9 @@ final class Leases {
         }
 
         /**
-         * Returns how many permits to lease: what is expected to be asked for in a lease time, and a quarter more.
+         * Returns how many permits to lease: what is expected to be asked for in a lease time, and a reserve.
          *
-         * @return 0 if that is less than one permit, or if permits are being leased already
+         * @return 0 if the key is not hot, or if permits are being leased already
          */
         synchronized long beginLease(long now, long leaseNanos) {
             long passed = now - measuredAt;
@@ -431,9 +449,9 @@ final class Leases {
             asked.add(-sum);
             recent = recent * Math.exp(-(double) passed / (MEMORY * leaseNanos)) + sum;
             measuredAt = now;
-            double needed = RESERVE * recent / MEMORY;
-            isLeasing = needed >= 1;
-            return isLeasing ? (long) Math.ceil(needed) : 0;
+            double needed = recent / MEMORY;
+            isLeasing = needed >= LEAST;
+            return isLeasing ? (long) Math.ceil(needed + RESERVE * Math.sqrt(needed)) : 0;
         }
 
         synchronized void endLease() {

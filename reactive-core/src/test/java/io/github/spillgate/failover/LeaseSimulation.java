@@ -86,11 +86,23 @@ final class LeaseSimulation implements AutoCloseable {
      * @param keys returns the key of a request for a random number
      */
     Result run(Duration length, double perSecond, double[] parts, IntFunction<String> keys) {
+        long[] sums = send(length, perSecond, parts, keys);
+        time.passMillis(1_000);
+        return new Result(sums[0], sums[1], sums[3], sums[2], trips, refunds, granted.most);
+    }
+
+    /** Runs for a time, so that leases are as usual when the next run begins. */
+    void warmUp(Duration length, double perSecond, double[] parts, IntFunction<String> keys) {
+        send(length, perSecond, parts, keys);
+    }
+
+    /** Returns the requests, and how many were granted, granted from leases, and granted exactly, as replies arrive. */
+    private long[] send(Duration length, double perSecond, double[] parts, IntFunction<String> keys) {
         long end = time.instant().plus(length).toEpochMilli();
-        long requests = 0;
-        long[] sums = new long[3];
+        long[] sums = new long[4];
         double due = 0;
         trips = 0;
+        refunds = 0;
         while (time.millis() < end) {
             double pause = -Math.log(1 - random.nextDouble()) * 1e9 / perSecond;
             due += pause;
@@ -99,21 +111,20 @@ final class LeaseSimulation implements AutoCloseable {
             if (nanos > 0) {
                 time.pass(Duration.ofNanos(nanos));
             }
-            requests++;
+            sums[0]++;
             String key = keys.apply(random.nextInt(Integer.MAX_VALUE));
             limiters.get(instance(parts)).tryAcquire(key).subscribe(decision -> {
                 if (decision.isAllowed()) {
-                    sums[0]++;
+                    sums[1]++;
                     granted.add(decision);
                 }
                 if (decision.source() == Source.LEASE) {
-                    sums[1]++;
+                    sums[2]++;
                 }
             });
-            exact.tryAcquire(key).subscribe(decision -> sums[2] += decision.isAllowed() ? 1 : 0);
+            exact.tryAcquire(key).subscribe(decision -> sums[3] += decision.isAllowed() ? 1 : 0);
         }
-        time.passMillis(1_000);
-        return new Result(requests, sums[0], sums[2], sums[1], trips, refunds, granted.most);
+        return sums;
     }
 
     private int instance(double[] parts) {
