@@ -9,6 +9,7 @@ import io.github.spillgate.examples.benchmark.measure.Load;
 import io.github.spillgate.examples.benchmark.measure.RedisServer;
 import io.github.spillgate.examples.benchmark.measure.Servers;
 import io.github.spillgate.examples.benchmark.measure.Slice;
+import io.github.spillgate.examples.benchmark.measure.Zipf;
 import io.github.spillgate.examples.benchmark.report.Result;
 import io.github.spillgate.examples.benchmark.work.Work;
 import java.io.PrintStream;
@@ -45,9 +46,11 @@ final class Rounds {
             List<String> many = IntStream.range(0, work.keys())
                     .mapToObj(number -> "user:" + number)
                     .toList();
+            List<String> drawn = work.skewed() ? Zipf.of(many) : many;
             progress.print("  warm-up ");
             for (Entrant entrant : work.entrants()) {
-                Turns turns = new Turns(work, entrant, keys(work, entrant, many), after, driver);
+                List<String> keys = keys(work, entrant, many);
+                Turns turns = new Turns(work, entrant, keys, work.keys() == 1 ? keys : drawn, after, driver);
                 all.add(turns);
                 turns.warmUp();
             }
@@ -79,21 +82,29 @@ final class Rounds {
 
         private final Work work;
         private final Entrant entrant;
+        private final List<String> keys;
         private final Driver driver;
         private final List<Contender> instances = new ArrayList<>();
         private final Load load;
         private final List<Slice> slices = new ArrayList<>();
 
-        Turns(Work work, Entrant entrant, List<String> keys, Runnable after, Driver driver) {
+        /**
+         * Creates the turns of a contender.
+         *
+         * @param keys the keys, each once
+         * @param drawn the keys, each as often as it is used
+         */
+        Turns(Work work, Entrant entrant, List<String> keys, List<String> drawn, Runnable after, Driver driver) {
             this.work = work;
             this.entrant = entrant;
+            this.keys = keys;
             this.driver = driver;
             List<RedisServer> home = servers.of(entrant.home());
             Setting setting = new Setting(home.get(0).host(), home.get(0).port(), work.rates());
             for (int i = 0; i < work.instances(); i++) {
                 instances.add(entrant.open(setting));
             }
-            this.load = new Load(instances, home, keys, work.inFlight(), after, false);
+            this.load = new Load(instances, home, drawn, work.inFlight(), after, false);
         }
 
         void warmUp() {
@@ -113,7 +124,7 @@ final class Rounds {
             if (!work.denied()) {
                 load.servers().forEach(RedisServer::empty);
             }
-            instances.forEach(instance -> instance.prepare(load.keys()));
+            instances.forEach(instance -> instance.prepare(keys));
         }
 
         private Slice drive(Duration time) {

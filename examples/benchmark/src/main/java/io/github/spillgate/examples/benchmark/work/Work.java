@@ -12,7 +12,8 @@ import java.util.List;
  * @param name its name in the results
  * @param says the description
  * @param entrants the contenders
- * @param keys the number of keys, all equally likely
+ * @param keys the number of keys
+ * @param skewed whether the n-th key is used in proportion to 1/n; else all are equally likely
  * @param rates the limits of every key
  * @param denied whether the limit is exhausted before, so that every decision is a denial; else none is
  * @param inFlight the number of decisions in flight
@@ -27,6 +28,7 @@ public record Work(
         String says,
         List<Entrant> entrants,
         int keys,
+        boolean skewed,
         List<Rate> rates,
         boolean denied,
         int inFlight,
@@ -58,6 +60,7 @@ public record Work(
         private final List<Entrant> entrants;
         private String name;
         private int keys = 1;
+        private boolean skewed;
         private List<Rate> rates = List.of(NEVER_REACHED);
         private boolean denied;
         private int inFlight = 256;
@@ -80,6 +83,11 @@ public record Work(
 
         Builder keys(int keys) {
             this.keys = keys;
+            return this;
+        }
+
+        Builder skewed() {
+            this.skewed = true;
             return this;
         }
 
@@ -120,7 +128,8 @@ public record Work(
 
         Work build() {
             return new Work(
-                    kind, name, says, entrants, keys, rates, denied, inFlight, instances, threads, after, yardstick);
+                    kind, name, says, entrants, keys, skewed, rates, denied, inFlight, instances, threads, after,
+                    yardstick);
         }
     }
 }

@@ -100,6 +100,7 @@ public final class Works {
         for (int instances : new int[] {1, 4}) {
             works.add(leased(instances));
         }
+        works.add(zipf());
         works.add(cluster("cluster", "10,000 keys", MANY));
         works.add(cluster("cluster-100", "100 keys", 100));
         works.add(cluster("cluster-hot", "one key", 1));
@@ -193,6 +194,24 @@ public final class Works {
                 .named("leased-" + instances)
                 .instances(instances)
                 .comparedBy(Yardstick.BATCHING)
+                .build();
+    }
+
+    /** With a window of a minute, so that a lease lasts as long as it can. */
+    private static Work zipf() {
+        return Work.of(
+                        "zipf",
+                        "100,000 keys, all allowed, of which the n-th is used in proportion to 1/n",
+                        EVALSHA,
+                        BUCKET4J,
+                        BUCKET4J_BATCHING,
+                        REDISSON,
+                        SPRING_GATEWAY,
+                        LOG,
+                        LEASED)
+                .keys(100_000)
+                .skewed()
+                .rates(new Rate(60_000_000, Duration.ofMinutes(1)))
                 .build();
     }
 
