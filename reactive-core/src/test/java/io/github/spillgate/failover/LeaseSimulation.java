@@ -37,6 +37,8 @@ final class LeaseSimulation implements AutoCloseable {
     private final List<RateLimiter> limiters;
     private final RateLimiter exact;
     private final Window granted = new Window();
+    private final List<DelayedSync> models = new ArrayList<>();
+    private long nanosPassed;
     private long trips;
     private long refunds;
 
@@ -91,6 +93,11 @@ final class LeaseSimulation implements AutoCloseable {
         return new Result(sums[0], sums[1], sums[3], sums[2], trips, refunds, granted.most);
     }
 
+    /** Gives the same requests, each for the same instance, to a model of another limiter. */
+    void compareWith(DelayedSync model) {
+        models.add(model);
+    }
+
     /** Runs for a time, so that leases are as usual when the next run begins. */
     void warmUp(Duration length, double perSecond, double[] parts, IntFunction<String> keys) {
         send(length, perSecond, parts, keys);
@@ -108,12 +115,15 @@ final class LeaseSimulation implements AutoCloseable {
             due += pause;
             long nanos = (long) due;
             due -= nanos;
+            nanosPassed += nanos;
             if (nanos > 0) {
                 time.pass(Duration.ofNanos(nanos));
             }
             sums[0]++;
             String key = keys.apply(random.nextInt(Integer.MAX_VALUE));
-            limiters.get(instance(parts)).tryAcquire(key).subscribe(decision -> {
+            int instance = instance(parts);
+            models.forEach(model -> model.ask(instance, nanosPassed));
+            limiters.get(instance).tryAcquire(key).subscribe(decision -> {
                 if (decision.isAllowed()) {
                     sums[1]++;
                     granted.add(decision);

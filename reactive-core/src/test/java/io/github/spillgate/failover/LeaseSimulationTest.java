@@ -6,9 +6,16 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.failover.LeaseSimulation.Result;
 import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.Thorough;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
+import java.util.Locale;
 import java.util.function.IntFunction;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
@@ -19,6 +26,8 @@ import org.junit.jupiter.params.provider.CsvSource;
 class LeaseSimulationTest {
 
     private static final int KEYS = 100_000;
+
+    private static final Path PAGE = Path.of("..", "docs", "background", "lease-simulation.md");
 
     @ParameterizedTest
     @CsvSource({"6000/1m, 4, 1", "6000/1m, 4, 2", "1000/1s, 4, 1", "1000/1s burst=200, 4, 1"})
@@ -108,6 +117,35 @@ class LeaseSimulationTest {
                 assertThat(result.part()).isGreaterThan(0.95);
             }
         }
+    }
+
+    /** The rows of the table on docs/background/lease-simulation.md. */
+    @Test
+    void onlyLeasesNeverExceedTheLimit() throws IOException {
+        List<String> rows = new ArrayList<>();
+        for (double demand : new double[] {1, 2, 10}) {
+            for (int instances : new int[] {1, 4, 16}) {
+                rows.add(over(Limit.perSecond(1_000).leased(), instances, demand));
+            }
+        }
+        rows.forEach(row -> Chaos.report("leases", row));
+        assertThat(Files.readAllLines(PAGE)).containsSubsequence(rows);
+    }
+
+    private static String over(Limit limit, int instances, double demand) {
+        double[] parts = new double[instances];
+        Arrays.fill(parts, 1.0 / instances);
+        DelayedSync apisix = new DelayedSync.Apisix(limit.permits(), limit.window(), instances);
+        DelayedSync wso2 = new DelayedSync.Wso2(limit.permits(), limit.window(), instances);
+        try (LeaseSimulation simulation = new LeaseSimulation(limit, instances, 1)) {
+            simulation.compareWith(apisix);
+            simulation.compareWith(wso2);
+            Result result =
+                    simulation.run(limit.window().multipliedBy(5), demand * limit.permits(), parts, random -> "key");
+            assertThat(result.mostInWindow()).isLessThanOrEqualTo(limit.permits());
+        }
+        return String.format(
+                Locale.ROOT, "| %.0f | %d | 0 | %.1f %% | %.1f %% |", demand, instances, wso2.over(), apisix.over());
     }
 
     /** Many keys, of which few are hot; none reaches its limit. */
