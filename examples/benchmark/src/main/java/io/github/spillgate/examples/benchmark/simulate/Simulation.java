@@ -21,7 +21,8 @@ public final class Simulation {
     private Simulation() {}
 
     /**
-     * Writes the tables of a page and its pictures; the rest of an existing page is kept.
+     * Writes the tables of a page and its pictures; the rest of an existing page is kept. If there is a page on leases,
+     * draws its table.
      *
      * @param directory the directory of {@code simulation.md}, and of the directory of its pictures
      * @param quick whether to simulate only one client in 200
@@ -31,6 +32,11 @@ public final class Simulation {
         Path pictures = Files.createDirectories(directory.resolve("simulation"));
         for (Scene scene : List.of(Scene.twoBursts(), Scene.goingOn())) {
             Files.writeString(pictures.resolve(scene.name() + ".svg"), scene.svg());
+        }
+        Path leases = directory.resolve(LeasePage.NAME);
+        if (Files.exists(leases)) {
+            Files.writeString(
+                    pictures.resolve(LeasePage.CHART), LeasePage.chart(leases).svg());
         }
         out.println("This takes about " + (quick ? "two seconds." : "a minute."));
         Tables tables = new Tables(quick ? QUICK : 1);

@@ -137,6 +137,15 @@ class SimulationTest {
         }
     }
 
+    @Test
+    void theChartOfLeasesMatchesTheirTable() throws Exception {
+        Path picture = DOCS.resolve("simulation").resolve(LeasePage.CHART);
+        String svg = LeasePage.chart(DOCS.resolve(LeasePage.NAME)).svg();
+        assertThat(svg).contains("6000/1m, 16 instances", "demand 10 × the limit");
+        assertThat(picture).content().isEqualTo(svg);
+        DocumentBuilderFactory.newInstance().newDocumentBuilder().parse(picture.toFile());
+    }
+
     /** Checks one table of a million requests, because all tables would take a minute. */
     @Test
     @Tag("thorough")
