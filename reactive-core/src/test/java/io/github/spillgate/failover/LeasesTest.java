@@ -112,9 +112,7 @@ class LeasesTest extends ResilientStoreFixture {
     @Test
     void aLeaseThatArrivesLateIsRefunded() {
         RateLimiter limiter = limiter(LEASED);
-        remote.holdsReplies();
-        IntStream.range(0, 20).forEach(i -> listen(limiter.tryAcquire("a")));
-        assertThat(remote.leases()).isEqualTo(1);
+        leaseWithoutReply(limiter);
         time.passMillis(99);
         assertThat(usedOf("a")).isGreaterThan(20);
         remote.isAvailable();
@@ -186,9 +184,7 @@ class LeasesTest extends ResilientStoreFixture {
     @Test
     void aLeaseFromBeforeAResetIsNotUsed() {
         RateLimiter limiter = limiter(LEASED);
-        remote.holdsReplies();
-        IntStream.range(0, 20).forEach(i -> listen(limiter.tryAcquire("a")));
-        assertThat(remote.leases()).isEqualTo(1);
+        leaseWithoutReply(limiter);
         remote.isAvailable();
         time.passMillis(1);
         limiter.reset("a").subscribe();
@@ -205,9 +201,7 @@ class LeasesTest extends ResilientStoreFixture {
                 .fallback(Fallback.error())
                 .limit(LEASED)
                 .build();
-        remote.holdsReplies();
-        IntStream.range(0, 20).forEach(i -> listen(limiter.tryAcquire("a")));
-        assertThat(remote.leases()).isEqualTo(1);
+        leaseWithoutReply(limiter);
         remote.isAvailable();
         time.passMillis(1);
         limiter.reset("a").subscribe();
@@ -346,10 +340,14 @@ class LeasesTest extends ResilientStoreFixture {
                 .toList();
     }
 
+    /** Sends requests for a key, so that permits are leased, and holds the replies. */
+    private void leaseWithoutReply(RateLimiter limiter) {
+        remote.holdsReplies();
+        IntStream.range(0, 20).forEach(i -> listen(limiter.tryAcquire("a")));
+        assertThat(remote.leases()).isEqualTo(1);
+    }
+
     private long usedOf(String key) {
-        return now(remote.unprotected("api").limit(LEASED).build().peek(key))
-                .limits()
-                .get(0)
-                .used();
+        return used(key, LEASED);
     }
 }

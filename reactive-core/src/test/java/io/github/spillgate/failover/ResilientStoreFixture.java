@@ -121,7 +121,11 @@ abstract class ResilientStoreFixture {
 
     /** Returns the permits that the scripted store has counted. */
     long used(String key) {
-        return now(remote.unprotected("api").limit(LIMIT).build().peek(key))
+        return used(key, LIMIT);
+    }
+
+    long used(String key, Limit limit) {
+        return now(remote.unprotected("api").limit(limit).build().peek(key))
                 .limits()
                 .get(0)
                 .used();
