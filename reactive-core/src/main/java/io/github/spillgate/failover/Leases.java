@@ -258,6 +258,7 @@ final class Leases {
                     continue;
                 }
                 long block = key.beginLease(
+                        claim.permits(),
                         now,
                         TimeUnit.MILLISECONDS.toNanos(claim.limit().leaseTime().toMillis()));
                 if (block > 0) {
@@ -398,7 +399,10 @@ final class Leases {
         /** Requests count for about this many lease times. */
         private static final int MEMORY = 4;
 
-        /** The least need in a lease time for which permits are leased. The present request counts for a quarter. */
+        /**
+         * The least need in a lease time for which permits are leased, in requests. The present one counts for a
+         * quarter, so there has to be another recent one.
+         */
         private static final double LEAST = 0.4;
 
         /** What a lease has in addition to the expected need, in standard deviations. */
@@ -438,9 +442,10 @@ final class Leases {
         /**
          * Returns how many permits to lease: what is expected to be asked for in a lease time, and a reserve.
          *
+         * @param permits the permits of a request
          * @return 0 if the key is not hot, or if permits are being leased already
          */
-        synchronized long beginLease(long now, long leaseNanos) {
+        synchronized long beginLease(long permits, long now, long leaseNanos) {
             long passed = now - measuredAt;
             if (isLeasing && passed < leaseNanos) {
                 return 0;
@@ -450,8 +455,10 @@ final class Leases {
             recent = recent * Math.exp(-(double) passed / (MEMORY * leaseNanos)) + sum;
             measuredAt = now;
             double needed = recent / MEMORY;
-            isLeasing = needed >= LEAST;
-            return isLeasing ? (long) Math.ceil(needed + RESERVE * Math.sqrt(needed)) : 0;
+            // The number of requests varies by its square root, and each asks for so many permits.
+            double each = Math.max(1, permits);
+            isLeasing = needed >= LEAST * each;
+            return isLeasing ? (long) Math.ceil(needed + RESERVE * Math.sqrt(needed * each)) : 0;
         }
 
         synchronized void endLease() {

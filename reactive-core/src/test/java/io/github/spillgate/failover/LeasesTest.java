@@ -15,6 +15,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.reactivestreams.Subscription;
 import reactor.core.Disposable;
 import reactor.core.publisher.BaseSubscriber;
@@ -42,11 +44,12 @@ class LeasesTest extends ResilientStoreFixture {
     }
 
     /** With much less than one request in a lease time, most leases would end unspent. */
-    @Test
-    void aKeyThatIsNotHotIsNotLeased() {
+    @ParameterizedTest
+    @ValueSource(ints = {1, 10})
+    void aKeyThatIsNotHotIsNotLeased(int permits) {
         RateLimiter limiter = limiter(LEASED);
         for (int i = 0; i < 50; i++) {
-            now(limiter.tryAcquire("a"));
+            now(limiter.tryAcquire("a", permits));
             time.passMillis(500);
         }
         assertThat(remote.leases()).isZero();
