@@ -24,7 +24,7 @@ import java.util.function.BooleanSupplier;
 import java.util.function.Function;
 import reactor.core.publisher.Mono;
 
-/** The code with other limiters and with ours that docs/migration.md shows. */
+/** The code that docs/migration.md shows, and code with the other limiters that it names. */
 final class Migration {
 
     private Migration() {}
