@@ -48,9 +48,14 @@ record BenchmarkRounds(Map<String, List<BigDecimal>> values) {
         return rounds;
     }
 
-    /** Reads the run of the previous version. */
+    /** Reads the run of the previous version, with fewer workloads. */
     static BenchmarkRounds readBefore() throws IOException {
         return readBenchmark("rounds-before.csv");
+    }
+
+    /** Reads the run of the current version with the same workloads. */
+    static BenchmarkRounds readAfter() throws IOException {
+        return readBenchmark("rounds-after.csv");
     }
 
     private static BenchmarkRounds readBenchmark(String file) throws IOException {
