@@ -19,6 +19,7 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
@@ -96,6 +97,9 @@ final class CircuitGate {
     private final AtomicInteger successesToReport;
 
     private final AtomicBoolean opening = new AtomicBoolean();
+
+    /** The cause of the newest failure. */
+    private final AtomicReference<@Nullable Throwable> lastCause = new AtomicReference<>();
 
     CircuitGate(
             String store,
@@ -226,7 +230,10 @@ final class CircuitGate {
                 && breaker.getState() == CircuitBreaker.State.CLOSED;
     }
 
-    /** Reports a failure after this time. */
+    /**
+     * Reports a failure after this time. Requests that were sent in one command fail with the same cause, and count as
+     * one: otherwise a single lost connection with many requests in flight would open the breaker.
+     */
     void failed(long nanos, Throwable error) {
         if (error instanceof ForeignValueException) {
             // The store works, but another program has written one of its keys.
@@ -234,7 +241,12 @@ final class CircuitGate {
             availability.foundForeignValue(error);
             return;
         }
-        breaker.onError(Math.max(0, nanos), TimeUnit.NANOSECONDS, error);
+        Throwable cause = error.getCause();
+        if (cause != null && lastCause.getAndSet(cause) == cause) {
+            breaker.releasePermission();
+        } else {
+            breaker.onError(Math.max(0, nanos), TimeUnit.NANOSECONDS, error);
+        }
         successesToReport.set(window);
         try {
             if (error instanceof LimitStoreUnreachableException && !isOpen()) {

@@ -6,10 +6,12 @@ import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig.SlidingWindowType;
 import io.github.spillgate.ForeignValueException;
+import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
+import java.util.concurrent.CancellationException;
 import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.Test;
 
@@ -117,6 +119,24 @@ class CircuitGateTest {
         assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
         assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.OPEN);
         assertThat(gate.freeCapacity()).isEqualTo(100);
+    }
+
+    /** A lost connection has up to four commands in flight, with many requests each. */
+    @Test
+    void theRequestsOfALostCommandCountAsOneFailure() {
+        CircuitGate gate = gate(settings -> settings);
+        answered(gate, 20, 0);
+        for (int command = 0; command < 4; command++) {
+            Throwable lost = new CancellationException();
+            for (int request = 0; request < 50; request++) {
+                gate.failed(0, new LimitStoreUnansweredException("Redis did not reply", lost));
+            }
+        }
+        assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
+        for (int command = 0; command < 6; command++) {
+            gate.failed(0, new LimitStoreUnansweredException("Redis did not reply", new CancellationException()));
+        }
+        assertThat(gate.state()).isEqualTo(Breaker.OPEN);
     }
 
     private static CircuitGate gate(UnaryOperator<CircuitBreakerConfig.Builder> change) {
