@@ -45,10 +45,10 @@ class OperationsPageTest {
     @Test
     void everyLogLineOnThePageIsInTheSources() throws IOException {
         String sources = sources();
-        String table = page.substring(page.indexOf("\n## Logs"), page.indexOf("\n## Health"));
-        List<String> lines = table.lines()
-                .filter(line -> line.startsWith("| `"))
-                .flatMap(line -> codes(line.split(" \\| ", -1)[0]).stream())
+        String list = page.substring(page.indexOf("\n## Logs"), page.indexOf("\n## Health"));
+        List<String> lines = list.lines()
+                .filter(line -> line.startsWith("- `"))
+                .flatMap(line -> codes(line).stream())
                 .toList();
         assertThat(lines).hasSizeGreaterThan(10);
         for (String line : lines) {
@@ -73,7 +73,7 @@ class OperationsPageTest {
         return sources.toString();
     }
 
-    private static List<String> codes(String cell) {
-        return CODE.matcher(cell).results().map(code -> code.group(1)).toList();
+    private static List<String> codes(String text) {
+        return CODE.matcher(text).results().map(code -> code.group(1)).toList();
     }
 }
