@@ -10,26 +10,27 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 
-/** The rows of the page on failures, which must match the tests of failures one to one. */
+/** The failures that the page on failures lists, which must match the tests of failures one to one. */
 class FailuresPageTest {
 
     private static final String TESTS =
             "reactive-core/src/test/java/io/github/spillgate/failover/ResilientStoreChaosTest.java";
     private static final Pattern TEST = Pattern.compile("@Test\\s+(?:@Thorough\\s+)?@DisplayName\\(\"([^\"]+)\"\\)");
-    private static final Pattern TABLE = Pattern.compile("(?s)\\| Redis … \\|.*?\\n\\n");
-    private static final Pattern ROW = Pattern.compile("(?m)^\\| ([^|]+) \\|");
+    private static final Pattern SECTION = Pattern.compile("(?s)\\n## What callers see\\n.*?\\n## ");
+
+    /** A failure, with what is special about it in parentheses. */
+    private static final Pattern FAILURE = Pattern.compile("(?m)^- ([^(\\n]+?)(?: \\(.*\\))?$");
 
     @Test
-    void rowsAndTestsMatchOneToOne() throws IOException {
+    void failuresAndTestsMatchOneToOne() throws IOException {
         String tests = Files.readString(ROOT.resolve(TESTS));
-        Matcher table = TABLE.matcher(Files.readString(ROOT.resolve("docs/when-redis-fails.md")));
-        assertThat(table.find()).isTrue();
-        List<String> rows = firsts(ROW, table.group()).stream()
-                .skip(1)
-                .map(row -> row.replace("`", ""))
+        Matcher section = SECTION.matcher(Files.readString(ROOT.resolve("docs/when-redis-fails.md")));
+        assertThat(section.find()).isTrue();
+        List<String> failures = firsts(FAILURE, section.group()).stream()
+                .map(failure -> failure.replace("`", ""))
                 .toList();
-        assertThat(rows).hasSizeGreaterThan(10).containsExactlyInAnyOrderElementsOf(firsts(TEST, tests));
-        assertThat(rows).hasSameSizeAs(firsts(Pattern.compile("(@Test)"), tests));
+        assertThat(failures).hasSizeGreaterThan(10).containsExactlyInAnyOrderElementsOf(firsts(TEST, tests));
+        assertThat(failures).hasSameSizeAs(firsts(Pattern.compile("(@Test)"), tests));
     }
 
     private static List<String> firsts(Pattern pattern, String text) {
