@@ -42,7 +42,9 @@ final class AdmissionOracle {
     // 2. A grant of the instance itself fits into N together with all grants of the same instance within W, of both
     //    kinds. If it is the only instance it knows of, also with what its newest reply counted of other instances.
     // 3. What an instance has granted itself within W, and the store has not confirmed to have charged, is at most its
-    //    share of N, and at least one permit. The share is computed again here, from the replies.
+    //    share of N, and at least one permit. The share is computed again here, from the replies. Its own use is what
+    //    the store has charged to it within W before the newest reply. If the fallback decides first, that charge is
+    //    later than the grant.
     // 4. All grants within W, of all instances, are at most N; plus, for each instance that has granted permits itself,
     //    dead or alive, the most of these that were not charged at any one time; plus what the store has lost.
     //
@@ -54,7 +56,9 @@ final class AdmissionOracle {
     // millisecond, and what it knew by its last reply is not lost any more once that is executed. Allowances:
     //
     //   kept       What the store has granted between the loss and the reply by which an instance notices it: that is
-    //              not counted in this instance until the restoration is done.
+    //              not counted in this instance until the restoration is done. It is what the reply counts, without
+    //              those of the lost permits that the store certainly has again. If another instance has restored
+    //              them, it may have taken indistinct ones for them.
     //   indistinct The same, from the restoration on, if the count does not show when these permits were granted: a
     //              counter that is aligned to the clock, was kept in part or has older permits by a reconciliation, and
     //              the same slot of a log. Also what another instance has restored and this one did not know: the mark
@@ -62,6 +66,10 @@ final class AdmissionOracle {
     //   refunds    A refund of permits that the store has lost may remove others; so may one of permits that were taken
     //              in the millisecond of a loss. A store that returns to a snapshot has refunded permits again, in
     //              place of others.
+    //   exchanged  Of two grants of one millisecond, one was handed over before the other was made, and is refunded.
+    // The
+    //              refund may remove the other from the ledger, and the charge of the first then stands for it. Only
+    //              for the third rule: together they count as much.
     //   again      What is lost while an earlier loss is not restored: nothing is evidence of it.
     //
     // Before the store loses anything, nothing must be restored.
@@ -187,6 +195,9 @@ final class AdmissionOracle {
         private final List<Request> requests = new ArrayList<>();
         private final Deque<Allowance> allowances = new ArrayDeque<>();
 
+        /** Permits that were perhaps not restored, because the store took others for them. */
+        private final Deque<Allowance> hidden = new ArrayDeque<>();
+
         List<Request> inStore() {
             return requests.stream().filter(request -> request.inStore).toList();
         }
@@ -238,6 +249,9 @@ final class AdmissionOracle {
         /** Permits of local grants that were refunded: such a refund removes the oldest ones. */
         private final Deque<Allowance> refunds = new ArrayDeque<>();
 
+        /** Permits of refunded grants that were handed over in the millisecond in which they were granted. */
+        private final Deque<Allowance> exchanged = new ArrayDeque<>();
+
         private final Deque<Allowance> uncharged = new ArrayDeque<>();
 
         private boolean isPending() {
@@ -259,6 +273,9 @@ final class AdmissionOracle {
         /** When it was granted, on the clock that all share. */
         private long at;
 
+        /** When the store charged it; later than it was granted if the fallback decided first. */
+        private long chargedAt;
+
         private boolean inStore;
         private boolean everLost;
 
@@ -277,6 +294,7 @@ final class AdmissionOracle {
         private boolean chargeKnown;
 
         private String batch;
+        private long handedOverAt = Long.MIN_VALUE;
         private boolean reconciled;
 
         /** Whether it is certain to the instance that the store has granted it. */
@@ -347,6 +365,9 @@ final class AdmissionOracle {
             long now = clock.getAsLong();
             if (local || !evidence) {
                 by.knowledge(key).refunds.add(new Allowance(now, permits));
+            }
+            if (handedOverAt == at) {
+                by.knowledge(key).exchanged.add(new Allowance(now, permits));
             }
             if (everLost || lossAt.contains(at)) {
                 key(key).allowances.add(new Allowance(now, permits));
@@ -486,7 +507,12 @@ final class AdmissionOracle {
             long permits = sum(uncharged, Request::counts);
             knowledge.uncharged.add(new Allowance(now, permits));
             long most = Math.max(1, (long) Math.floor(limit.permits() * share(grant.key, knowledge)));
-            checkSum(permits, most, "the share of " + instances + " instances", grant, uncharged::contains);
+            checkSum(
+                    permits,
+                    most + recent(knowledge.exchanged),
+                    "the share of " + instances + " instances",
+                    grant,
+                    uncharged::contains);
         }
 
         /** Returns the highest share that this instance may compute. */
@@ -496,9 +522,7 @@ final class AdmissionOracle {
             }
             double own = sum(
                     key(key).requests,
-                    one -> one.by == this
-                            && (one.executedAllowed || one.reconciled)
-                            && one.at > knowledge.newestAt - limit.reach().toMillis());
+                    one -> one.by == this && one.executedAllowed && one.chargedAt > knowledge.newestAt - window());
             double even = 0.1 * limit.permits();
             return Math.min(1, (own + even / instances) / (Math.max(own, (double) knowledge.newestUsed) + even));
         }
@@ -546,6 +570,7 @@ final class AdmissionOracle {
             for (Request one : key(reconciliation.claim().key()).requests) {
                 if (one.by == this && one.batch == null && one.isUncharged() && one.counts()) {
                     one.batch = reconciliation.id();
+                    one.handedOverAt = clock.getAsLong();
                 }
             }
         }
@@ -603,8 +628,8 @@ final class AdmissionOracle {
                     request.executedAllowed = true;
                     request.inStore = true;
                     request.chargedStep = steps;
-                    long chargedAt = reply.at().toEpochMilli();
-                    request.at = request.decision == null ? chargedAt : Math.min(request.at, chargedAt);
+                    request.chargedAt = reply.at().toEpochMilli();
+                    request.at = request.decision == null ? request.chargedAt : Math.min(request.at, request.chargedAt);
                 }
             }
         }
@@ -630,6 +655,7 @@ final class AdmissionOracle {
                             && (one.everLost || one.restored || isIndistinct(one, permits.since())));
             if (indistinct > 0) {
                 key(key).allowances.add(new Allowance(clock.getAsLong(), indistinct));
+                key(key).hidden.add(new Allowance(clock.getAsLong(), indistinct));
             }
             for (Request one : known) {
                 one.restored = true;
@@ -661,17 +687,10 @@ final class AdmissionOracle {
                 String key = usage.claim().key();
                 Knowledge knowledge = knowledge(key);
                 Request request = call.context().getOrDefault(Request.class, null);
-                if (call.kind() == Call.Kind.RESTORE) {
-                    if (((LostPermits) call.request()).since() != knowledge.lastSent) {
-                        continue;
-                    }
-                    knowledge.restoredStep = then.step;
-                    // Refunds and losses before the restoration are too many cases to follow.
-                    if (reply.stamp() > 0 && clock.getAsLong() == knowledge.evidenceSince) {
-                        knowledge.forgotten.forEach(one -> one.evidence = true);
-                    }
-                } else {
+                if (call.kind() != Call.Kind.RESTORE) {
                     notice(key, call, reply, usage, then);
+                } else if (((LostPermits) call.request()).since() == knowledge.lastSent) {
+                    restored(knowledge, reply, then);
                 }
                 if (call.kind() == Call.Kind.TAKE && request != null && reply.isAllowed()) {
                     request.chargeKnown = true;
@@ -680,6 +699,15 @@ final class AdmissionOracle {
                     reconciled(call, key, reply.stamp() > 0, reply.at().toEpochMilli());
                 }
                 learn(knowledge, reply.at().toEpochMilli(), usage, then.charged.get(key));
+            }
+        }
+
+        /** The reply to the newest restoration; an earlier one only shows the usage. */
+        private void restored(Knowledge knowledge, StoreDecision reply, Executed then) {
+            knowledge.restoredStep = then.step;
+            // Refunds and losses before the restoration are too many cases to follow.
+            if (reply.stamp() > 0 && clock.getAsLong() == knowledge.evidenceSince) {
+                knowledge.forgotten.forEach(one -> one.evidence = true);
             }
         }
 
@@ -729,12 +757,7 @@ final class AdmissionOracle {
             knowledge.lost.addAll(known);
             knowledge.restoredStep = Long.MAX_VALUE;
             Request own = call.context().getOrDefault(Request.class, null);
-            knowledge.kept = Math.max(
-                    0,
-                    kept
-                            - sum(
-                                    then.charged.get(key),
-                                    one -> one != own && known.contains(one) && one.counts() && isWithin(one, at)));
+            knowledge.kept = Math.max(0, kept - certainlyKept(key, then, one -> one != own && known.contains(one), at));
             if (at < knowledge.newestEnd && sum(known, one -> one.counts() && isWithin(one, at)) > 0) {
                 knowledge.unsent.add(known);
             }
@@ -744,6 +767,14 @@ final class AdmissionOracle {
                 // The store has granted as much in the millisecond of that reply: the ledger has nothing to wait for.
                 knowledge.forgotten = List.of();
             }
+        }
+
+        /** Returns how many of some permits the store certainly had when it replied: it may not have restored all. */
+        private long certainlyKept(String key, Executed then, Predicate<Request> some, long at) {
+            List<Request> charged = then.charged.get(key);
+            Predicate<Request> counted = some.and(one -> one.counts() && isWithin(one, at));
+            long restored = sum(charged, counted.and(one -> one.restored));
+            return sum(charged, counted) - Math.min(restored, recent(key(key).hidden));
         }
 
         /** Returns how many permits of an earlier loss, which was not noticed, the instance still counts as its own. */

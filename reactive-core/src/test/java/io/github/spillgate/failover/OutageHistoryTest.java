@@ -59,8 +59,10 @@ class OutageHistoryTest {
         "2, 92499",
         "2, 1020429",
         "2, 1057634",
+        "2, 2089665",
         "4, 91107",
         "4, 91990",
+        "4, 1062148",
         "4, 1065528"
     })
     void anEarlierFailureDoesNotReturn(int instances, long seed) {
