@@ -60,10 +60,12 @@ class OutageHistoryTest {
         "2, 1020429",
         "2, 1057634",
         "2, 2089665",
+        "2, 3012972",
         "4, 91107",
         "4, 91990",
         "4, 1062148",
-        "4, 1065528"
+        "4, 1065528",
+        "4, 3011281"
     })
     void anEarlierFailureDoesNotReturn(int instances, long seed) {
         runOne(instances, new Random(seed));
