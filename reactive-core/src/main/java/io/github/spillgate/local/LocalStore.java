@@ -124,7 +124,7 @@ public final class LocalStore implements LimitStore {
             counts.update(claim, count -> {
                 // A hold has an id, so its release removes no other.
                 if (claim.holdId() != null || !count.isResetSince(part.stamp())) {
-                    count.refund(claim.limit(), part.chargedAt(), claim.permits());
+                    count.refund(claim.limit(), part.chargedAt(claim), claim.permits());
                 }
             });
         }
@@ -175,7 +175,7 @@ public final class LocalStore implements LimitStore {
             if (one.toCharge() > 0) {
                 count.takeBeyond(claim.limit(), one.toCharge(), one.most());
             } else {
-                count.refund(claim.limit(), one.decision().chargedAt(), one.toRefund());
+                count.refund(claim.limit(), one.decision().chargedAt(claim), one.toRefund());
             }
             return true;
         });

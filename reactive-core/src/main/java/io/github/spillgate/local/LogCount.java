@@ -127,14 +127,8 @@ final class LogCount extends Count {
     @Override
     public void refund(Limit limit, long takenAt, long permits) {
         long slot = takenAt / resolution;
-        // If permits are leased, others may have been charged in a later slot. An earlier one in their place errs
-        // towards denying.
-        long latest = limit.isLeased() ? (takenAt + limit.leaseTime().toMillis()) / resolution : slot;
-        if (expiresAt(slot) <= now) {
-            return;
-        }
         for (int i = size - 1; i >= expired && slot(i) >= slot; i--) {
-            if (slot(i) <= latest && (i == expired || slot(i - 1) < slot)) {
+            if (slot(i) == slot) {
                 long given = Math.min(permits, permits(i));
                 used -= given;
                 setPermits(i, permits(i) - given);

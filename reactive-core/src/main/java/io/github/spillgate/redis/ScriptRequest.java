@@ -30,7 +30,6 @@ final class ScriptRequest {
     private static final int CONCURRENT = 5;
 
     private static final int COUNTS_DENIED = 1;
-    private static final int MAY_BE_LEASED = 2;
 
     /** The modes of a group to decide. */
     static final int PEEK = 0;
@@ -138,7 +137,7 @@ final class ScriptRequest {
     static byte[] refund(List<DecidedClaim> claims) {
         ScriptRequest request = refund(REFUND_DECISION, claims.size());
         for (DecidedClaim one : claims) {
-            request.addRefund(one.claim, one.decision.chargedAt(), one.decision.stamp(), 0);
+            request.addRefund(one.claim, one.decision.chargedAt(one.claim), one.decision.stamp(), 0);
         }
         return request.toBytes();
     }
@@ -174,7 +173,7 @@ final class ScriptRequest {
         for (Settlement one : settlements) {
             request.addLimit(one.claim().limit())
                     .add(deadlineMicros.applyAsLong(one.deadline()), 7)
-                    .add(one.decision().chargedAt(), 7)
+                    .add(one.decision().chargedAt(one.claim()), 7)
                     .add(one.decision().stamp(), 7)
                     .addExact(one.toRefund())
                     .addExact(one.toCharge())
@@ -290,7 +289,7 @@ final class ScriptRequest {
     }
 
     private static int option(Limit limit) {
-        return limit.isCountingDenied() ? COUNTS_DENIED : limit.isLeased() ? MAY_BE_LEASED : 0;
+        return limit.isCountingDenied() ? COUNTS_DENIED : 0;
     }
 
     private static boolean isBucket(Limit limit) {

@@ -1,5 +1,6 @@
 package io.github.spillgate.spi;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
@@ -354,6 +355,26 @@ public final class StoreDecision implements Decision {
      * @return the time of the decision; of a lease, the end of the lease time; in milliseconds of the store's clock
      */
     public long chargedAt() {
+        return chargedAt;
+    }
+
+    /**
+     * Returns the time at which the permits of a claim are charged. While permits of a log are leased, others are
+     * charged together with them, which is later than the time of the decision.
+     *
+     * @param claim a claim of this decision, with any cost
+     * @return {@link #chargedAt()} or, of a log, the beginning of the slot that expires last, if that is later
+     */
+    public long chargedAt(Claim claim) {
+        Limit limit = claim.limit();
+        if (limit.algorithm() == Algorithm.LOG) {
+            long reach = limit.window().toMillis() + limit.resolution().toMillis();
+            for (StoreUsage usage : usages) {
+                if (usage.claim().handle().equals(claim.handle())) {
+                    return Math.max(chargedAt, usage.wholeAtMillis() - reach);
+                }
+            }
+        }
         return chargedAt;
     }
 

@@ -96,6 +96,10 @@ public final class StoreUsage implements Decision.Usage {
         return fitsAtMillis;
     }
 
+    long wholeAtMillis() {
+        return wholeAtMillis;
+    }
+
     /** Returns this usage by a clock that is ahead by {@code millis}, with or without a refund. */
     StoreUsage later(long millis, boolean refunded) {
         long left = refunded && !claim.limit().isCountingDenied() ? Math.max(0, used - claim.permits()) : used;

@@ -10,8 +10,7 @@ local function readLimits()
     kind, permits, window, resolution, option, at = unpackFrom('<I1I7I6I6I1', argument, at)
     limits[l] = {isLog = kind == LOG, isBucket = kind == BUCKET, isConcurrent = kind == CONCURRENT,
       isAligned = kind == ALIGNED_COUNTER, permits = permits, window = window, resolution = resolution,
-      capacity = resolution * window, isCountingDenied = option == 1,
-      isLeased = option == 2}
+      capacity = resolution * window, isCountingDenied = option == 1}
     isAnyCountingDenied = isAnyCountingDenied or option == 1
   end
   return limits, at, isAnyCountingDenied

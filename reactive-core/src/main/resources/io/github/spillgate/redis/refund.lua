@@ -7,7 +7,7 @@
 --                         permits, of any instance, and to leave refund marks if there are keys for them
 --             then, to the end, for each count
 --               limit:2   the position of its limit
---               at:7      the time of its decision in milliseconds; 0 without one
+--               at:7      the time at which its decision was charged, in milliseconds; 0 without one
 --               cost:7    the number of permits, of which at most those that are there are refunded
 --               stamp:7   the time of the charge in microseconds: a reset that came later has removed the permits
 --                         already, and the refund must not remove others; 0 without a mark

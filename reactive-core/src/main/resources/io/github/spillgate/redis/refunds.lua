@@ -1,7 +1,7 @@
 -- refunds.lua: removes permits from a count. BucketCount.java explains what a bucket may return.
 
--- Returns the number of the first entry behind the head from one slot to another, if there is one.
-local function find(log, slot, latest)
+-- Returns the number of the entry of this slot behind the head, if there is one.
+local function find(log, slot)
   local low, high = log.first, log.last - 1
   while low <= high do
     local middle = floor((low + high) / 2)
@@ -11,7 +11,7 @@ local function find(log, slot, latest)
       high = middle - 1
     end
   end
-  if low < log.last and entry(log, low) <= latest then
+  if low < log.last and entry(log, low) == slot then
     return low
   end
 end
@@ -36,24 +36,17 @@ local function refundLog(log, permits, takenAt)
     trimLog(log, permits)
     return true
   end
-  local limit = log.limit
-  local slot = floor(takenAt / limit.resolution)
-  if (slot + 1) * limit.resolution + limit.window <= now then
-    return false
-  end
-  -- If permits are leased, others may have been charged in a later slot. An earlier one in their place errs towards
-  -- denying.
-  local latest = limit.isLeased and floor((takenAt + leaseTimeOf(limit)) / limit.resolution) or slot
-  local n = slot < log.newest and find(log, slot, latest)
+  local slot = floor(takenAt / log.limit.resolution)
+  local n = slot < log.newest and find(log, slot)
   if n then
-    local found, count = entry(log, n)
+    local _, count = entry(log, n)
     permits = min(permits, count)
     if permits < count then
-      putEntry(log, n, found, count - permits)
+      putEntry(log, n, slot, count - permits)
     else
       removeEntry(log, n)
     end
-  elseif slot <= log.newest and log.newest <= latest then
+  elseif slot == log.newest then
     permits = min(permits, log.count)
     log.count = log.count - permits
   else

@@ -6,7 +6,7 @@
 -- ARGV[1]      the limits, see wire.lua, and then, to the end, for each settlement
 --                limit:2      the position of its limit
 --                deadline:7   the latest time of the settlement, in microseconds on this clock; 0 if there is none
---                at:7         the time of the decision in milliseconds
+--                at:7         the time at which the decision was charged, in milliseconds
 --                stamp:7      the time of the decision in microseconds: a later reset has removed its permits already,
 --                             and the settlement has no effect; 0 without one
 --                back:7       the number of permits to refund, of which at most those that are there are refunded

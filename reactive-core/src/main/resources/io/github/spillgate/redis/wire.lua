@@ -11,7 +11,7 @@
 --                    that may be held at the same time
 --     window:6       the length of a window or, of a concurrency limit, the hold time, in milliseconds
 --     resolution:6   of a log, the length of a slot in milliseconds; of a bucket, the burst in permits; of others, 1
---     option:1       1 if denied requests count, 2 if permits may be leased, else 0
+--     option:1       1 if denied requests count, else 0
 --
 -- The reply of decide.lua, reconcile.lua, renew.lua and settle.lua is the time in microseconds:7, and then the usages.
 -- One usage:

@@ -91,6 +91,35 @@ class LeaseContentionTest {
         assertThat(other.peek("a").block().limits().get(0).used()).isZero();
     }
 
+    /** Permits of others are charged together with leased ones, and a refund finds them there. */
+    @Test
+    void refundsBesideLeasesReturnAllPermits() {
+        Limit limit = Limit.perMinute(20_000);
+        String key = UUID.randomUUID().toString();
+        RateLimiter leasing = limiter(limit.leased());
+        List<RateLimiter> limiters = List.of(leasing, limiter(limit));
+        long kept = 0;
+        for (int i = 0; i < 50; i++) {
+            List<Decision> granted = Flux.range(0, 40)
+                    .flatMap(n -> leasing.tryAcquire(key))
+                    .collectList()
+                    .block();
+            assertThat(granted).hasSize(40).allMatch(Decision::isAllowed);
+            kept += 40;
+            for (RateLimiter limiter : limiters) {
+                Decision refunded = limiter.tryAcquire(key, 100).block();
+                Decision settled = limiter.tryAcquire(key, 50).block();
+                limiter.refund(refunded).block();
+                limiter.settle(settled, 1).block();
+                kept++;
+            }
+        }
+        assertThat(leasing.state().leases().decisions()).isPositive();
+        long expected = kept;
+        await().untilAsserted(() ->
+                assertThat(leasing.peek(key).block().limits().get(0).used()).isEqualTo(expected));
+    }
+
     private static long fromLeases(Queue<Decision> granted) {
         return granted.stream()
                 .filter(decision -> decision.source() == Source.LEASE)

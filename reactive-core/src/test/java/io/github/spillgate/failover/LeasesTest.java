@@ -102,6 +102,27 @@ class LeasesTest extends ResilientStoreFixture {
         assertThat(now(other.peek("a")).limits().get(0).used()).isGreaterThanOrEqualTo(200);
     }
 
+    /** They are charged together with the leased permits, which is later than the time of the decision. */
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void permitsThatAreTakenBesideLeasesAreRefunded(boolean leased) {
+        RateLimiter limiter = limiter(LEASED);
+        take(limiter, "a", 3);
+        time.passMillis(50);
+        take(limiter, "a", 100);
+        long used = usedOf("a");
+        RateLimiter other = remote.unprotected("api")
+                .limit(leased ? LEASED : Limit.perMinute(1_000))
+                .build();
+        time.passMillis(10);
+        Decision refunded = now(other.tryAcquire("a", 150));
+        now(other.refund(refunded).thenReturn(refunded));
+        assertThat(usedOf("a")).isEqualTo(used);
+        Decision settled = now(other.tryAcquire("a", 150));
+        now(other.settle(settled, 10).thenReturn(settled));
+        assertThat(usedOf("a")).isEqualTo(used + 10);
+    }
+
     @Test
     void nothingIsSpentAfterTheLeaseTime() {
         RateLimiter limiter = limiter(LEASED);

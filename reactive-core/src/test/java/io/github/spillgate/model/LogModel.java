@@ -73,16 +73,8 @@ final class LogModel extends CountModel {
 
     @Override
     void refund(Limit limit, long takenAt, long permits, long now) {
-        long from = slot(limit, takenAt);
-        long to = limit.isLeased() ? slot(limit, takenAt + leaseTime(limit)) : from;
-        if (live(List.of(from), limit, now).isEmpty()) {
-            return;
-        }
-        Long slot = live(limit, now).stream()
-                .filter(hit -> hit >= from && hit <= to)
-                .findFirst()
-                .orElse(null);
-        if (slot != null) {
+        Long slot = slot(limit, takenAt);
+        if (live(limit, now).contains(slot)) {
             forgetWhatHasLeft(limit, now);
             for (long i = 0; i < permits; i++) {
                 hits.remove(slot);

@@ -110,7 +110,7 @@ public final class StoreModel implements LimitStore {
             long now = clock.millis();
             count(claim).pull(claim.limit(), now);
             if (claim.holdId() != null || part.stamp() > resets.getOrDefault(claim.identity(), 0)) {
-                count(claim).refund(claim.limit(), part.chargedAt(), claim.permits(), now);
+                count(claim).refund(claim.limit(), part.chargedAt(claim), claim.permits(), now);
             }
         }
     }
@@ -189,7 +189,7 @@ public final class StoreModel implements LimitStore {
                 boolean isReset = one.decision().stamp() <= resets.getOrDefault(claim.identity(), 0);
                 if (!isReset && settled.add(one.id() + " " + claim.identity())) {
                     if (one.toRefund() > 0) {
-                        count.refund(limit, one.decision().chargedAt(), one.toRefund(), now);
+                        count.refund(limit, one.decision().chargedAt(claim), one.toRefund(), now);
                     }
                     if (one.toCharge() > 0) {
                         count.takeBeyond(limit, one.toCharge(), one.most(), now);
