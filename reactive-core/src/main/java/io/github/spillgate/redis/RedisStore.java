@@ -69,6 +69,9 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     /** The beginning of the reply to a reset that was received after its deadline; the time in microseconds follows. */
     private static final String LATE = "LATE ";
 
+    /** The most permits of one lease: a reply has four bytes for their number. */
+    private static final long MOST_LEASED = 0xffff_ffffL;
+
     /** How often a reset is retried if the bound of the server's clock was too low. */
     private static final int MOST_RETRIES = 3;
 
@@ -288,7 +291,8 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     @Override
     public Mono<StoreDecision> lease(Claim claim, int parts, long deadline) {
-        return PendingDecision.lease(claim, router.slotOf(claim), parts, deadline, this::enqueue);
+        Claim asked = claim.permits() > MOST_LEASED ? claim.asking(MOST_LEASED) : claim;
+        return PendingDecision.lease(asked, router.slotOf(claim), parts, deadline, this::enqueue);
     }
 
     /** Adds a decision to the queue of the server that owns its slot. */

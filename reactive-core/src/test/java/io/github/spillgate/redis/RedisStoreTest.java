@@ -13,6 +13,8 @@ import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
@@ -165,6 +167,22 @@ class RedisStoreTest {
         // Another instance may have leased.
         long life = limit.reach().plus(limit.leaseTime()).toMillis();
         assertThat(keyspace.commands().pttl(count + "!")).isBetween(life - 60_000, life);
+    }
+
+    /** Otherwise permits would be charged that are neither spent nor refunded. */
+    @Test
+    void theReplyToALeaseHasAllPermitsThatWereCharged() {
+        Limit limit =
+                Limit.bucket(1_000, Duration.ofSeconds(1), 1_000_000_000_000L).leased();
+        Decision peeked = limiter(store, limit).peek("a").block();
+        StoreDecision lease = store.lease(DecidedClaims.of(peeked).get(0).asking(5_000_000_000L), 2, Long.MAX_VALUE)
+                .block();
+        long leased = lease.claims().get(0).permits();
+        // What returns in the lease time counts as used, too.
+        assertThat(lease.usages().get(0).used() - leased).isBetween(0L, 10L);
+        store.refund(lease).block();
+        assertThat(limiter(store, limit).peek("a").block().limits().get(0).used())
+                .isLessThanOrEqualTo(10);
     }
 
     /** What a counter with windows on the clock took before a reset lies in the same window as what came after it. */
