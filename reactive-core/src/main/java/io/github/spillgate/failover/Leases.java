@@ -161,14 +161,19 @@ final class Leases {
     }
 
     private @Nullable StoreDecision spendAll(List<Claim> claims) {
+        // First, because a key without a lease may come before another one, and both are needed.
+        List<LeasedKey> asked = new ArrayList<>(claims.size());
+        for (Claim claim : claims) {
+            LeasedKey key = key(claim);
+            key.asked(claim.permits());
+            asked.add(key);
+        }
         List<StoreUsage> usages = new ArrayList<>(claims.size());
         List<Lease> spentFrom = new ArrayList<>(claims.size());
         // None of the times is before now, and each lease was charged before now. So the earliest is right for all.
         long at = Long.MAX_VALUE;
         for (Claim claim : claims) {
-            LeasedKey key = key(claim);
-            key.asked(claim.permits());
-            Lease lease = key.lease;
+            Lease lease = asked.get(spentFrom.size()).lease;
             Lease.Spent spent = lease == null ? null : lease.spend(claim, Deadlines.now(), wallTime());
             if (lease == null || spent == null) {
                 for (int i = 0; i < spentFrom.size(); i++) {

@@ -161,6 +161,19 @@ class LeasesTest extends ResilientStoreFixture {
         assertThat(now(limiter.peek("a")).limits()).allMatch(usage -> usage.used() == 59);
     }
 
+    /** The need of each limit is known, also if another one has no lease. Otherwise only the first would be leased. */
+    @Test
+    void allLimitsOfARequestAreLeasedAtTheSameTime() {
+        RateLimiter limiter = limiter(LEASED, Limit.perHour(5_000).leased());
+        List<Decision> decisions = new ArrayList<>();
+        for (int i = 0; i < 50; i++) {
+            decisions.addAll(take(limiter, "a", 2));
+            time.passMillis(200);
+        }
+        assertThat(decisions.stream().filter(decision -> decision.source() == Source.LEASE))
+                .hasSizeGreaterThan(40);
+    }
+
     /** Both keys have a lease, but the request also needs a limit that has none. */
     @Test
     void aRequestUnderALimitWithoutLeasesAsksTheStore() {
