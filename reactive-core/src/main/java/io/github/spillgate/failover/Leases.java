@@ -263,7 +263,6 @@ final class Leases {
                     continue;
                 }
                 long block = key.beginLease(
-                        claim.permits(),
                         now,
                         TimeUnit.MILLISECONDS.toNanos(claim.limit().leaseTime().toMillis()));
                 if (block > 0) {
@@ -414,11 +413,18 @@ final class Leases {
         private static final double RESERVE = 1.5;
 
         private final Object handle;
-        private final LongAdder asked = new LongAdder();
+        private final LongAdder requests = new LongAdder();
+
+        /** The permits for which requests asked in addition to one each. Most requests ask for one. */
+        private final LongAdder more = new LongAdder();
+
         private volatile @Nullable Lease lease;
 
-        /** The permits that were asked for recently: those of a lease time ago count less. */
+        /** The number of recent requests: those of a lease time ago count less. */
         private double recent;
+
+        /** The permits for which these requests asked. */
+        private double recentPermits;
 
         private volatile long measuredAt;
         private boolean isLeasing;
@@ -429,7 +435,10 @@ final class Leases {
         }
 
         void asked(long permits) {
-            asked.add(permits);
+            requests.increment();
+            if (permits != 1) {
+                more.add(permits - 1);
+            }
         }
 
         /** Returns whether permits were leased at a time in nanoseconds or later. */
@@ -447,23 +456,30 @@ final class Leases {
         /**
          * Returns how many permits to lease: what is expected to be asked for in a lease time, and a reserve.
          *
-         * @param permits the permits of a request
          * @return 0 if the key is not hot, or if permits are being leased already
          */
-        synchronized long beginLease(long permits, long now, long leaseNanos) {
+        synchronized long beginLease(long now, long leaseNanos) {
             long passed = now - measuredAt;
             if (isLeasing && passed < leaseNanos) {
                 return 0;
             }
-            long sum = asked.sum();
-            asked.add(-sum);
-            recent = recent * Math.exp(-(double) passed / (MEMORY * leaseNanos)) + sum;
+            double kept = Math.exp(-(double) passed / (MEMORY * leaseNanos));
+            long counted = taken(requests);
+            recent = recent * kept + counted;
+            recentPermits = recentPermits * kept + counted + taken(more);
             measuredAt = now;
-            double needed = recent / MEMORY;
-            // The number of requests varies by its square root, and each asks for so many permits.
-            double each = Math.max(1, permits);
-            isLeasing = needed >= LEAST * each;
-            return isLeasing ? (long) Math.ceil(needed + RESERVE * Math.sqrt(needed * each)) : 0;
+            double expected = recent / MEMORY;
+            isLeasing = expected >= LEAST && recentPermits > 0;
+            // The number of requests varies by its square root.
+            return isLeasing
+                    ? (long) Math.ceil(recentPermits / recent * (expected + RESERVE * Math.sqrt(expected)))
+                    : 0;
+        }
+
+        private static long taken(LongAdder adder) {
+            long sum = adder.sum();
+            adder.add(-sum);
+            return sum;
         }
 
         synchronized void endLease() {

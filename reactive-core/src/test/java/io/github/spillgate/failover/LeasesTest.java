@@ -16,6 +16,7 @@ import java.util.List;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.reactivestreams.Subscription;
 import reactor.core.Disposable;
@@ -45,15 +46,25 @@ class LeasesTest extends ResilientStoreFixture {
 
     /** With much less than one request in a lease time, most leases would end unspent. */
     @ParameterizedTest
-    @ValueSource(ints = {1, 10})
-    void aKeyThatIsNotHotIsNotLeased(int permits) {
+    @CsvSource({"1, 1", "10, 10", "1, 10", "0, 1", "1, 0"})
+    void aKeyThatIsNotHotIsNotLeased(int even, int odd) {
         RateLimiter limiter = limiter(LEASED);
         for (int i = 0; i < 50; i++) {
-            now(limiter.tryAcquire("a", permits));
+            now(limiter.tryAcquire("a", i % 2 == 0 ? even : odd));
             time.passMillis(500);
         }
         assertThat(remote.leases()).isZero();
         assertThat(remote.calls()).isEqualTo(50);
+    }
+
+    /** Permits cannot be leased for requests that ask for none. */
+    @Test
+    void aKeyWithRequestsWithoutACostIsNotLeased() {
+        RateLimiter limiter = limiter(LEASED);
+        for (int i = 0; i < 50; i++) {
+            now(limiter.tryAcquire("a", 0));
+        }
+        assertThat(remote.leases()).isZero();
     }
 
     /** If such requests arrive at random, leases save a third of the trips. */
