@@ -305,7 +305,14 @@ final class Leases {
             end(lease);
             return;
         }
-        Schedulers.parallel().schedule(() -> end(lease), left, TimeUnit.NANOSECONDS);
+        Schedulers.parallel()
+                .schedule(
+                        () -> {
+                            key.measure(Deadlines.now(), lease.nanos());
+                            end(lease);
+                        },
+                        left,
+                        TimeUnit.NANOSECONDS);
     }
 
     /** Ends a lease, and refunds what is left of it. */
@@ -463,17 +470,22 @@ final class Leases {
             if (isLeasing && passed < leaseNanos) {
                 return 0;
             }
-            double kept = Math.exp(-(double) passed / (MEMORY * leaseNanos));
-            long counted = taken(requests);
-            recent = recent * kept + counted;
-            recentPermits = recentPermits * kept + counted + taken(more);
-            measuredAt = now;
+            measure(now, leaseNanos);
             double expected = recent / MEMORY;
             isLeasing = expected >= LEAST && recentPermits > 0;
             // The number of requests varies by its square root.
             return isLeasing
                     ? (long) Math.ceil(recentPermits / recent * (expected + RESERVE * Math.sqrt(expected)))
                     : 0;
+        }
+
+        /** Counts the requests since the last time. They must be recent, so this is called when a lease ends, too. */
+        synchronized void measure(long now, long leaseNanos) {
+            double kept = Math.exp(-(double) (now - measuredAt) / (MEMORY * leaseNanos));
+            long counted = taken(requests);
+            recent = recent * kept + counted;
+            recentPermits = recentPermits * kept + counted + taken(more);
+            measuredAt = now;
         }
 
         private static long taken(LongAdder adder) {

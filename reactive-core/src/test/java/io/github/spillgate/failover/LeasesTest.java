@@ -57,6 +57,17 @@ class LeasesTest extends ResilientStoreFixture {
         assertThat(remote.calls()).isEqualTo(50);
     }
 
+    /** Requests that were granted from the last lease are not recent any more. */
+    @Test
+    void aKeyThatWasHotIsNotLeasedLater() {
+        RateLimiter limiter = limiter(LEASED);
+        take(limiter, "a", 100);
+        int leases = remote.leases();
+        time.pass(Duration.ofSeconds(5));
+        now(limiter.tryAcquire("a"));
+        assertThat(remote.leases()).isEqualTo(leases);
+    }
+
     /** Permits cannot be leased for requests that ask for none. */
     @Test
     void aKeyWithRequestsWithoutACostIsNotLeased() {
