@@ -50,6 +50,9 @@ final class WaitQueue {
     // release by this limiter wakes the queue; for those of other instances the head asks again at times. The timer
     // also ends the waits that are over before that.
     //
+    // Leases. A denial does not know that leased permits may be refunded soon. So if permits of a log are leased, the
+    // head asks again after two lease times.
+    //
     // Locking. The monitor guards the state of this class, and no foreign code runs under it. Consequences of a state
     // change are added to "tasks", and the thread that made the change runs them after it has released the monitor. A
     // store may reply before its "subscribe" returns. The sending thread then runs the tasks after it has sent all
@@ -71,6 +74,9 @@ final class WaitQueue {
 
     /** By which part of the time an attempt for permits of a concurrency limit is earlier or later. */
     private static final double SPREAD = 0.25;
+
+    /** After so many lease times, all permits that are leased now are spent or refunded. */
+    private static final int LEASE_TIMES = 2;
 
     private static final long MILLISECOND = TimeUnit.MILLISECONDS.toNanos(1);
 
@@ -630,8 +636,11 @@ final class WaitQueue {
             this.decision = decision;
             this.claims = request.claims;
             this.receivedAt = now;
-            long nanos = Math.max(MILLISECOND, TimeUnit.MILLISECONDS.toNanos(wait.toMillis()));
             boolean isHeld = decision.violated().stream().anyMatch(limit -> limit.algorithm() == Algorithm.CONCURRENT);
+            boolean isLeased =
+                    decision.limits().stream().anyMatch(usage -> usage.isViolated() && hasLeases(usage, decision));
+            long millis = isLeased && !isHeld ? waitForWindows(decision) : wait.toMillis();
+            long nanos = Math.max(MILLISECOND, TimeUnit.MILLISECONDS.toNanos(millis));
             long shortest = isHeld ? TimeUnit.MILLISECONDS.toNanos(waitForWindows(decision)) : nanos;
             this.retryAfter = isHeld ? Math.max(shortest, spread(Math.min(nanos, LONGEST_POLL))) : nanos;
             // Measured from the time of sending, so that the next attempt reaches the store when the permit is free. An
@@ -648,10 +657,26 @@ final class WaitQueue {
         private static long waitForWindows(Decision decision) {
             return decision.limits().stream()
                     .filter(usage -> usage.limit().algorithm() != Algorithm.CONCURRENT)
-                    .mapToLong(usage ->
-                            Duration.between(decision.at(), usage.fitsAt()).toMillis())
+                    .mapToLong(usage -> waitFor(usage, decision))
                     .max()
                     .orElse(0);
+        }
+
+        /** A denial does not know that leased permits may be refunded. */
+        private static long waitFor(Decision.Usage usage, Decision decision) {
+            long wait = Duration.between(decision.at(), usage.fitsAt()).toMillis();
+            return hasLeases(usage, decision)
+                    ? Math.min(wait, LEASE_TIMES * usage.limit().leaseTime().toMillis())
+                    : wait;
+        }
+
+        /** Returns whether permits of a log are leased: they leave the window later than any that were taken by now. */
+        private static boolean hasLeases(Decision.Usage usage, Decision decision) {
+            Limit limit = usage.limit();
+            Duration left = Duration.between(decision.at(), usage.wholeAt());
+            return limit.isLeased()
+                    && limit.algorithm() == Algorithm.LOG
+                    && left.compareTo(limit.window().plus(limit.resolution())) > 0;
         }
 
         /** Several instances must not ask at the same time. */

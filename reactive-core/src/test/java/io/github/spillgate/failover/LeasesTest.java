@@ -10,9 +10,11 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -358,6 +360,54 @@ class LeasesTest extends ResilientStoreFixture {
         remote.isAvailable();
         time.pass(Duration.ofSeconds(5));
         assertThat(usedOf("a")).isEqualTo(1_000);
+    }
+
+    /** The store denies until the window has passed, because it does not know which permits will be refunded. */
+    @Test
+    void aWaiterGetsPermitsThatAreRefundedWhenALeaseEnds() {
+        RateLimiter leasing = limiter(LEASED);
+        RateLimiter waiting = RateLimiter.builder("api")
+                .store(remote)
+                .fallback(Fallback.deny())
+                .limit(LEASED)
+                .build();
+        take(leasing, "a", 100);
+        long left = 1_000 - usedOf("a");
+        assertThat(left).isBetween(1L, 899L);
+        assertThat(now(waiting.tryAcquire("a", left)).isAllowed()).isTrue();
+        List<Decision> decisions = new ArrayList<>();
+        waiting.acquire("a", Duration.ofMinutes(2)).subscribe(decisions::add);
+        assertThat(decisions).isEmpty();
+        time.passMillis(300);
+        assertThat(decisions).hasSize(1).allMatch(Decision::isAllowed);
+    }
+
+    /** A limit without leases denies for longer, so the waiter does not ask in vain. */
+    @Test
+    void aWaiterDoesNotAskAgainForALimitWithoutLeases() {
+        RateLimiter leasing = limiter(LEASED);
+        Limit other = Limit.perHour(900);
+        AtomicInteger takes = new AtomicInteger();
+        RateLimiter waiting = RateLimiter.builder("api")
+                .store(new WithoutDeadline(remote) {
+                    @Override
+                    public Mono<StoreDecision> take(List<Claim> claims) {
+                        takes.incrementAndGet();
+                        return super.take(claims);
+                    }
+                })
+                .fallback(Fallback.deny())
+                .limit(LEASED)
+                .limit(other)
+                .build();
+        take(leasing, "a", 100);
+        assertThat(now(waiting.tryAcquire("a", 1_000 - usedOf("a"))).isAllowed())
+                .isTrue();
+        now(waiting.tryAcquire(Charge.of("a", other).permits(900 - used("a", other))));
+        takes.set(0);
+        waiting.acquire("a", Duration.ofHours(2)).subscribe();
+        time.pass(Duration.ofSeconds(10));
+        assertThat(takes).hasValue(1);
     }
 
     @Test
