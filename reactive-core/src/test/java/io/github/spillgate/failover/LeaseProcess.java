@@ -5,6 +5,8 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.redis.ScriptedClock;
+import io.lettuce.core.RedisURI;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -23,8 +25,14 @@ import reactor.core.publisher.Mono;
 /** Another process with several instances, some of which lease, that take permits of one key without end. */
 final class LeaseProcess implements AutoCloseable {
 
-    /** A grant, by the store's clock. */
-    record Grant(long at, long permits, boolean isLeased) {}
+    /**
+     * A grant that was not refunded.
+     *
+     * @param at the time of the decision, by the store's clock
+     * @param from when it was requested, by the clock of this machine
+     * @param to when it was received, or later
+     */
+    record Grant(long at, long permits, boolean isLeased, long from, long to) {}
 
     private final Process process;
     private final Queue<Grant> grants = new ConcurrentLinkedQueue<>();
@@ -37,7 +45,12 @@ final class LeaseProcess implements AutoCloseable {
         reader.start();
     }
 
-    static LeaseProcess start(String uri, Limit limit, int leasing, int others) throws IOException {
+    /**
+     * Starts a process.
+     *
+     * @param shift the key of Redis with the milliseconds by which the clock of the store is ahead; empty if it is not
+     */
+    static LeaseProcess start(String uri, Limit limit, int leasing, int others, String shift) throws IOException {
         return new LeaseProcess(new ProcessBuilder(
                         Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                         "-Xmx256m",
@@ -48,7 +61,8 @@ final class LeaseProcess implements AutoCloseable {
                         uri,
                         limit.toString(),
                         Integer.toString(leasing),
-                        Integer.toString(others))
+                        Integer.toString(others),
+                        shift)
                 .redirectError(ProcessBuilder.Redirect.DISCARD)
                 .start());
     }
@@ -59,9 +73,13 @@ final class LeaseProcess implements AutoCloseable {
             for (String line = output.readLine(); line != null; line = output.readLine()) {
                 String[] parts = line.split(" ", -1);
                 // The last line of a killed process may be torn.
-                if (parts.length == 4 && parts[3].equals(".")) {
+                if (parts.length == 6 && parts[5].equals(".")) {
                     grants.add(new Grant(
-                            Long.parseLong(parts[0]), Long.parseLong(parts[1]), Boolean.parseBoolean(parts[2])));
+                            Long.parseLong(parts[0]),
+                            Long.parseLong(parts[1]),
+                            Boolean.parseBoolean(parts[2]),
+                            Long.parseLong(parts[3]),
+                            Long.parseLong(parts[4])));
                 }
             }
         } catch (IOException e) {
@@ -95,10 +113,10 @@ final class LeaseProcess implements AutoCloseable {
         Limit limit = Limit.parse(args[1]);
         int leasing = Integer.parseInt(args[2]);
         int all = leasing + Integer.parseInt(args[3]);
-        List<Flux<Decision>> traffic = new ArrayList<>();
+        List<Flux<Answer>> traffic = new ArrayList<>();
         for (int i = 0; i < all; i++) {
             RateLimiter limiter = RateLimiter.builder("api")
-                    .store(RedisStore.create(RedisStore.uri(args[0])))
+                    .store(store(RedisStore.uri(args[0]), args[4]))
                     .fallback(Fallback.deny())
                     .limit(i < leasing ? limit.leased() : limit)
                     .build();
@@ -107,20 +125,38 @@ final class LeaseProcess implements AutoCloseable {
         Flux.merge(traffic).doOnNext(LeaseProcess::print).blockLast();
     }
 
-    private static void print(Decision decision) {
-        System.out.println(
-                decision.at().toEpochMilli() + " " + decision.limits().get(0).cost() + " "
-                        + decision.source().name().equals("LEASE") + " .");
+    private static RedisStore store(RedisURI uri, String shift) {
+        return shift.isEmpty() ? RedisStore.create(uri) : ScriptedClock.shifted(uri, shift);
     }
 
-    /** Sometimes many requests, sometimes few, and pauses of some lease times. */
-    private static Flux<Decision> traffic(RateLimiter limiter) {
+    private static void print(Answer answer) {
+        Decision decision = answer.decision;
+        System.out.println(
+                decision.at().toEpochMilli() + " " + decision.limits().get(0).cost() + " "
+                        + decision.source().name().equals("LEASE") + " " + answer.from + " " + answer.to + " .");
+    }
+
+    /** Sometimes many requests, sometimes few, and pauses of some lease times. Some grants are refunded. */
+    private static Flux<Answer> traffic(RateLimiter limiter) {
         Random random = new Random();
         return Flux.<Integer>generate(sink -> sink.next(1 + random.nextInt(3)))
                 .concatMap(cost -> random.nextInt(40) == 0
                         ? Mono.delay(Duration.ofMillis(random.nextInt(60))).thenReturn(cost)
                         : Mono.just(cost))
-                .flatMap(cost -> limiter.tryAcquire(Charge.of("key").permits(cost)), 16)
-                .filter(Decision::isAllowed);
+                .flatMap(cost -> ask(limiter, cost), 16)
+                .filter(answer -> answer.decision.isAllowed())
+                .filterWhen(answer -> random.nextInt(10) == 0
+                        ? limiter.refund(answer.decision).onErrorComplete().thenReturn(false)
+                        : Mono.just(true));
     }
+
+    private static Mono<Answer> ask(RateLimiter limiter, int cost) {
+        return Mono.defer(() -> {
+            long from = System.currentTimeMillis();
+            return limiter.tryAcquire(Charge.of("key").permits(cost))
+                    .map(decision -> new Answer(decision, from, System.currentTimeMillis() + 1));
+        });
+    }
+
+    private record Answer(Decision decision, long from, long to) {}
 }

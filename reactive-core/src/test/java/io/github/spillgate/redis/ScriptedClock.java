@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.testkit.ManualClock;
 import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
 import io.lettuce.core.SetArgs;
 import io.lettuce.core.api.StatefulRedisConnection;
 import java.time.Duration;
@@ -88,6 +89,16 @@ public final class ScriptedClock {
                 .namespace(namespace)
                 .scripts(text -> replaceOnce(text, "redis.call('TIME')", clock))
                 .deliverOn(Schedulers.immediate())
+                .build();
+    }
+
+    /** Returns a store on the clock of Redis, plus the milliseconds that are under a key of Redis. */
+    public static RedisStore shifted(RedisURI uri, String shift) {
+        String clock = "(function() local t, by = redis.call('TIME'), tonumber(redis.call('GET', '" + shift
+                + "') or 0) local us = t[1] * 1000000 + t[2] + by * 1000"
+                + " return {floor(us / 1000000), us % 1000000} end)()";
+        return RedisStore.builder(uri)
+                .scripts(text -> withLongExpiry(replaceOnce(text, "redis.call('TIME')", clock)))
                 .build();
     }
 
