@@ -1,7 +1,6 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.Algorithm;
-import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
@@ -13,6 +12,7 @@ import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.Deque;
 import java.util.List;
 import java.util.Optional;
@@ -38,6 +38,7 @@ final class LeaseSimulation implements AutoCloseable {
     private final RateLimiter exact;
     private final Window granted = new Window();
     private final List<DelayedSync> models = new ArrayList<>();
+    private int highestCost = 1;
     private long nanosPassed;
     private long trips;
     private long refunds;
@@ -60,6 +61,8 @@ final class LeaseSimulation implements AutoCloseable {
             return (double) trips / requests;
         }
     }
+
+    private record Grant(long at, long permits) {}
 
     LeaseSimulation(Limit limit, int instances, long seed) {
         this.limit = limit;
@@ -93,6 +96,11 @@ final class LeaseSimulation implements AutoCloseable {
         return new Result(sums[0], sums[1], sums[3], sums[2], trips, refunds, granted.most);
     }
 
+    /** Lets requests ask for several permits, with the same probability for each number up to this one. */
+    void costUpTo(int permits) {
+        highestCost = permits;
+    }
+
     /** Gives the same requests, each for the same instance, to a model of another limiter. */
     void compareWith(DelayedSync model) {
         models.add(model);
@@ -103,7 +111,7 @@ final class LeaseSimulation implements AutoCloseable {
         send(length, perSecond, parts, keys);
     }
 
-    /** Returns the requests, and how many were granted, granted from leases, and granted exactly, as replies arrive. */
+    /** Returns the requests, the permits granted, the requests granted from leases, and the permits granted exactly. */
     private long[] send(Duration length, double perSecond, double[] parts, IntFunction<String> keys) {
         long end = time.instant().plus(length).toEpochMilli();
         long[] sums = new long[4];
@@ -121,18 +129,19 @@ final class LeaseSimulation implements AutoCloseable {
             }
             sums[0]++;
             String key = keys.apply(random.nextInt(Integer.MAX_VALUE));
+            int cost = highestCost == 1 ? 1 : 1 + random.nextInt(highestCost);
             int instance = instance(parts);
             models.forEach(model -> model.ask(instance, nanosPassed));
-            limiters.get(instance).tryAcquire(key).subscribe(decision -> {
+            limiters.get(instance).tryAcquire(key, cost).subscribe(decision -> {
                 if (decision.isAllowed()) {
-                    sums[1]++;
-                    granted.add(decision);
+                    sums[1] += cost;
+                    granted.add(new Grant(decision.at().toEpochMilli(), cost));
                 }
                 if (decision.source() == Source.LEASE) {
                     sums[2]++;
                 }
             });
-            exact.tryAcquire(key).subscribe(decision -> sums[3] += decision.isAllowed() ? 1 : 0);
+            exact.tryAcquire(key, cost).subscribe(decision -> sums[3] += decision.isAllowed() ? cost : 0);
         }
         return sums;
     }
@@ -159,32 +168,34 @@ final class LeaseSimulation implements AutoCloseable {
 
         private final GrantedBucket bucket = new GrantedBucket(limit);
 
-        private final Deque<Long> times = new ArrayDeque<>();
-        private final List<Long> late = new ArrayList<>();
+        private final Deque<Grant> grants = new ArrayDeque<>();
+        private final List<Grant> late = new ArrayList<>();
+        private long permits;
         private long most;
 
         /** Replies are late by the time of a trip, so the newest are kept apart. */
-        void add(Decision decision) {
-            late.add(decision.at().toEpochMilli());
+        void add(Grant grant) {
+            late.add(grant);
             if (late.size() > 1_000) {
-                late.sort(null);
-                List<Long> old = late.subList(0, 500);
+                late.sort(Comparator.comparingLong(Grant::at));
+                List<Grant> old = late.subList(0, 500);
                 old.forEach(this::addInOrder);
                 old.clear();
             }
         }
 
-        private void addInOrder(long at) {
+        private void addInOrder(Grant grant) {
             if (limit.algorithm() == Algorithm.BUCKET) {
-                bucket.take(at, 1);
+                bucket.take(grant.at, grant.permits);
                 most = bucket.most();
                 return;
             }
-            times.add(at);
-            while (at - times.peek() >= limit.window().toMillis()) {
-                times.remove();
+            grants.add(grant);
+            permits += grant.permits;
+            while (grant.at - grants.element().at >= limit.window().toMillis()) {
+                permits -= grants.remove().permits;
             }
-            most = Math.max(most, times.size());
+            most = Math.max(most, permits);
         }
     }
 

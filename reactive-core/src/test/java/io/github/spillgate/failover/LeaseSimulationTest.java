@@ -91,8 +91,35 @@ class LeaseSimulationTest {
         assertNearlyAllIsGranted(Limit.parse(limit), instances, demand);
     }
 
+    /** Each request asks for up to so many permits. */
+    @ParameterizedTest
+    @CsvSource({
+        "6000/1m, 4, 1, 20",
+        "6000/1m, 4, 2, 20",
+        "6000/1m, 4, 10, 20",
+        "6000/1m, 4, 1, 200",
+        "6000/1m, 4, 2, 200",
+        "6000/1m, 16, 1, 20",
+        "10000/1s, 4, 1, 20",
+        "10000/1s, 4, 2, 20",
+        "10000/1s, 4, 10, 100",
+        "6000/1m burst=600, 4, 1, 20",
+        "6000/1m burst=600, 4, 2, 20",
+        "10000/1s burst=2000, 4, 1, 20",
+        "10000/1s burst=2000, 4, 2, 100"
+    })
+    @Thorough
+    void nearlyAllIsGrantedForDifferentCosts(String limit, int instances, double demand, int highestCost) {
+        assertNearlyAllIsGranted(Limit.parse(limit), instances, demand, highestCost);
+    }
+
     private static void assertNearlyAllIsGranted(Limit limit, int instances, double demand) {
-        double perSecond = demand * limit.permits() * 1_000 / limit.window().toMillis();
+        assertNearlyAllIsGranted(limit, instances, demand, 1);
+    }
+
+    private static void assertNearlyAllIsGranted(Limit limit, int instances, double demand, int highestCost) {
+        double permits = demand * limit.permits() * 1_000 / limit.window().toMillis();
+        double perSecond = permits * 2 / (1 + highestCost);
         double[] even = new double[instances];
         Arrays.fill(even, 1.0 / instances);
         // One instance has most of the traffic.
@@ -101,15 +128,18 @@ class LeaseSimulationTest {
         uneven[0] = instances == 1 ? 1 : 0.85;
         for (double[] parts : new double[][] {even, uneven}) {
             try (LeaseSimulation simulation = new LeaseSimulation(limit.leased(), instances, 1)) {
+                simulation.costUpTo(highestCost);
                 Result result = simulation.run(limit.window().multipliedBy(3), perSecond, parts, random -> "key");
                 Chaos.report(
                         "leases",
-                        "%s, %d instances, %s, demand %s: granted %.4f of an exact limiter; trips %.3f, refunds %.3f"
+                        ("%s, %d instances, %s, demand %s, costs up to %d: granted %.4f of an exact limiter;"
+                                        + " trips %.3f, refunds %.3f")
                                 .formatted(
                                         limit,
                                         instances,
                                         parts == even ? "even" : "uneven",
                                         demand,
+                                        highestCost,
                                         result.part(),
                                         result.tripsPerRequest(),
                                         (double) result.refunds() / result.requests()));
