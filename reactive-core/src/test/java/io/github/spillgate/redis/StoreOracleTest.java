@@ -22,6 +22,8 @@ import java.time.Duration;
 import java.time.Instant;
 import java.time.InstantSource;
 import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Comparator;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
@@ -694,9 +696,14 @@ class StoreOracleTest {
     /** One store, the limiter on it, and what it has allowed so far. */
     private static final class Subject {
 
+        private static final Comparator<Decision> BY_KEY_AND_COST = Comparator.comparing(
+                        (Decision decision) -> decision.limits().get(0).key())
+                .thenComparing(decision -> decision.limits().get(0).limit().name())
+                .thenComparing(decision -> decision.limits().get(0).cost());
+
         private final LimitStore store;
         private final RateLimiter limiter;
-        private final List<Decision> allowed = new ArrayList<>();
+        private final List<Decision> allowed = Collections.synchronizedList(new ArrayList<>());
         private final InstantSource clock;
         private Instant resetAt = Instant.MIN;
 
@@ -722,12 +729,16 @@ class StoreOracleTest {
             } else if (action instanceof Peek peek) {
                 return limiter.peek(charges(peek.asked, limits)).map(Subject::describe);
             } else if (action instanceof Together together) {
+                int before = allowed.size();
                 return Flux.fromIterable(together.actions)
                         .concatMap(each -> prepare(each, limits))
                         .collectList()
                         .flatMapMany(all ->
                                 Flux.fromIterable(all).flatMapSequential(Function.identity(), together.actions.size()))
-                        .collect(Collectors.joining("\n"));
+                        .collect(Collectors.joining("\n"))
+                        // Replies to leases arrive in any order, and later actions name a decision by its number.
+                        .doOnNext(replies ->
+                                allowed.subList(before, allowed.size()).sort(BY_KEY_AND_COST));
             } else if (action instanceof Lease lease) {
                 return prepare(lease, limits).flatMap(Function.identity());
             } else if (action instanceof Refund refund && !allowed.isEmpty()) {
