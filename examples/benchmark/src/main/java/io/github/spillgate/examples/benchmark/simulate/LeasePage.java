@@ -13,7 +13,7 @@ import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** The page on the simulation of leases, whose table is drawn as a chart. */
+/** The page on the simulation of leases, and the chart of its table. */
 final class LeasePage {
 
     static final String NAME = "lease-simulation.md";
@@ -22,6 +22,9 @@ final class LeasePage {
 
     /** The least part of an exact limiter that leases should grant is 0.95. */
     private static final double MOST_PERCENT = 5;
+
+    /** The beginning of the head of the table that is drawn. Other tables on the page have other columns. */
+    private static final String HEAD = "| limit | instances | demand";
 
     /** A limit, the instances, the demand, and what is granted. */
     private static final Pattern ROW =
@@ -32,7 +35,11 @@ final class LeasePage {
     /** Returns a chart of the permits that leases do not grant, and an exact limiter does. */
     static PercentChart chart(Path page) throws IOException {
         Map<String, List<Bar>> groups = new LinkedHashMap<>();
-        for (String line : Files.readAllLines(page)) {
+        List<String> table = Files.readAllLines(page).stream()
+                .dropWhile(line -> !line.startsWith(HEAD))
+                .takeWhile(line -> !line.isEmpty())
+                .toList();
+        for (String line : table) {
             Matcher row = ROW.matcher(line);
             if (row.matches()) {
                 String instances = row.group(2).equals("1") ? "1 instance" : row.group(2) + " instances";
