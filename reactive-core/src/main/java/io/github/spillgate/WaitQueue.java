@@ -1,6 +1,8 @@
 package io.github.spillgate;
 
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -362,7 +364,7 @@ final class WaitQueue {
         }
     }
 
-    private void onDecision(HeadRequest request, Decision decision) {
+    private void onDecision(HeadRequest request, StoreDecision decision) {
         synchronized (this) {
             inFlight--;
             if (decision.isAllowed()) {
@@ -405,7 +407,7 @@ final class WaitQueue {
 
     // Denials and failures.
 
-    private void onDenial(HeadRequest request, Decision decision) {
+    private void onDenial(HeadRequest request, StoreDecision decision) {
         Waiter head = waiters.first();
         if (head == null || denial != null || request.wakes != wakes || !head.requestsAtLeast(request.claims)) {
             return;
@@ -632,13 +634,13 @@ final class WaitQueue {
         /** The time before which the claims do not fit. Of a concurrency limit it is not known. */
         final long fitsAt;
 
-        HeadDenial(HeadRequest request, Decision decision, Duration wait, long now) {
+        HeadDenial(HeadRequest request, StoreDecision decision, Duration wait, long now) {
             this.decision = decision;
             this.claims = request.claims;
             this.receivedAt = now;
             boolean isHeld = decision.violated().stream().anyMatch(limit -> limit.algorithm() == Algorithm.CONCURRENT);
             boolean isLeased =
-                    decision.limits().stream().anyMatch(usage -> usage.isViolated() && hasLeases(usage, decision));
+                    decision.usages().stream().anyMatch(usage -> usage.isViolated() && decision.showsLeases(usage));
             long millis = isLeased && !isHeld ? waitForWindows(decision) : wait.toMillis();
             long nanos = Math.max(MILLISECOND, TimeUnit.MILLISECONDS.toNanos(millis));
             long shortest = isHeld ? TimeUnit.MILLISECONDS.toNanos(waitForWindows(decision)) : nanos;
@@ -654,8 +656,8 @@ final class WaitQueue {
             return fitsAt < retryAt;
         }
 
-        private static long waitForWindows(Decision decision) {
-            return decision.limits().stream()
+        private static long waitForWindows(StoreDecision decision) {
+            return decision.usages().stream()
                     .filter(usage -> usage.limit().algorithm() != Algorithm.CONCURRENT)
                     .mapToLong(usage -> waitFor(usage, decision))
                     .max()
@@ -663,20 +665,11 @@ final class WaitQueue {
         }
 
         /** A denial does not know that leased permits may be refunded. */
-        private static long waitFor(Decision.Usage usage, Decision decision) {
+        private static long waitFor(StoreUsage usage, StoreDecision decision) {
             long wait = Duration.between(decision.at(), usage.fitsAt()).toMillis();
-            return hasLeases(usage, decision)
+            return decision.showsLeases(usage)
                     ? Math.min(wait, LEASE_TIMES * usage.limit().leaseTime().toMillis())
                     : wait;
-        }
-
-        /** Returns whether permits of a log are leased: they leave the window later than any that were taken by now. */
-        private static boolean hasLeases(Decision.Usage usage, Decision decision) {
-            Limit limit = usage.limit();
-            Duration left = Duration.between(decision.at(), usage.wholeAt());
-            return limit.isLeased()
-                    && limit.algorithm() == Algorithm.LOG
-                    && left.compareTo(limit.window().plus(limit.resolution())) > 0;
         }
 
         /** Several instances must not ask at the same time. */
@@ -687,7 +680,7 @@ final class WaitQueue {
     }
 
     /** The subscriber of one attempt. It handles the first signal only. */
-    private final class AttemptSubscriber extends BaseSubscriber<Decision> {
+    private final class AttemptSubscriber extends BaseSubscriber<StoreDecision> {
 
         private final HeadRequest request;
         private boolean answered;
@@ -702,7 +695,7 @@ final class WaitQueue {
         }
 
         @Override
-        protected void hookOnNext(Decision decision) {
+        protected void hookOnNext(StoreDecision decision) {
             if (!answered) {
                 answered = true;
                 onDecision(request, decision);

@@ -1,6 +1,5 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.spi.Claim;
@@ -124,8 +123,9 @@ final class Leases {
     // Spending.
 
     /**
-     * Returns a decision that grants these claims, whose limits are all leased, from leases; null if the store has to
-     * decide.
+     * Returns a decision that grants claims from leases; null if the store has to decide.
+     *
+     * @param claims claims on leased limits
      */
     @Nullable
     StoreDecision spend(List<Claim> claims) {
@@ -172,12 +172,13 @@ final class Leases {
         List<Lease> spentFrom = new ArrayList<>(claims.size());
         // None of the times is before now, and each lease was charged before now. So the earliest is right for all.
         long at = Long.MAX_VALUE;
-        for (Claim claim : claims) {
-            Lease lease = asked.get(spentFrom.size()).lease;
+        for (int i = 0; i < claims.size(); i++) {
+            Claim claim = claims.get(i);
+            Lease lease = asked.get(i).lease;
             Lease.Spent spent = lease == null ? null : lease.spend(claim, Deadlines.now(), wallTime());
             if (lease == null || spent == null) {
-                for (int i = 0; i < spentFrom.size(); i++) {
-                    giveBack(spentFrom.get(i), claims.get(i).permits());
+                for (int j = 0; j < i; j++) {
+                    giveBack(spentFrom.get(j), claims.get(j).permits());
                 }
                 return null;
             }
@@ -357,13 +358,7 @@ final class Leases {
             return;
         }
         for (StoreUsage usage : decision.usages()) {
-            long longest =
-                    usage.limit().reach().toMillis() - usage.limit().leaseTime().toMillis();
-            // The level of a bucket does not show which part of it is leased.
-            if (usage.isViolated()
-                    && usage.limit().isLeased()
-                    && usage.limit().algorithm() == Algorithm.LOG
-                    && usage.wholeAt().toEpochMilli() - decision.at().toEpochMilli() > longest) {
+            if (usage.isViolated() && decision.showsLeases(usage)) {
                 denied.add(usage.claim().permits());
             }
         }

@@ -115,11 +115,11 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
                     actual.onSubscribe(new LeasedCall<>(failover, claims, operation, actual));
                     return;
                 }
-                T known = operation.known(failover, claims);
+                T denial = operation.cachedDenial(failover, claims);
                 actual.onSubscribe(
-                        known == null
+                        denial == null
                                 ? new StoreCall<>(failover, claims, operation, actual)
-                                : Operators.scalarSubscription(actual, known));
+                                : Operators.scalarSubscription(actual, denial));
             }
         };
     }
@@ -618,7 +618,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         /** Returns a cached denial; null if a store has to be asked. */
         @SuppressWarnings("unchecked") // only taking has such results, and its result is a decision
         @Nullable
-        T known(Failover failover, List<Claim> claims) {
+        T cachedDenial(Failover failover, List<Claim> claims) {
             return kind == Kind.TAKE ? (T) failover.denials().find(claims) : null;
         }
 
@@ -627,7 +627,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         @Nullable
         T spend(Failover failover, List<Claim> claims) {
             StoreDecision leased = failover.leases().spend(claims);
-            return leased == null ? known(failover, claims) : (T) leased;
+            return leased == null ? cachedDenial(failover, claims) : (T) leased;
         }
 
         /** Asks the primary store, which may execute the request until a time of {@link Deadlines#now}. */

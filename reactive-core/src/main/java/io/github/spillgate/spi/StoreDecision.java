@@ -366,16 +366,33 @@ public final class StoreDecision implements Decision {
      * @return {@link #chargedAt()} or, of a log, the beginning of the slot that expires last, if that is later
      */
     public long chargedAt(Claim claim) {
-        Limit limit = claim.limit();
-        if (limit.algorithm() == Algorithm.LOG) {
-            long reach = limit.window().toMillis() + limit.resolution().toMillis();
-            for (StoreUsage usage : usages) {
-                if (usage.claim().handle().equals(claim.handle())) {
-                    return Math.max(chargedAt, usage.wholeAtMillis() - reach);
-                }
+        for (StoreUsage usage : usages) {
+            if (usage.limit().algorithm() == Algorithm.LOG
+                    && usage.claim().handle().equals(claim.handle())) {
+                return Math.max(chargedAt, newestSlot(usage));
             }
         }
         return chargedAt;
+    }
+
+    /**
+     * Returns whether a usage shows that permits are leased, which may be refunded within a lease time. They are
+     * charged later than all that were taken by now. The level of a bucket does not show it.
+     *
+     * @param usage a usage of this decision
+     * @return true if the limit is a leased log, and permits of it are leased, by any instance
+     */
+    public boolean showsLeases(StoreUsage usage) {
+        Limit limit = usage.limit();
+        return limit.isLeased() && limit.algorithm() == Algorithm.LOG && newestSlot(usage) > at;
+    }
+
+    /** Returns the beginning of the slot of a log that expires last. */
+    private static long newestSlot(StoreUsage usage) {
+        Limit limit = usage.limit();
+        return usage.wholeAtMillis()
+                - limit.window().toMillis()
+                - limit.resolution().toMillis();
     }
 
     /**

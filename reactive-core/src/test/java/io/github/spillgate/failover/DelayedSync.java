@@ -8,7 +8,7 @@ import java.util.PriorityQueue;
 import java.util.stream.IntStream;
 
 /**
- * Models of limiters whose instances decide from their own counts, and synchronize these with a shared one afterwards.
+ * Models of limiters that decide from a count of each instance, and synchronize it with a shared one afterwards.
  * Both have fixed windows. Made from the published sources, to compare how much they admit; nothing else of them is
  * modelled.
  */
