@@ -58,14 +58,22 @@ public final class ExchangeRequest implements Request {
     @Override
     public @Nullable String peer() {
         Channel channel = NettyConnection.of(exchange.getRequest());
-        SocketAddress socket =
-                channel == null ? exchange.getRequest().getRemoteAddress() : NettyConnection.peer(channel);
+        SocketAddress socket = channel == null ? remoteAddress() : NettyConnection.peer(channel);
         if (!(socket instanceof InetSocketAddress peer)) {
             return null;
         }
         InetAddress address = peer.getAddress();
         // Do not resolve the address: a lookup would block.
         return address == null ? peer.getHostString() : address.getHostAddress();
+    }
+
+    private @Nullable SocketAddress remoteAddress() {
+        try {
+            return exchange.getRequest().getRemoteAddress();
+        } catch (IllegalArgumentException | IllegalStateException e) {
+            // On Tomcat, a request whose client has disconnected has no address; an error here would bypass the limit.
+            return null;
+        }
     }
 
     @Override
