@@ -17,6 +17,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
 import java.util.function.Predicate;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** A decision that a {@link LimitStore} has made, with what the store needs to refund it. */
@@ -40,11 +41,8 @@ public final class StoreDecision implements Decision {
     private final long chargedAt;
 
     private final long stamp;
-    private final boolean allowed;
-    private final boolean charged;
-    private final long fitsAt;
+    private final Admission admission;
     private final List<StoreUsage> usages;
-    private final List<Limit> violated;
 
     /** The decisions of several servers, each by its own clock; empty if one server decided everything. */
     private final List<StoreDecision> parts;
@@ -66,22 +64,20 @@ public final class StoreDecision implements Decision {
             long at,
             long chargedAt,
             long stamp,
-            boolean allowed,
-            boolean charged,
-            long fitsAt,
+            Admission admission,
             List<StoreUsage> usages,
-            List<Limit> violated,
             List<StoreDecision> parts) {
         this.source = source;
         this.at = at;
         this.chargedAt = chargedAt;
         this.stamp = stamp;
-        this.allowed = allowed;
-        this.charged = charged;
-        this.fitsAt = fitsAt;
+        this.admission = admission;
         this.usages = usages;
-        this.violated = violated;
         this.parts = parts;
+    }
+
+    private StoreDecision(Source source, long at, long stamp, Admission admission, List<StoreUsage> usages) {
+        this(source, at, at, stamp, admission, usages, List.of());
     }
 
     /**
@@ -149,17 +145,8 @@ public final class StoreDecision implements Decision {
      */
     public static StoreDecision uncharged(
             Source source, boolean allowed, long at, long fitsAt, List<StoreUsage> usages, List<Limit> violated) {
-        return new StoreDecision(
-                source,
-                at,
-                at,
-                NO_STAMP,
-                allowed,
-                false,
-                fitsAt,
-                List.copyOf(usages),
-                List.copyOf(violated),
-                List.of());
+        Admission admission = allowed ? Admission.allowed(false) : Admission.denied(fitsAt, List.copyOf(violated));
+        return new StoreDecision(source, at, NO_STAMP, admission, List.copyOf(usages));
     }
 
     /**
@@ -172,10 +159,12 @@ public final class StoreDecision implements Decision {
      * @return the decision, which was charged if any permits were leased; a refund of it returns them all
      */
     public static StoreDecision ofLease(Source source, long at, long stamp, StoreUsage usage) {
-        Claim claim = usage.claim();
-        long chargedAt = at + claim.limit().leaseTime().toMillis();
-        return new StoreDecision(
-                source, at, chargedAt, stamp, true, claim.permits() > 0, at, List.of(usage), List.of(), List.of());
+        return ofLease(source, at, at + usage.limit().leaseTime().toMillis(), stamp, usage);
+    }
+
+    private static StoreDecision ofLease(Source source, long at, long chargedAt, long stamp, StoreUsage usage) {
+        Admission admission = Admission.allowed(usage.cost() > 0);
+        return new StoreDecision(source, at, chargedAt, stamp, admission, List.of(usage), List.of());
     }
 
     /**
@@ -195,7 +184,7 @@ public final class StoreDecision implements Decision {
             parts.add(leases.get(i).part(permits));
         }
         return new StoreDecision(
-                Source.LEASE, at, at, NO_STAMP, true, charged, at, List.copyOf(usages), List.of(), parts);
+                Source.LEASE, at, at, NO_STAMP, Admission.allowed(charged), List.copyOf(usages), parts);
     }
 
     /**
@@ -209,8 +198,7 @@ public final class StoreDecision implements Decision {
         StoreDecision first = parts.get(0);
         List<StoreUsage> usages =
                 parts.stream().flatMap(part -> part.usages.stream()).toList();
-        return new StoreDecision(
-                first.source, first.at, first.at, NO_STAMP, true, true, first.at, usages, List.of(), parts);
+        return new StoreDecision(first.source, first.at, first.at, NO_STAMP, Admission.allowed(true), usages, parts);
     }
 
     /**
@@ -225,32 +213,26 @@ public final class StoreDecision implements Decision {
      */
     public static StoreDecision ofParts(List<Claim> claims, List<StoreDecision> parts) {
         boolean allowed = parts.stream().allMatch(StoreDecision::isAllowed);
-        boolean charged = allowed && parts.stream().anyMatch(StoreDecision::isCharged);
+        boolean charged = parts.stream().anyMatch(StoreDecision::isCharged);
         long at = parts.stream().mapToLong(part -> part.at).max().orElseThrow();
-        long fitsAt = at;
         Map<Object, StoreUsage> known = new HashMap<>();
         for (StoreDecision part : parts) {
             for (StoreUsage usage : part.usages) {
-                StoreUsage shown = usage.later(at - part.at, !allowed && part.charged);
+                StoreUsage shown = usage.later(at - part.at, !allowed && part.isCharged());
                 known.put(usage.claim().handle(), shown);
-                fitsAt = Math.max(fitsAt, shown.fitsAtMillis());
             }
         }
         List<StoreUsage> usages = claims.stream()
                 .map(claim -> known.get(claim.handle()))
                 .filter(Objects::nonNull)
                 .toList();
-        Source source = parts.get(0).source;
         return new StoreDecision(
-                source,
+                parts.get(0).source,
                 at,
                 at,
                 NO_STAMP,
-                allowed,
-                charged,
-                fitsAt,
+                allowed ? Admission.allowed(charged) : Admission.denied(fitsAt(at, usages), violatedIn(usages)),
                 usages,
-                violatedIn(usages),
                 allowed
                         ? List.copyOf(parts)
                         : parts.stream().map(StoreDecision::refunded).toList());
@@ -259,19 +241,24 @@ public final class StoreDecision implements Decision {
     /** Returns this decision as it is after a refund. */
     private StoreDecision refunded() {
         List<StoreUsage> left =
-                usages.stream().map(usage -> usage.later(0, charged)).toList();
-        return new StoreDecision(source, at, chargedAt, stamp, allowed, false, fitsAt, left, violated, List.of());
+                usages.stream().map(usage -> usage.later(0, isCharged())).toList();
+        Admission refunded = isAllowed() ? Admission.allowed(false) : admission;
+        return new StoreDecision(source, at, chargedAt, stamp, refunded, left, List.of());
     }
 
     private static StoreDecision ofStore(Source source, long at, long stamp, boolean takes, List<StoreUsage> usages) {
         List<Limit> violated = violatedIn(usages);
-        boolean allowed = violated.isEmpty();
+        Admission admission =
+                violated.isEmpty() ? Admission.allowed(takes) : Admission.denied(fitsAt(at, usages), violated);
+        return new StoreDecision(source, at, stamp, admission, List.copyOf(usages));
+    }
+
+    private static long fitsAt(long at, List<StoreUsage> usages) {
         long fitsAt = at;
         for (int i = 0; i < usages.size(); i++) {
             fitsAt = Math.max(fitsAt, usages.get(i).fitsAtMillis());
         }
-        return new StoreDecision(
-                source, at, at, stamp, allowed, allowed && takes, fitsAt, List.copyOf(usages), violated, List.of());
+        return fitsAt;
     }
 
     private static boolean asksForAny(List<StoreUsage> usages) {
@@ -288,31 +275,35 @@ public final class StoreDecision implements Decision {
         for (int i = 0; i < usages.size(); i++) {
             StoreUsage usage = usages.get(i);
             if (usage.isViolated()) {
-                violated = violated.isEmpty() ? new ArrayList<>(usages.size()) : violated;
-                violated.add(usage.limit());
+                violated = violated.isEmpty()
+                        ? List.of(usage.limit())
+                        : Stream.concat(violated.stream(), Stream.of(usage.limit()))
+                                .toList();
             }
         }
-        return violated.isEmpty() ? violated : List.copyOf(violated);
+        return violated;
     }
 
     @Override
     public boolean isAllowed() {
-        return allowed;
+        return admission.isAllowed;
     }
 
     @Override
     public boolean isCharged() {
-        return charged;
+        return admission.isCharged;
     }
 
     @Override
     public Optional<Duration> retryAfter() {
-        return allowed || fitsAt == NEVER ? Optional.empty() : Optional.of(Duration.ofMillis(fitsAt - at));
+        return isAllowed() || admission.fitsAt == NEVER
+                ? Optional.empty()
+                : Optional.of(Duration.ofMillis(admission.fitsAt - at));
     }
 
     @Override
     public long remaining() {
-        long remaining = allowed || !usages.isEmpty() ? Long.MAX_VALUE : 0;
+        long remaining = isAllowed() || !usages.isEmpty() ? Long.MAX_VALUE : 0;
         for (StoreUsage usage : usages) {
             remaining = Math.min(remaining, usage.remaining());
         }
@@ -336,7 +327,7 @@ public final class StoreDecision implements Decision {
 
     @Override
     public List<Limit> violated() {
-        return violated;
+        return admission.violated;
     }
 
     @Override
@@ -429,8 +420,7 @@ public final class StoreDecision implements Decision {
                 false,
                 at,
                 usage.wholeAt().toEpochMilli());
-        return new StoreDecision(
-                source, at, chargedAt, stamp, true, permits > 0, at, List.of(asking), List.of(), List.of());
+        return ofLease(source, at, chargedAt, stamp, asking);
     }
 
     /**
@@ -454,8 +444,7 @@ public final class StoreDecision implements Decision {
                 .map(part -> part.only(wanted))
                 .filter(part -> !part.usages.isEmpty())
                 .toList();
-        StoreDecision selected =
-                new StoreDecision(source, at, chargedAt, stamp, allowed, charged, fitsAt, some, violated, someParts);
+        StoreDecision selected = new StoreDecision(source, at, chargedAt, stamp, admission, some, someParts);
         selected.isEvidence = isEvidence;
         return selected;
     }
@@ -492,7 +481,7 @@ public final class StoreDecision implements Decision {
      */
     public @Nullable StoreDecision redeem(Predicate<? super StoreUsage> wanted) {
         int selected = 0;
-        for (int i = 0; charged && i < usages.size(); i++) {
+        for (int i = 0; isCharged() && i < usages.size(); i++) {
             selected |= wanted.test(usages.get(i)) ? bit(i) : 0;
         }
         if ((selected & ~state) == 0) {
@@ -545,12 +534,34 @@ public final class StoreDecision implements Decision {
     /** Returns the decision for log messages, without keys. */
     @Override
     public String toString() {
-        StringBuilder text = new StringBuilder("Decision[").append(allowed ? "allowed" : "denied");
+        StringBuilder text = new StringBuilder("Decision[").append(isAllowed() ? "allowed" : "denied");
         text.append(", source=").append(source).append(", at=").append(at());
         retryAfter().ifPresent(wait -> text.append(", retryAfter=").append(wait));
-        if (!violated.isEmpty()) {
-            text.append(", violated=").append(violated);
+        if (!violated().isEmpty()) {
+            text.append(", violated=").append(violated());
         }
         return text.append(", limits=").append(usages).append(']').toString();
+    }
+
+    /**
+     * Whether the request is allowed, and what denies it. Allowed decisions share two constants, so that only a denial
+     * allocates one.
+     *
+     * @param isCharged whether it is allowed and has taken permits
+     * @param fitsAt after a denial, the time at which a retry may be useful
+     * @param violated the limits that deny
+     */
+    private record Admission(boolean isAllowed, boolean isCharged, long fitsAt, List<Limit> violated) {
+
+        private static final Admission CHARGED = new Admission(true, true, 0, List.of());
+        private static final Admission UNCHARGED = new Admission(true, false, 0, List.of());
+
+        static Admission allowed(boolean isCharged) {
+            return isCharged ? CHARGED : UNCHARGED;
+        }
+
+        static Admission denied(long fitsAt, List<Limit> violated) {
+            return new Admission(false, false, fitsAt, violated);
+        }
     }
 }
