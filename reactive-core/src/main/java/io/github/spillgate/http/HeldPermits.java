@@ -55,25 +55,20 @@ final class HeldPermits {
     }
 
     /** Releases the permits that are held now. */
-    void release() {
-        end(false);
-    }
-
-    /** Releases the permits, also those that are added later. */
-    void end() {
-        end(true);
-    }
-
-    private void end(boolean isEnd) {
+    void releaseHeld() {
         List<Disposable> released;
         synchronized (this) {
-            isOver |= isEnd;
-            if (held.isEmpty()) {
-                return;
-            }
             released = List.copyOf(held);
             held.clear();
         }
         released.forEach(Disposable::dispose);
+    }
+
+    /** Releases the permits, also those that are added later. */
+    void release() {
+        synchronized (this) {
+            isOver = true;
+        }
+        releaseHeld();
     }
 }

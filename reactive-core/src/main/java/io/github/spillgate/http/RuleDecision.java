@@ -240,7 +240,7 @@ final class RuleDecision {
         if (!verdict.isAllowed()) {
             enforced.forEach(match -> request.verdicts().denied(match.rule(), verdict));
             // Of earlier phases.
-            request.verdicts().permits().release();
+            request.verdicts().permits().releaseHeld();
         }
         isEnded = true;
     }

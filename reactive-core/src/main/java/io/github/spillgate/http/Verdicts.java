@@ -186,7 +186,7 @@ public final class Verdicts {
      * however it ended. Idempotent. Permits of a decision that is still being made are released as soon as it is made.
      */
     public void release() {
-        permits.end();
+        permits.release();
     }
 
     /** Returns the permits that the request holds. */
