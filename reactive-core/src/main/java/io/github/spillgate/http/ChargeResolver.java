@@ -45,21 +45,21 @@ final class ChargeResolver {
      * @param longest the longest time, as returned by {@link LookupDeadline#longest}
      * @param start when the lookups begin, as returned by {@link RuleDecision#now}
      */
-    static Mono<List<RuleCharge>> resolveAll(List<RuleMatch> matches, Duration longest, long start) {
-        List<Mono<RuleCharge>> charges = new ArrayList<>(matches.size());
+    static Mono<List<ResolvedRule>> resolveAll(List<RuleMatch> matches, Duration longest, long start) {
+        List<Mono<ResolvedRule>> resolved = new ArrayList<>(matches.size());
         for (RuleMatch match : matches) {
-            charges.add(resolve(match, longest, start));
+            resolved.add(resolve(match, longest, start));
         }
-        return Scalars.collect(charges);
+        return Scalars.collect(resolved);
     }
 
-    static Mono<RuleCharge> resolve(RuleMatch match, Duration longest, long start) {
+    static Mono<ResolvedRule> resolve(RuleMatch match, Duration longest, long start) {
         ChargeResolver resolver = new ChargeResolver(match, longest, start);
         return resolver.findKey(resolver::charge);
     }
 
     /** Resolves a charge for a peek: without a key it is nothing, and the cost is 1. */
-    static Mono<RuleCharge> resolveForPeek(RuleMatch match, Duration longest, long start) {
+    static Mono<ResolvedRule> resolveForPeek(RuleMatch match, Duration longest, long start) {
         ChargeResolver resolver = new ChargeResolver(match, longest, start);
         return resolver.findKey(resolver::chargeForPeek);
     }
@@ -71,18 +71,18 @@ final class ChargeResolver {
      * @param start when the lookups began; the deadline of the store counts from then
      */
     static <T> Mono<T> whenResolved(
-            Mono<List<RuleCharge>> charges, long start, Function<List<RuleCharge>, Mono<T>> next) {
-        return Scalars.isScalar(charges)
-                ? next.apply(Scalars.requireValue(charges))
-                : charges.publishOn(Schedulers.parallel())
+            Mono<List<ResolvedRule>> resolved, long start, Function<List<ResolvedRule>, Mono<T>> next) {
+        return Scalars.isScalar(resolved)
+                ? next.apply(Scalars.requireValue(resolved))
+                : resolved.publishOn(Schedulers.parallel())
                         .flatMap(found -> next.apply(found)
                                 .contextWrite(context -> context.put(LimitStore.WAITING_SINCE, start)));
     }
 
-    private Mono<RuleCharge> findKey(Function<@Nullable String, Mono<RuleCharge>> next) {
+    private Mono<ResolvedRule> findKey(Function<@Nullable String, Mono<ResolvedRule>> next) {
         try {
             if (rule.isExempt(match)) {
-                return Mono.just(RuleCharge.nothing(match));
+                return Mono.just(ResolvedRule.nothing(match));
             }
             Mono<String> key = rule.key().find(match);
             if (Scalars.isScalar(key)) {
@@ -92,11 +92,11 @@ final class ChargeResolver {
                     .flatMap(found -> next.apply(found.orElse(null))));
         } catch (Throwable e) {
             Exceptions.throwIfFatal(e);
-            return Mono.just(RuleCharge.undecided(match, e));
+            return Mono.just(ResolvedRule.undecided(match, e));
         }
     }
 
-    private Mono<RuleCharge> charge(@Nullable String key) {
+    private Mono<ResolvedRule> charge(@Nullable String key) {
         if (key == null || key.isEmpty()) {
             return chargeWithoutKey();
         }
@@ -107,28 +107,28 @@ final class ChargeResolver {
                 : Mono.zip(limits, cost).map(found -> charge(key, found.getT1(), found.getT2()));
     }
 
-    private RuleCharge charge(String key, LookupResult<List<Limit>> limits, LookupResult<Long> cost) {
+    private ResolvedRule charge(String key, LookupResult<List<Limit>> limits, LookupResult<Long> cost) {
         List<RuleLookupException> failures = limits.failures();
         if (!cost.failures().isEmpty()) {
             failures = new ArrayList<>(failures);
             failures.addAll(cost.failures());
         }
-        return RuleCharge.of(match, key, limits.value, cost.value).withFailures(failures);
+        return ResolvedRule.of(match, key, limits.value, cost.value).withFailures(failures);
     }
 
-    private Mono<RuleCharge> chargeForPeek(@Nullable String key) {
+    private Mono<ResolvedRule> chargeForPeek(@Nullable String key) {
         return key == null || key.isEmpty()
-                ? Mono.just(RuleCharge.nothing(match))
+                ? Mono.just(ResolvedRule.nothing(match))
                 : Scalars.map(
                         limits(key),
-                        limits -> RuleCharge.of(match, key, limits.value, 1).withFailures(limits.failures()));
+                        limits -> ResolvedRule.of(match, key, limits.value, 1).withFailures(limits.failures()));
     }
 
     /**
      * By default a rule for users skips requests that are not authenticated. It never skips an authenticated request: a
      * user cannot evade it by omitting a header.
      */
-    private Mono<RuleCharge> chargeWithoutKey() {
+    private Mono<ResolvedRule> chargeWithoutKey() {
         WhenMissing configured = rule.whenMissing();
         if (configured != null || !rule.isOnlyForUsers()) {
             return chargeWithoutKey(configured == null ? WhenMissing.SHARE : configured);
@@ -139,19 +139,19 @@ final class ChargeResolver {
                 : orUndecided(beforeDeadline(principal.hasElement()).flatMap(this::chargeWithoutKey));
     }
 
-    private Mono<RuleCharge> chargeWithoutKey(boolean isAuthenticated) {
+    private Mono<ResolvedRule> chargeWithoutKey(boolean isAuthenticated) {
         return chargeWithoutKey(isAuthenticated ? WhenMissing.SHARE : WhenMissing.SKIP);
     }
 
-    private Mono<RuleCharge> chargeWithoutKey(WhenMissing whenMissing) {
+    private Mono<ResolvedRule> chargeWithoutKey(WhenMissing whenMissing) {
         return switch (whenMissing) {
             case SHARE ->
                 Scalars.map(
                         cost(),
-                        cost -> RuleCharge.withoutKey(match, rule.limits(), cost.value)
+                        cost -> ResolvedRule.withoutKey(match, rule.limits(), cost.value)
                                 .withFailures(cost.failures()));
-            case SKIP -> Mono.just(RuleCharge.nothing(match));
-            case DENY -> Mono.just(RuleCharge.refusal(match));
+            case SKIP -> Mono.just(ResolvedRule.nothing(match));
+            case DENY -> Mono.just(ResolvedRule.refusal(match));
         };
     }
 
@@ -225,8 +225,8 @@ final class ChargeResolver {
         return LookupDeadline.of(rule, longest, start);
     }
 
-    private Mono<RuleCharge> orUndecided(Mono<RuleCharge> charge) {
-        return charge.onErrorResume(e -> Mono.just(RuleCharge.undecided(match, e)));
+    private Mono<ResolvedRule> orUndecided(Mono<ResolvedRule> resolved) {
+        return resolved.onErrorResume(e -> Mono.just(ResolvedRule.undecided(match, e)));
     }
 
     /** A source that fails after its timeout would otherwise log an error for each such request. */

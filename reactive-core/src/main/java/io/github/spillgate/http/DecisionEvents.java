@@ -92,13 +92,13 @@ final class DecisionEvents {
     }
 
     /** Reports a decision for one of the rules that it was made for. */
-    void decided(RuleCharge charge, Decision decision, long tookNanos) {
+    void decided(ResolvedRule resolved, Decision decision, long tookNanos) {
         if (listeners.isEmpty() && spans.isEmpty()) {
             return;
         }
-        Outcome outcome = charge.outcome(decision);
+        Outcome outcome = resolved.outcome(decision);
         Duration took = Duration.ofNanos(Math.max(0, tookNanos));
-        forEach(listener -> listener.decided(charge.match(), outcome, decision, took));
+        forEach(listener -> listener.decided(resolved.match(), outcome, decision, took));
     }
 
     void refused(RuleMatch match) {
@@ -112,23 +112,23 @@ final class DecisionEvents {
         forEach(listener -> listener.undecided(match, why));
     }
 
-    /** Reports the lookups of a charge that have failed. */
-    void lookupsFailed(RuleCharge charge) {
-        for (RuleLookupException why : charge.failures()) {
+    /** Reports the lookups of a rule that have failed. */
+    void lookupsFailed(ResolvedRule resolved) {
+        for (RuleLookupException why : resolved.failures()) {
             if (warnings != null) {
-                run(() -> warnings.lookupFailed(charge.rule(), why));
+                run(() -> warnings.lookupFailed(resolved.rule(), why));
             }
-            forEach(listener -> listener.lookupFailed(charge.match(), why));
+            forEach(listener -> listener.lookupFailed(resolved.match(), why));
         }
     }
 
-    /** Reports that a response has lost the permits that these charges hold. */
-    void expired(List<RuleCharge> charges, HoldExpiredException why) {
-        for (RuleCharge charge : charges) {
-            if (charge.isHold()) {
-                HoldExpiryLog.shared().expired(charge.rule(), why);
+    /** Reports that a response has lost the permits that these rules hold. */
+    void expired(List<ResolvedRule> charged, HoldExpiredException why) {
+        for (ResolvedRule resolved : charged) {
+            if (resolved.isHold()) {
+                HoldExpiryLog.shared().expired(resolved.rule(), why);
                 for (RuleListener listener : listeners) {
-                    run(() -> listener.expired(charge.match(), why));
+                    run(() -> listener.expired(resolved.match(), why));
                 }
             }
         }

@@ -125,40 +125,40 @@ final class RuleDecision {
     }
 
     private Mono<Verdict> lookUp() {
-        Mono<List<RuleCharge>> charges = ChargeResolver.resolveAll(enforced, longestLookup, start);
-        return ChargeResolver.whenResolved(thenLookUpShadows(charges), start, found -> {
+        Mono<List<ResolvedRule>> resolved = ChargeResolver.resolveAll(enforced, longestLookup, start);
+        return ChargeResolver.whenResolved(thenLookUpShadows(resolved), start, found -> {
             found.forEach(events::lookupsFailed);
-            return checkCharges(found);
+            return check(found);
         });
     }
 
     /** Starts the lookups of shadow rules on the subscribing thread, after those of the enforced rules. */
-    private Mono<List<RuleCharge>> thenLookUpShadows(Mono<List<RuleCharge>> charges) {
+    private Mono<List<ResolvedRule>> thenLookUpShadows(Mono<List<ResolvedRule>> resolved) {
         if (shadows.isEmpty()) {
-            return charges;
+            return resolved;
         }
         Runnable lookUp = () -> shadows.forEach(ShadowDecision::lookUp);
-        if (Scalars.isScalar(charges)) {
+        if (Scalars.isScalar(resolved)) {
             lookUp.run();
-            return charges;
+            return resolved;
         }
-        return charges.zipWith(Mono.fromRunnable(lookUp).thenReturn(true), (found, isStarted) -> found);
+        return resolved.zipWith(Mono.fromRunnable(lookUp).thenReturn(true), (found, isStarted) -> found);
     }
 
-    private Mono<Verdict> checkCharges(List<RuleCharge> charges) {
-        List<RuleCharge> charged = new ArrayList<>(charges.size());
+    private Mono<Verdict> check(List<ResolvedRule> rules) {
+        List<ResolvedRule> charged = new ArrayList<>(rules.size());
         List<Limit> refused = new ArrayList<>(0);
         boolean isDenied = false;
-        for (RuleCharge charge : charges) {
-            Throwable error = charge.error();
+        for (ResolvedRule resolved : rules) {
+            Throwable error = resolved.error();
             if (error != null) {
-                events.undecided(charge.match(), error);
-                isDenied |= charge.rule().whenUndecided() == WhenUndecided.DENY;
-            } else if (charge.isRefused()) {
-                events.refused(charge.match());
-                refused.addAll(charge.rule().limits());
-            } else if (charge.charge() != null) {
-                charged.add(charge);
+                events.undecided(resolved.match(), error);
+                isDenied |= resolved.rule().whenUndecided() == WhenUndecided.DENY;
+            } else if (resolved.isRefused()) {
+                events.refused(resolved.match());
+                refused.addAll(resolved.rule().limits());
+            } else if (resolved.charge() != null) {
+                charged.add(resolved);
             }
         }
         if (isDenied) {
@@ -170,47 +170,47 @@ final class RuleDecision {
         return charged.isEmpty() ? Mono.just(Verdict.withoutDecision(chargeShadows())) : charge(charged);
     }
 
-    private Mono<Verdict> charge(List<RuleCharge> charged) {
+    private Mono<Verdict> charge(List<ResolvedRule> charged) {
         List<Charge> charges = new ArrayList<>(charged.size());
-        charged.forEach(one -> charges.add(one.requireCharge()));
+        charged.forEach(resolved -> charges.add(resolved.requireCharge()));
         Mono<Decision> decision;
         try {
             decision = limiter.tryAcquire(charges);
         } catch (IllegalArgumentException e) {
-            return charged.stream().anyMatch(RuleCharge::hasFoundLimits)
-                    ? checkCharges(withOwnLimits(charged, e))
+            return charged.stream().anyMatch(ResolvedRule::hasFoundLimits)
+                    ? check(withOwnLimits(charged, e))
                     : Mono.just(undecided(charged, new ImpossibleVerdictException(e)));
         }
         return decision.map(made -> decided(charged, made)).onErrorResume(e -> Mono.just(undecided(charged, e)));
     }
 
     /** If limits that were looked up conflict with those of other rules, the rule's own limits apply instead. */
-    private List<RuleCharge> withOwnLimits(List<RuleCharge> charged, IllegalArgumentException conflict) {
-        List<RuleCharge> own = new ArrayList<>(charged.size());
-        for (RuleCharge charge : charged) {
-            if (charge.hasFoundLimits()) {
-                RuleCharge changed = charge.withOwnLimits(conflict);
+    private List<ResolvedRule> withOwnLimits(List<ResolvedRule> charged, IllegalArgumentException conflict) {
+        List<ResolvedRule> own = new ArrayList<>(charged.size());
+        for (ResolvedRule resolved : charged) {
+            if (resolved.hasFoundLimits()) {
+                ResolvedRule changed = resolved.withOwnLimits(conflict);
                 events.lookupsFailed(changed);
                 own.add(changed);
             } else {
-                own.add(charge);
+                own.add(resolved);
             }
         }
         return own;
     }
 
-    private Verdict decided(List<RuleCharge> charged, Decision decision) {
+    private Verdict decided(List<ResolvedRule> charged, Decision decision) {
         long took = now() - start;
         hold(charged, decision);
-        for (RuleCharge charge : charged) {
-            events.decided(charge, decision, took);
+        for (ResolvedRule resolved : charged) {
+            events.decided(resolved, decision, took);
         }
         return Verdict.of(limiter, decision, charged, decision.isAllowed() ? chargeShadows() : List.of());
     }
 
     /** Holds the permits of concurrency limits from now on. If the caller has cancelled, they are released at once. */
-    private void hold(List<RuleCharge> charged, Decision decision) {
-        if (decision.isCharged() && charged.stream().anyMatch(RuleCharge::isHold)) {
+    private void hold(List<ResolvedRule> charged, Decision decision) {
+        if (decision.isCharged() && charged.stream().anyMatch(ResolvedRule::isHold)) {
             permits.update(request.verdicts()
                     .permits()
                     .hold(() -> limiter.keepHolding(decision, why -> events.expired(charged, why))));
@@ -226,11 +226,11 @@ final class RuleDecision {
      * If the rules cannot be one decision, for example because they have too many counts, deny: a client must not evade
      * the limits by matching more rules.
      */
-    private Verdict undecided(List<RuleCharge> charged, Throwable error) {
+    private Verdict undecided(List<ResolvedRule> charged, Throwable error) {
         boolean isDenied = error instanceof ImpossibleVerdictException;
-        for (RuleCharge charge : charged) {
-            events.undecided(charge.match(), error);
-            isDenied |= charge.rule().whenUndecided() == WhenUndecided.DENY;
+        for (ResolvedRule resolved : charged) {
+            events.undecided(resolved.match(), error);
+            isDenied |= resolved.rule().whenUndecided() == WhenUndecided.DENY;
         }
         return isDenied ? Verdict.refusal(Problem.undecided()) : Verdict.none();
     }

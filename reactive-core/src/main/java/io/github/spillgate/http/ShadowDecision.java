@@ -87,34 +87,34 @@ final class ShadowDecision {
     private Mono<Decision> decide(DecisionEvents events) {
         long start = RuleDecision.now();
         return ChargeResolver.resolve(match, longestLookup, start)
-                .flatMap(charge -> {
+                .flatMap(resolved -> {
                     // The time for which the rule waits for the enforced rules does not count as its own.
                     long took = RuleDecision.now() - start;
-                    return allowed.asMono().then(Mono.defer(() -> charge(charge, RuleDecision.now() - took, events)));
+                    return allowed.asMono().then(Mono.defer(() -> charge(resolved, RuleDecision.now() - took, events)));
                 })
                 .doOnError(error -> events.undecided(match, error));
     }
 
-    private Mono<Decision> charge(RuleCharge charge, long start, DecisionEvents events) {
-        events.lookupsFailed(charge);
-        if (charge.error() != null) {
-            return Mono.error(charge.error());
+    private Mono<Decision> charge(ResolvedRule resolved, long start, DecisionEvents events) {
+        events.lookupsFailed(resolved);
+        if (resolved.error() != null) {
+            return Mono.error(resolved.error());
         }
-        if (charge.isRefused()) {
+        if (resolved.isRefused()) {
             events.refused(match);
         }
-        return charge.charge() == null
+        return resolved.charge() == null
                 ? Mono.empty()
-                : limiter.tryAcquire(charge.charge()).doOnNext(made -> {
-                    hold(charge, made, events);
-                    events.decided(charge, made, RuleDecision.now() - start);
+                : limiter.tryAcquire(resolved.charge()).doOnNext(made -> {
+                    hold(resolved, made, events);
+                    events.decided(resolved, made, RuleDecision.now() - start);
                 });
     }
 
     /** Holds permits as an enforced rule does, so that the rule reports the requests that it would deny. */
-    private void hold(RuleCharge charge, Decision made, DecisionEvents events) {
-        if (made.isCharged() && charge.isHold()) {
-            verdicts.permits().hold(() -> limiter.keepHolding(made, why -> events.expired(List.of(charge), why)));
+    private void hold(ResolvedRule resolved, Decision made, DecisionEvents events) {
+        if (made.isCharged() && resolved.isHold()) {
+            verdicts.permits().hold(() -> limiter.keepHolding(made, why -> events.expired(List.of(resolved), why)));
         }
     }
 }

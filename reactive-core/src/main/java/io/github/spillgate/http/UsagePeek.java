@@ -23,25 +23,25 @@ final class UsagePeek {
 
     static Mono<Decision> of(RateLimiter limiter, Duration longestLookup, List<Rule> rules, Request request) {
         long start = RuleDecision.now();
-        List<Mono<RuleCharge>> charges = new ArrayList<>(rules.size());
+        List<Mono<ResolvedRule>> resolved = new ArrayList<>(rules.size());
         for (Rule rule : rules) {
             if (!rule.isShadow()) {
                 RuleMatch match = new RuleMatch(rule, request, request.pathVariables());
-                charges.add(ChargeResolver.resolveForPeek(match, longestLookup, start));
+                resolved.add(ChargeResolver.resolveForPeek(match, longestLookup, start));
             }
         }
         return request.onRequestThread(
-                ChargeResolver.whenResolved(Scalars.collect(charges), start, found -> peek(limiter, found)));
+                ChargeResolver.whenResolved(Scalars.collect(resolved), start, found -> peek(limiter, found)));
     }
 
-    private static Mono<Decision> peek(RateLimiter limiter, List<RuleCharge> resolved) {
-        List<Charge> charges = new ArrayList<>(resolved.size());
-        for (RuleCharge charge : resolved) {
-            if (charge.error() != null) {
-                return Mono.error(charge.error());
+    private static Mono<Decision> peek(RateLimiter limiter, List<ResolvedRule> rules) {
+        List<Charge> charges = new ArrayList<>(rules.size());
+        for (ResolvedRule resolved : rules) {
+            if (resolved.error() != null) {
+                return Mono.error(resolved.error());
             }
-            if (charge.charge() != null) {
-                charges.add(charge.charge());
+            if (resolved.charge() != null) {
+                charges.add(resolved.charge());
             }
         }
         return charges.isEmpty()

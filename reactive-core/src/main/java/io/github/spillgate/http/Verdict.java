@@ -28,7 +28,7 @@ public final class Verdict {
     private final @Nullable RateLimiter limiter;
     private final @Nullable Decision decision;
     private final @Nullable Problem problem;
-    private final List<RuleCharge> charged;
+    private final List<ResolvedRule> charged;
     private final List<ShadowDecision> shadows;
     private final AtomicBoolean completed = new AtomicBoolean();
     private final AtomicBoolean settled = new AtomicBoolean();
@@ -37,7 +37,7 @@ public final class Verdict {
             @Nullable RateLimiter limiter,
             @Nullable Decision decision,
             @Nullable Problem problem,
-            List<RuleCharge> charged,
+            List<ResolvedRule> charged,
             List<ShadowDecision> shadows) {
         this.limiter = limiter;
         this.decision = decision;
@@ -62,7 +62,8 @@ public final class Verdict {
     }
 
     /** Returns the verdict of the enforced rules that were charged together. */
-    static Verdict of(RateLimiter limiter, Decision decision, List<RuleCharge> charged, List<ShadowDecision> shadows) {
+    static Verdict of(
+            RateLimiter limiter, Decision decision, List<ResolvedRule> charged, List<ShadowDecision> shadows) {
         Problem problem = decision.isAllowed() ? null : Problem.of(List.of(decision));
         return new Verdict(limiter, decision, problem, charged, shadows);
     }
@@ -131,7 +132,7 @@ public final class Verdict {
      * @return true if the status of the response matters to a rule
      */
     public boolean dependsOnStatus() {
-        return charged.stream().anyMatch(charge -> charge.rule().refundsSometimes())
+        return charged.stream().anyMatch(resolved -> resolved.rule().refundsSometimes())
                 || shadows.stream().anyMatch(shadow -> shadow.rule().refundsSometimes());
     }
 
@@ -160,9 +161,9 @@ public final class Verdict {
             return Mono.empty();
         }
         Set<Limit> refunded = new HashSet<>();
-        for (RuleCharge charge : charged) {
-            if (refunds(charge.rule(), status)) {
-                refunded.addAll(charge.requireCharge().limits());
+        for (ResolvedRule resolved : charged) {
+            if (refunds(resolved.rule(), status)) {
+                refunded.addAll(resolved.requireCharge().limits());
             }
         }
         return limiter.refund(
@@ -198,10 +199,10 @@ public final class Verdict {
 
     private Mono<Void> settleEnforced(Function<Rule, @Nullable Long> costs) {
         Map<Limit, Long> actual = new HashMap<>();
-        for (RuleCharge charge : charged) {
-            Long cost = costs.apply(charge.rule());
+        for (ResolvedRule resolved : charged) {
+            Long cost = costs.apply(resolved.rule());
             if (cost != null) {
-                charge.requireCharge().limits().forEach(limit -> actual.put(limit, cost));
+                resolved.requireCharge().limits().forEach(limit -> actual.put(limit, cost));
             }
         }
         return limiter == null || decision == null || actual.isEmpty()

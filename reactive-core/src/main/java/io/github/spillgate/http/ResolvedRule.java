@@ -12,7 +12,7 @@ import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The result of the lookups of a rule for a request: a charge, nothing to charge, a refusal, or an error.
+ * A rule after its lookups for a request: with a charge, nothing to charge, a refusal, or an error.
  *
  * @param match the request and the rule
  * @param charge the charge; null if there is nothing to charge
@@ -20,7 +20,7 @@ import org.jspecify.annotations.Nullable;
  * @param isRefused whether the request is denied because it has no key
  * @param failures the failed lookups of limits and cost, whether a decision is possible or not
  */
-record RuleCharge(
+record ResolvedRule(
         RuleMatch match,
         @Nullable Charge charge,
         @Nullable Throwable error,
@@ -30,28 +30,28 @@ record RuleCharge(
     /** The key of all requests without a key. Its group separates it from keys that a client can send. */
     private static final String WITHOUT_KEY = "nobody";
 
-    static RuleCharge of(RuleMatch match, String key, Collection<Limit> limits, long cost) {
+    static ResolvedRule of(RuleMatch match, String key, Collection<Limit> limits, long cost) {
         return of(match, Charge.of(key, limits).permits(cost));
     }
 
-    static RuleCharge withoutKey(RuleMatch match, Collection<Limit> limits, long cost) {
+    static ResolvedRule withoutKey(RuleMatch match, Collection<Limit> limits, long cost) {
         return of(match, Charge.of(WITHOUT_KEY, limits).group(WITHOUT_KEY).permits(cost));
     }
 
-    private static RuleCharge of(RuleMatch match, Charge charge) {
-        return new RuleCharge(match, charge, null, false, List.of());
+    private static ResolvedRule of(RuleMatch match, Charge charge) {
+        return new ResolvedRule(match, charge, null, false, List.of());
     }
 
-    static RuleCharge nothing(RuleMatch match) {
-        return new RuleCharge(match, null, null, false, List.of());
+    static ResolvedRule nothing(RuleMatch match) {
+        return new ResolvedRule(match, null, null, false, List.of());
     }
 
-    static RuleCharge refusal(RuleMatch match) {
-        return new RuleCharge(match, null, null, true, List.of());
+    static ResolvedRule refusal(RuleMatch match) {
+        return new ResolvedRule(match, null, null, true, List.of());
     }
 
-    static RuleCharge undecided(RuleMatch match, Throwable error) {
-        return new RuleCharge(match, null, error, false, List.of());
+    static ResolvedRule undecided(RuleMatch match, Throwable error) {
+        return new ResolvedRule(match, null, error, false, List.of());
     }
 
     Rule rule() {
@@ -73,12 +73,12 @@ record RuleCharge(
     }
 
     /** Returns a copy with failed lookups: undecided if the rule is configured so. */
-    RuleCharge withFailures(List<RuleLookupException> failed) {
+    ResolvedRule withFailures(List<RuleLookupException> failed) {
         if (failed.isEmpty()) {
             return this;
         }
         boolean isUndecided = rule().whenLookupFails() == WhenLookupFails.UNDECIDED;
-        return new RuleCharge(
+        return new ResolvedRule(
                 match, isUndecided ? null : charge, isUndecided ? failed.get(0) : error, isRefused, failed);
     }
 
@@ -88,7 +88,7 @@ record RuleCharge(
     }
 
     /** Returns a copy with the rule's own limits, because the ones that were looked up cannot be charged. */
-    RuleCharge withOwnLimits(Throwable conflict) {
+    ResolvedRule withOwnLimits(Throwable conflict) {
         return charge == null
                 ? this
                 : of(match, charge.key(), rule().limits(), charge.permits())
