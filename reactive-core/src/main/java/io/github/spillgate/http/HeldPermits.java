@@ -2,10 +2,8 @@ package io.github.spillgate.http;
 
 import java.util.ArrayList;
 import java.util.List;
-import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.Disposable;
-import reactor.core.Disposables;
 
 /** The permits of concurrency limits that one request holds until its response has ended. Thread-safe. */
 final class HeldPermits {
@@ -26,19 +24,16 @@ final class HeldPermits {
     /**
      * Holds permits until the end of the response. If that has passed, they are released at once.
      *
-     * @param permits starts to hold them, and returns what releases them
-     * @return releases these permits earlier
+     * @param permits releases the permits when it is disposed of
      */
-    Disposable hold(Supplier<Disposable> permits) {
-        Disposable added = permits.get();
-        if (added.isDisposed()) {
-            return Disposables.disposed();
+    void hold(Disposable permits) {
+        if (permits.isDisposed()) {
+            return;
         }
-        Runnable starting = add(added);
+        Runnable starting = add(permits);
         if (starting != null) {
             starting.run();
         }
-        return added;
     }
 
     /** Returns the action to run now; null if there is none. */

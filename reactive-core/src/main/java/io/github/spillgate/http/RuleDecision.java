@@ -211,9 +211,9 @@ final class RuleDecision {
     /** Holds the permits of concurrency limits from now on. If the caller has cancelled, they are released at once. */
     private void hold(List<ResolvedRule> charged, Decision decision) {
         if (decision.isCharged() && charged.stream().anyMatch(ResolvedRule::isHold)) {
-            permits.update(request.verdicts()
-                    .permits()
-                    .hold(() -> limiter.keepHolding(decision, why -> events.expired(charged, why))));
+            Disposable held = limiter.keepHolding(decision, why -> events.expired(charged, why));
+            request.verdicts().permits().hold(held);
+            permits.update(held);
         }
     }
 
