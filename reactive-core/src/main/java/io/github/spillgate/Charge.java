@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Text;
 import java.util.Arrays;
@@ -163,9 +164,9 @@ public final class Charge {
                         + " its own, for example with .named(\"burst\")");
             }
         }
-        if (list.size() > CountClaim.MOST_CLAIMS) {
+        if (list.size() > Bounds.MOST_CLAIMS) {
             throw new IllegalArgumentException(list.size() + " limits on one key are too many: expected at most "
-                    + CountClaim.MOST_CLAIMS + ", for example Limit.perSecond(10) and Limit.perDay(10_000)");
+                    + Bounds.MOST_CLAIMS + ", for example Limit.perSecond(10) and Limit.perDay(10_000)");
         }
         return list;
     }

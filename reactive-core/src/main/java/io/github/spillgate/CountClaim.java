@@ -1,6 +1,7 @@
 package io.github.spillgate;
 
 import io.github.spillgate.CountName.Prefix;
+import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.internal.Text;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
@@ -11,9 +12,6 @@ import org.jspecify.annotations.Nullable;
 
 /** A claim that a limiter creates for its store. */
 final class CountClaim implements Claim {
-
-    /** The most claims in one decision; one script reads and writes a key for each. */
-    static final int MOST_CLAIMS = 16;
 
     private final LimitStore store;
     private final CountName name;
@@ -147,9 +145,9 @@ final class CountClaim implements Claim {
     }
 
     static void checkNumber(int counts) {
-        if (counts > MOST_CLAIMS) {
+        if (counts > Bounds.MOST_CLAIMS) {
             throw new IllegalArgumentException("a verdict over " + counts + " counts is too large: expected at most "
-                    + MOST_CLAIMS + ", for example 8 keys under 2 limits each");
+                    + Bounds.MOST_CLAIMS + ", for example 8 keys under 2 limits each");
         }
     }
 

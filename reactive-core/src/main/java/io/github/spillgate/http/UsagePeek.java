@@ -3,6 +3,7 @@ package io.github.spillgate.http;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -15,9 +16,6 @@ import reactor.core.publisher.Mono;
  * there are more counts than one peek of the limiter takes, they are read in several.
  */
 final class UsagePeek {
-
-    /** The most counts of one peek of a limiter. */
-    private static final int MOST_COUNTS = 16;
 
     private UsagePeek() {}
 
@@ -54,10 +52,10 @@ final class UsagePeek {
 
     private static List<List<Charge>> batches(List<Charge> charges) {
         List<List<Charge>> batches = new ArrayList<>(1);
-        int counts = MOST_COUNTS;
+        int counts = Bounds.MOST_CLAIMS;
         for (Charge charge : charges) {
             counts += charge.limits().size();
-            if (counts > MOST_COUNTS) {
+            if (counts > Bounds.MOST_CLAIMS) {
                 batches.add(new ArrayList<>());
                 counts = charge.limits().size();
             }

@@ -1,0 +1,10 @@
+package io.github.spillgate.internal;
+
+/** Bounds that several packages need to know. */
+public final class Bounds {
+
+    /** The most claims in one decision; one script reads and writes a key for each. */
+    public static final int MOST_CLAIMS = 16;
+
+    private Bounds() {}
+}
