@@ -16,7 +16,7 @@ public class HoldExpiredException extends RuntimeException {
     /**
      * Creates the exception.
      *
-     * @param limits the limits whose permits were held
+     * @param limits the limits of the permits that were held
      * @param held for how long the permits were held
      * @param reason why they are not held any longer
      */

@@ -64,7 +64,7 @@ final class Holds {
      * Creates an empty set of holds.
      *
      * @param longest the longest time for which work holds permits
-     * @param onRelease gets all claims of a decision whose permits were released
+     * @param onRelease gets all claims of a decision after its permits were released
      */
     Holds(LimitStore store, Duration longest, Consumer<List<Claim>> onRelease) {
         this.store = store;

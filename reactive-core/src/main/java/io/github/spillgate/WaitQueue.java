@@ -45,8 +45,8 @@ final class WaitQueue {
     // only the replies show whether permits remain.
     //
     // Replaced limits. The waiters get new claims, in their order. Attempts in flight have the old claims, so their
-    // grants serve no waiter and are refunded, and their denials are ignored. Waiters whose counts have other names
-    // join another queue.
+    // grants serve no waiter and are refunded, and their denials are ignored. Waiters with other counts than
+    // before join another queue.
     //
     // Concurrency limits. It is not known when a holder will release its permits, so a denial has no lower bound. A
     // release by this limiter wakes the queue; for those of other instances the head asks again at times. The timer
@@ -463,7 +463,7 @@ final class WaitQueue {
         onHeadChange();
     }
 
-    /** Denies the waiters whose longest wait has passed. */
+    /** Denies the waiters that have waited for their longest wait. */
     private void denyOverdue(HeadDenial denied, long now) {
         Waiter next;
         for (Waiter one = waiters.first(); one != null; one = next) {

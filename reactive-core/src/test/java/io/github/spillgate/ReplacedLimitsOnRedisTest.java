@@ -133,7 +133,7 @@ class ReplacedLimitsOnRedisTest {
                                     .limits()
                                     .get(0)
                                     .used())
-                            .as("permits in use are those that callers have got, or whose callers were cancelled late")
+                            .as("permits in use were granted to callers, or to callers that were cancelled late")
                             .isGreaterThanOrEqualTo(allowed.get())
                             .isLessThanOrEqualTo(callers));
         }

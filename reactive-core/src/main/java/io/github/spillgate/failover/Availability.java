@@ -18,7 +18,7 @@ import reactor.util.Loggers;
  */
 final class Availability {
 
-    /** The class that users know, and whose logger they configure. */
+    /** The class that users know; they configure its logger. */
     private static final Logger LOG = Loggers.getLogger(ResilientStore.class);
 
     /** If only the fallback has decided for this time, the store counts as unavailable, whatever the breaker says. */

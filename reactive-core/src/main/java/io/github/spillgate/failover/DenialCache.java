@@ -40,7 +40,7 @@ final class DenialCache {
     // A denial of a concurrency limit is not cached, because a holder of any instance may release its permits at any
     // time.
     //
-    // A refund or reset takes effect at once: a denial whose request was sent before the refund ended does not hold.
+    // A refund or reset takes effect at once: a denial does not hold if its request was sent before the refund ended.
     // For that, the time of the last refund is stored.
     //
     // Each identity has a slot, which others may share. A slot stores one denial, and the time of the last refund of

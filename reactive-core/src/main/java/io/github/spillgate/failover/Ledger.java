@@ -27,8 +27,8 @@ class Ledger extends Count {
     //   confirmed   permits in use by all instances, as the primary store has replied
     //   lost        permits that it had confirmed and has lost, with its data
     //   granted     permits that this instance granted itself and has not handed over for reconciliation
-    //   in flight   permits that were handed over, and whose charge in the primary store is not known yet, without
-    //               those refunded since
+    //   in flight   permits that were handed over, if it is not known yet whether the primary store has charged
+    //               them; without those refunded since
     //
     // Invariant: a request is reported as allowed, by the primary store or by the fallback, only if it fits into the
     // limit together with all requests that this instance has reported as allowed before and that still count.
@@ -672,7 +672,7 @@ class Ledger extends Count {
         void lost(LostPermits permits, ConfirmedUsage missing);
     }
 
-    /** Grants that were handed over, and whose charge in the primary store is not known yet. */
+    /** Grants that were handed over, if it is not known yet whether the primary store has charged them. */
     private static final class InFlight {
 
         private final Reconciliation reconciliation;

@@ -126,7 +126,7 @@ final class LocalGrants {
         return fallback == null || fallback.state().toReconcile() == 0;
     }
 
-    /** Returns the counts whose grants must not be reconciled yet. */
+    /** Returns the counts with grants that must not be reconciled yet. */
     UnansweredCalls unanswered() {
         return unanswered;
     }

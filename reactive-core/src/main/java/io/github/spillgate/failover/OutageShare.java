@@ -14,9 +14,10 @@ final class OutageShare {
     //
     // If every instance granted its part of the use (its own permits over those of all), all of them together would
     // grant the limit once. But an instance knows the use of others only as of its own last reply, and a count with
-    // three permits in use says little about who will ask for the next fifty. So each instance adds to the use it knows
-    // a tenth of the limit, evenly spread over all instances: a new count is shared evenly, a busy one by its use.
-    // With equal knowledge the shares still add up to one.
+    // three permits in use says little about which instance will use the next fifty. So each instance adds to the use
+    // it
+    // knows a tenth of the limit, evenly spread over all instances: a new count is shared evenly, a busy one by its
+    // use. With equal knowledge the shares still add up to one.
 
     /** The part of the limit that counts as if it were in use evenly. */
     private static final double EVEN = 0.1;

@@ -67,7 +67,7 @@ final class Reconciler {
     /** The identities of grants that were handed over and are not in flight. */
     private final Set<String> held = ConcurrentHashMap.newKeySet();
 
-    /** The batch whose result is not known. Used by one run at a time. */
+    /** The batch with an unknown result. Used by one run at a time. */
     private volatile List<Reconciliation> batch = List.of();
 
     /** Whether the store can charge a batch without loading a script first. Used by one run at a time. */

@@ -178,7 +178,7 @@ final class SettlementQueue {
         private final AtomicBoolean running = new AtomicBoolean();
         private final AtomicLong timers = new AtomicLong();
 
-        /** The batch that is in flight, or whose result is not known. Used by one run at a time. */
+        /** The batch that is in flight, or has an unknown result. Used by one run at a time. */
         private volatile List<PendingSettlement> batch = List.of();
 
         NodeQueue(String node) {

@@ -28,7 +28,7 @@ record ResolvedRule(
         List<RuleLookupException> failures) {
 
     /** The key of all requests without a key. Its group separates it from keys that a client can send. */
-    private static final String WITHOUT_KEY = "nobody";
+    private static final String WITHOUT_KEY = "no-key";
 
     static ResolvedRule of(RuleMatch match, String key, Collection<Limit> limits, long cost) {
         return of(match, Charge.of(key, limits).permits(cost));

@@ -172,7 +172,7 @@ public final class Verdict {
                 usage -> usage.limit().algorithm() != Algorithm.CONCURRENT && refunded.contains(usage.limit()));
     }
 
-    /** Returns whether there is a charge whose real cost may be settled. */
+    /** Returns whether there is a charge to settle. */
     boolean isCharged() {
         return (decision != null && decision.isCharged()) || !shadows.isEmpty();
     }

@@ -9,7 +9,7 @@ import reactor.util.Logger;
 import reactor.util.Loggers;
 
 /**
- * Warns if Redis may evict counts, whose limits would then start again. Nothing waits for the reply. If a server does
+ * Warns if Redis may evict counts: their limits would then start again. Nothing waits for the reply. If a server does
  * not reply, no server is asked again, because some users and proxies may not send the command.
  */
 final class EvictionPolicy {

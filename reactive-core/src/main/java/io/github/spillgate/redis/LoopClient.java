@@ -25,7 +25,7 @@ import java.util.concurrent.TimeoutException;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
-/** A client with the resources and options of another one, whose connections are on one event loop. */
+/** A client with all its connections on one event loop, and the resources and options of another client. */
 final class LoopClient extends RedisClient {
     // Design notes.
     //

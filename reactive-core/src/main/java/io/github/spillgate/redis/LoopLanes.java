@@ -81,7 +81,7 @@ final class LoopLanes {
     /**
      * Returns the lanes of a store.
      *
-     * @param client the client, whose resources and options are used
+     * @param client the client with the resources and options to use
      * @param nodes the servers; none if they are not known
      * @return the lanes; null if connections to these servers might block their event loop
      */
@@ -193,7 +193,7 @@ final class LoopLanes {
 
         private final AtomicBoolean hasPlace = new AtomicBoolean(true);
 
-        /** The client whose connections are on this loop; null before the first connection. */
+        /** The client with its connections on this loop; null before the first connection. */
         private @Nullable RedisClient client;
 
         private boolean isClosed;

@@ -30,7 +30,7 @@ final class RedisClock {
     //
     // Clocks run at different speeds, by at most 500 ppm while NTP corrects one of them, so an offset is lowered by
     // that much of its age, but by no more than 5 ms: over a longer time NTP keeps the clocks of both hosts together.
-    // A server whose clock is set back would accept late requests for as long as the step, so the best offset is
+    // A server with a clock that is set back would accept late requests for as long as the step, so the best offset is
     // dropped once there have been newer replies for one to two periods.
     //
     // A bound that is too low, for example after a slow reply, makes Redis refuse a request that is not late. The

@@ -60,7 +60,7 @@ import reactor.util.retry.Retry;
  */
 public final class RedisStore implements LimitStore, AutoCloseable {
 
-    /** The stamp of a charge whose time is unknown: it may be from before any reset. */
+    /** The stamp of a charge at an unknown time: it may be from before any reset. */
     private static final long UNKNOWN = 0;
 
     /** The value of a reset mark; the script reads it as a double. */
@@ -279,7 +279,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return PendingDecision.of(claims, slot, takes, deadline, this::enqueue, this::releaseUnused);
     }
 
-    /** Releases the permits of a decision whose subscriber has cancelled. They expire if this fails. */
+    /** Releases the permits of a decision after its subscriber has cancelled. They expire if this fails. */
     private void releaseUnused(StoreDecision decision) {
         List<Claim> holds = decision.claims().stream()
                 .filter(claim -> claim.holdId() != null && claim.permits() > 0)

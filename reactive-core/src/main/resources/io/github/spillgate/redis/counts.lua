@@ -29,7 +29,7 @@
 -- the fast path, take that for a time in the future.
 --
 -- The holds of a concurrency limit are in the order in which they were taken. One without permits is the tombstone of a
--- hold whose release came first. 'used' is the sum of their permits. Nothing has to be done before the time 'earliest',
+-- hold that was released first. 'used' is the sum of their permits. Nothing has to be done before the time 'earliest',
 -- which is not later than the earliest expiry, unless the clock was set back, so that 'latest', the latest beginning of
 -- a hold, lies in the future. The last hold with permits expires at 'last', and nothing is left at 'ends'.
 --

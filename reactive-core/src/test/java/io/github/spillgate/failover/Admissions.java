@@ -27,8 +27,8 @@ import org.jspecify.annotations.Nullable;
  * A record of all grants that callers received: for each count, the store, the time and the permits. It is independent
  * of the counts in the stores.
  *
- * <p>Nothing expires during a test from a count whose window is an hour or longer, so its sums must be exact. No window
- * of a short count may exceed the limit, and no interval the burst and the rate of a bucket.
+ * <p>Nothing expires during a test from a count with a window of an hour or longer, so its sums must be exact. No
+ * window of a short count may exceed the limit, and no interval the burst and the rate of a bucket.
  */
 final class Admissions {
 

@@ -74,7 +74,7 @@ final class Chaos implements AutoCloseable {
         this(threads, redis, redis.uri(), null, share);
     }
 
-    /** A limiter whose client has a URI of its own. */
+    /** A limiter with a client that has a URI of its own. */
     Chaos(CallerThreads.Kind threads, RedisForTests redis, RedisURI uri) {
         this(threads, redis, uri, null, 1);
     }
@@ -295,7 +295,7 @@ final class Chaos implements AutoCloseable {
         }));
     }
 
-    /** Asserts that Redis holds all grants; charges whose replies were lost may be in addition. */
+    /** Asserts that Redis holds all grants; charges with lost replies may be in addition. */
     void assertRedisHoldsAtLeastWhatWasGranted() {
         withUnprotected(exact -> {
             for (Admissions.CountGrants count : ledger.lasting()) {

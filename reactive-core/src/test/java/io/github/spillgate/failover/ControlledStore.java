@@ -31,8 +31,8 @@ import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
 
 /**
- * A store whose replies a test controls: it replies at once, after {@link #replyToAll()}, or fails. An operation takes
- * effect when it is requested, as in a Redis that hangs after it has read the command.
+ * A store with replies that a test controls: it replies at once, after {@link #replyToAll()}, or fails. An operation
+ * takes effect when it is requested, as in a Redis that hangs after it has read the command.
  */
 final class ControlledStore implements LimitStore {
 

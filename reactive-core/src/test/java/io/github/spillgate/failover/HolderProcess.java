@@ -12,7 +12,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 
-/** Another process with instances of a service whose work holds permits. It reports each work that begins or ends. */
+/** Another process with instances of a service; their work holds permits. It reports each work that begins or ends. */
 final class HolderProcess implements AutoCloseable {
 
     private final Process process;

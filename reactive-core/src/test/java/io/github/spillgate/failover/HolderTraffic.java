@@ -22,8 +22,8 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * Callers whose work holds permits of one concurrency limit, each for a random time: it completes, fails, times out, or
- * is cancelled before or after it has its permit. Each caller repeats that, until all runs are made.
+ * Callers with work that holds permits of one concurrency limit, each for a random time: it completes, fails, times
+ * out, or is cancelled before or after it has its permit. Each caller repeats that, until all runs are made.
  */
 final class HolderTraffic implements AutoCloseable {
 

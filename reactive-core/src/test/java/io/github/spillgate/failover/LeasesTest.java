@@ -241,7 +241,7 @@ class LeasesTest extends ResilientStoreFixture {
         assertThat(usedOf("a")).isEqualTo(1);
     }
 
-    /** The reset removes the permits of the lease, whose reply arrives after it. */
+    /** The reset removes the permits of the lease, and its reply arrives afterwards. */
     @Test
     void aLeaseFromBeforeAResetIsNotUsed() {
         RateLimiter limiter = limiter(LEASED);

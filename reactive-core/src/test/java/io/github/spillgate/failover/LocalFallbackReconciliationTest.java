@@ -31,10 +31,10 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         for (int i = 0; i < 50; i++) {
             now(limiter.tryAcquire("key-" + i));
         }
-        assertThat(store.hasGrantsFor(List.of(claim(limiter, "nobody")))).isFalse();
+        assertThat(store.hasGrantsFor(List.of(claim(limiter, "other")))).isFalse();
         for (int i : new int[] {31, 4, 17}) {
             Claim wanted = claim(limiter, "key-" + i);
-            assertThat(store.hasGrantsFor(List.of(claim(limiter, "nobody"), wanted)))
+            assertThat(store.hasGrantsFor(List.of(claim(limiter, "other"), wanted)))
                     .isTrue();
             assertThat(store.handOver(1, claim -> false))
                     .extracting(one -> one.claim().identity())

@@ -393,7 +393,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     @Test
     void aRefundOrANewerReplyAlsoReducesTheSecondExpiry() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
-        for (String key : List.of("part", "all", "anew")) {
+        for (String key : List.of("part", "all", "again")) {
             Claim claim = claim(limiter, key);
             long at = clock.millis();
             store.confirm(
@@ -406,12 +406,12 @@ class LocalFallbackTest extends LocalFallbackFixture {
         assertThat(wholeAfter(limiter, "part")).isEqualTo(8_000);
         assertThat(wholeAfter(limiter, "all")).isZero();
         clock.advanceMillis(1);
-        remember(limiter, "anew", 3, 4_999);
-        assertThat(wholeAfter(limiter, "anew")).isEqualTo(4_999);
+        remember(limiter, "again", 3, 4_999);
+        assertThat(wholeAfter(limiter, "again")).isEqualTo(4_999);
         clock.advanceMillis(4_999);
         assertThat(now(limiter.peek("part")).remaining()).isEqualTo(8);
         assertThat(now(limiter.peek("all")).remaining()).isEqualTo(10);
-        assertThat(now(limiter.peek("anew")).remaining()).isEqualTo(10);
+        assertThat(now(limiter.peek("again")).remaining()).isEqualTo(10);
     }
 
     @Test

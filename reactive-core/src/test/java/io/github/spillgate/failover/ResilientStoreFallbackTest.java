@@ -332,14 +332,14 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
             @Override
             public Mono<StoreDecision> take(List<Claim> claims) {
                 return Mono.deferContextual(context -> {
-                    seen.add(context.getOrEmpty("who"));
+                    seen.add(context.getOrEmpty("caller"));
                     return super.take(claims);
                 });
             }
         };
         RateLimiter limiter = limiterWith(watching);
         remote.fails();
-        now(limiter.tryAcquire("a").contextWrite(context -> context.put("who", "me")));
+        now(limiter.tryAcquire("a").contextWrite(context -> context.put("caller", "me")));
         assertThat(seen).containsExactly(Optional.of("me"));
     }
 

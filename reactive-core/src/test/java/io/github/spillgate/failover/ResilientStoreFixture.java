@@ -53,7 +53,8 @@ abstract class ResilientStoreFixture {
     }
 
     /**
-     * Returns a store whose breaker throws when it should open: after this many answers, one of them slower than 1 ms.
+     * Returns a store with a breaker that throws when it should open: after this many answers, one of them slower than
+     * 1 ms.
      */
     ResilientStore throwsWhenTheBreakerOpens(int calls) {
         return ResilientStore.builder(remote)

@@ -282,7 +282,7 @@ class ResilientStoreHoldsTest {
         return limiter.peek("a").block().limits().get(0).used();
     }
 
-    /** A store whose decisions arrive after the deadline. */
+    /** A store with decisions that arrive after the deadline. */
     private static final class LateStore extends Unprotected {
 
         LateStore(LimitStore store) {

@@ -27,7 +27,7 @@ import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
 import reactor.test.publisher.TestPublisher;
 
-/** Subscribers that cancel, request more than once or throw, and operations whose subscriber has cancelled. */
+/** Subscribers that cancel, request more than once or throw, and operations after their subscriber has cancelled. */
 class ResilientStoreSubscriberTest extends ResilientStoreFixture {
 
     @Test

@@ -27,17 +27,17 @@ class ClientAddressPropertyTest {
      */
     @Property
     void theClientAddressIsFoundWhateverTheClientSends(
-            @ForAll @Size(max = 4) List<@From("headers") String> his,
+            @ForAll @Size(max = 4) List<@From("headers") String> sent,
             @ForAll("elements") Element client,
             @ForAll @IntRange(max = 15) int proxies,
             @ForAll boolean inOneLine) {
         assertThat(byXForwardedFor.resolve(
-                        PROXY, name -> append(his, client.xForwardedFor, ", 10.1.2.3:443".repeat(proxies), inOneLine)))
+                        PROXY, name -> append(sent, client.xForwardedFor, ", 10.1.2.3:443".repeat(proxies), inOneLine)))
                 .contains(client.key);
         assertThat(byForwarded.resolve(
                         PROXY,
                         name -> append(
-                                his, client.forwarded, ", by=_x; For=\"10.1.2.3:443\"".repeat(proxies), inOneLine)))
+                                sent, client.forwarded, ", by=_x; For=\"10.1.2.3:443\"".repeat(proxies), inOneLine)))
                 .contains(client.key);
     }
 

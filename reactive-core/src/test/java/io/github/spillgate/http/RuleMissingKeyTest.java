@@ -74,7 +74,7 @@ class RuleMissingKeyTest {
             Rules rules = rules(rule(key).paths("/login"));
             assertThat(decide(rules, SentRequest.get("/login")).isAllowed()).isTrue();
             assertThat(decide(rules, SentRequest.get("/login")).isAllowed()).isFalse();
-            limiter.reset(Charge.of("nobody", rules.list().get(0).limits()).group("nobody"))
+            limiter.reset(Charge.of("no-key", rules.list().get(0).limits()).group("no-key"))
                     .block();
         }
     }

@@ -285,7 +285,7 @@ class RulesMisuseTest {
         assertThat(decide(rules, request)).isSameAs(denied);
         request.verdicts().denialSent();
         assertThat(decide(rules, request).isAllowed())
-                .as("the page for those who are denied")
+                .as("the page for denied clients")
                 .isTrue();
     }
 

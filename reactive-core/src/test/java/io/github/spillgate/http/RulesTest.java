@@ -187,7 +187,7 @@ class RulesTest {
         assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isTrue();
         assertThat(decide(rules, SentRequest.get("/").header("X-Api-Key", "")).isAllowed())
                 .isFalse();
-        assertThat(decide(rules, SentRequest.get("/").header("X-Api-Key", "nobody"))
+        assertThat(decide(rules, SentRequest.get("/").header("X-Api-Key", "no-key"))
                         .isAllowed())
                 .isTrue();
     }

@@ -14,7 +14,7 @@ final class HoldModel extends CountModel {
     private static final long TOMBSTONE_LIFE = 60_000;
     private static final int MOST_TOMBSTONES = 64;
 
-    /** A hold since a time; without permits, the tombstone of one whose release came first. */
+    /** A hold since a time; without permits, the tombstone of one that was released before it was taken. */
     private record Hold(@Nullable UUID id, long since, long life, long permits) {
 
         boolean isOver(long now) {

@@ -120,7 +120,7 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
         await().until(() -> limiter.peek("ours").block(LONG).at().toEpochMilli() > then);
         limiter.tryAcquire("ours", 100).block(LONG);
         List<Heard> heard = whileRedisIsPaused(() -> Stream.of(
-                        ask(2, i -> limiter.peek("nobody")),
+                        ask(2, i -> limiter.peek("other")),
                         ask(1, i -> limiter.tryAcquire("ours", 10)),
                         ask(1, i -> plain.tryAcquire("torn", 997)))
                 .flatMap(List::stream)
@@ -313,10 +313,10 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
                 100,
                 i -> limiter.tryAcquire("a")
                         .flatMap(decision -> Mono.deferContextual(context -> {
-                            found.put(i, context.get("who"));
+                            found.put(i, context.get("caller"));
                             return Mono.just(decision);
                         }))
-                        .contextWrite(context -> context.put("who", "caller " + i))));
+                        .contextWrite(context -> context.put("caller", "caller " + i))));
         assertThat(decisions(heard)).hasSize(100);
         for (int i = 0; i < 100; i++) {
             assertThat(found).containsEntry(i, "caller " + i);

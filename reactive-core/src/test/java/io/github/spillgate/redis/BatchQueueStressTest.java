@@ -206,7 +206,7 @@ class BatchQueueStressTest {
 
         @Override
         public Context currentContext() {
-            return Context.of("who", name);
+            return Context.of("caller", name);
         }
 
         @Override
@@ -224,7 +224,7 @@ class BatchQueueStressTest {
 
         @Override
         protected void hookOnNext(Decision decision) {
-            found = currentContext().get("who");
+            found = currentContext().get("caller");
             answers.incrementAndGet();
             if (when == WHEN_HE_IS_ANSWERED) {
                 cancel();

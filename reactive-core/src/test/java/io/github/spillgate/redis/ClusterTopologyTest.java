@@ -369,7 +369,7 @@ class ClusterTopologyTest {
     @Test
     void aSlotWithoutOwnerHasNoPart() {
         RateLimiter limiter = limiter();
-        int slot = SlotHash.getSlot("nobody");
+        int slot = SlotHash.getSlot("unowned");
         with("cluster-require-full-coverage", "no", () -> {
             // Until no node knows an owner: nodes tell each other.
             await().atMost(LONG)
@@ -377,15 +377,15 @@ class ClusterTopologyTest {
                             .allSatisfy(node -> assertThatThrownBy(
                                             () -> node.commands().clusterDelSlots(slot))
                                     .hasMessageContaining("already unassigned")));
-            assertThatThrownBy(() -> limiter.tryAcquire("nobody").block(LONG))
+            assertThatThrownBy(() -> limiter.tryAcquire("unowned").block(LONG))
                     .isExactlyInstanceOf(LimitStoreUnavailableException.class)
                     .hasMessage("Redis cannot decide: no node of the cluster owns slot " + slot);
-            Claim nobodys = claim("nobody");
+            Claim unowned = claim("unowned");
             Claim known = claim("key-1");
             assertThat(store.node(List.of(known))).isNotEmpty();
-            assertThat(store.node(List.of(nobodys))).isEmpty();
-            assertThat(store.node(List.of(known, nobodys))).isEmpty();
-            assertThat(store.node(List.of(nobodys, known))).isEmpty();
+            assertThat(store.node(List.of(unowned))).isEmpty();
+            assertThat(store.node(List.of(known, unowned))).isEmpty();
+            assertThat(store.node(List.of(unowned, known))).isEmpty();
             // Before the parameter is reset: without full coverage the cluster would refuse everything for a while.
             cluster = RedisClusterForTests.shared();
         });
@@ -407,7 +407,7 @@ class ClusterTopologyTest {
     void anEndlessRedirectFailsBecauseTheNodesDisagree() {
         RateLimiter limiter = limiter();
         assertThat(decisions(limiter)).isEqualTo(200);
-        String key = "nobody-has-it";
+        String key = "disputed";
         int slot = SlotHash.getSlot(key);
         RedisNode owner = cluster.primaryOf(slot);
         owner.commands().clusterSetSlotNode(slot, anotherThan(owner).id());

@@ -36,7 +36,7 @@ class ConnectionDemotionTest {
     private static final Duration LONG = Duration.ofSeconds(30);
 
     /** A closed port. */
-    private static final int NOBODY = 1;
+    private static final int UNUSED_PORT = 1;
 
     private final AtomicLong nanos = new AtomicLong(-5);
     private RedisForTests redis;
@@ -67,7 +67,7 @@ class ConnectionDemotionTest {
     void theNextCommandAfterARefusedWriteUsesANewConnection() {
         long first = id();
         pass(Duration.ofSeconds(1).plusNanos(1));
-        redis().replicaof("127.0.0.1", NOBODY);
+        redis().replicaof("127.0.0.1", UNUSED_PORT);
         assertRefused("READONLY");
         assertThat(id()).isGreaterThan(first);
     }
@@ -77,7 +77,7 @@ class ConnectionDemotionTest {
         long first = id();
         pass(Duration.ofSeconds(1).plusNanos(1));
         redis().configSet("replica-serve-stale-data", "no");
-        redis().replicaof("127.0.0.1", NOBODY);
+        redis().replicaof("127.0.0.1", UNUSED_PORT);
         assertThatExceptionOfType(RedisCommandExecutionException.class)
                 .isThrownBy(() ->
                         connection.send(commands -> commands.get(bytes("key"))).block(LONG))
@@ -96,7 +96,7 @@ class ConnectionDemotionTest {
 
     @Test
     void aNewConnectionIsKeptForAtLeastASecond() {
-        redis().replicaof("127.0.0.1", NOBODY);
+        redis().replicaof("127.0.0.1", UNUSED_PORT);
         assertRefused("READONLY");
         long first = id();
         pass(Duration.ofSeconds(1));
@@ -126,7 +126,7 @@ class ConnectionDemotionTest {
                     RateLimiter.builder("demoted").store(new Unprotected(store)).build();
             Charge charge = Charge.of("somebody", Limit.perHour(1_000_000));
             limiter.tryAcquire(charge).block(LONG);
-            redis().replicaof("127.0.0.1", NOBODY);
+            redis().replicaof("127.0.0.1", UNUSED_PORT);
             assertThatExceptionOfType(LimitStoreUnavailableException.class)
                     .isThrownBy(() -> limiter.tryAcquire(charge).block(LONG))
                     .withMessageContaining("READONLY");
@@ -135,7 +135,7 @@ class ConnectionDemotionTest {
             await().atMost(LONG)
                     .untilAsserted(() -> assertThatExceptionOfType(LimitStoreUnreachableException.class)
                             .isThrownBy(() -> limiter.tryAcquire(charge).block(LONG))
-                            .withMessageContaining("is a replica of 127.0.0.1:" + NOBODY));
+                            .withMessageContaining("is a replica of 127.0.0.1:" + UNUSED_PORT));
             redis().replicaofNoOne();
             assertThat(limiter.tryAcquire(charge).block(LONG).isAllowed()).isTrue();
         }

@@ -25,7 +25,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 
 /**
- * The contract in a cluster whose nodes refuse all commands except those that the documentation requires, and PING,
+ * The contract in a cluster with nodes that refuse all commands except those that the documentation requires, and PING,
  * which Lettuce sends. They refuse scripts without a key too. Each node is behind a proxy.
  */
 class RestrictedClusterStoreContractTest extends LimitStoreContract {

@@ -80,7 +80,7 @@ public abstract class HttpKeyContract extends HttpContract {
     @ParameterizedTest(name = "{0}")
     @MethodSource("keys")
     void eachKeyHasASeparateLimit(String name, KeySource key, Sent one, Sent other) {
-        serve(Rule.named("who").key(key).limit(Limit.perMinute(1)).timeout(PATIENCE));
+        serve(Rule.named("users").key(key).limit(Limit.perMinute(1)).timeout(PATIENCE));
         assertThat(status(one)).isEqualTo(200);
         assertThat(status(one)).isEqualTo(429);
         assertThat(status(other)).isEqualTo(200);
@@ -106,7 +106,7 @@ public abstract class HttpKeyContract extends HttpContract {
 
     @Test
     void aConstantKeyIsSharedByAllClients() {
-        serve(Rule.named("all").key(KeySource.constant("everybody")).limit(Limit.perMinute(2)));
+        serve(Rule.named("all").key(KeySource.constant("all")).limit(Limit.perMinute(2)));
         assertThat(client.get("/hello", "X-User", "ann").statusCode()).isEqualTo(200);
         assertThat(client.get("/items/1", "X-User", "bob").statusCode()).isEqualTo(200);
         assertThat(client.get("/hello", "X-User", "eve").statusCode()).isEqualTo(429);

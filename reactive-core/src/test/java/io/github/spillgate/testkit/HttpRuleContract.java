@@ -167,7 +167,7 @@ public abstract class HttpRuleContract extends HttpContract {
                     default -> Mono.empty();
                 })
                 .timeout(PATIENCE));
-        Map.of("gold", 3, "silver", 2, "nobody", 1).forEach((user, permits) -> {
+        Map.of("gold", 3, "silver", 2, "unknown", 1).forEach((user, permits) -> {
             for (int left = permits - 1; left >= 0; left--) {
                 HttpResponse<String> response = client.get("/hello", "X-User", user);
                 assertThat(response.statusCode()).as(user).isEqualTo(200);

@@ -9,7 +9,7 @@ import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 import reactor.test.scheduler.VirtualTimeScheduler;
 
-/** A virtual-time replacement of Reactor's parallel scheduler whose clock may step back and that runs hooks. */
+/** A virtual-time replacement of Reactor's parallel scheduler: its clock may step back, and it runs hooks. */
 public final class InterceptedScheduler implements Scheduler, AutoCloseable {
 
     private final VirtualTimeScheduler time = VirtualTimeScheduler.create();

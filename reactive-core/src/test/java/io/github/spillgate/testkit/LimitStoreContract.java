@@ -934,8 +934,8 @@ public abstract class LimitStoreContract {
             limiter.tryAcquire("a").subscribe().dispose();
         }
         String seen = limiter.tryAcquire("a")
-                .flatMap(decision -> Mono.deferContextual(context -> Mono.just(context.<String>get("who"))))
-                .contextWrite(context -> context.put("who", "me"))
+                .flatMap(decision -> Mono.deferContextual(context -> Mono.just(context.<String>get("caller"))))
+                .contextWrite(context -> context.put("caller", "me"))
                 .block();
         assertThat(seen).isEqualTo("me");
         assertThat(only(now(limiter.peek("a"))).used()).isBetween(1L, 21L);

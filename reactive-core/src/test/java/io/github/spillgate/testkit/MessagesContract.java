@@ -41,7 +41,7 @@ public abstract class MessagesContract {
     private final RedisStore store = RedisStore.create(redis);
     private final List<AutoCloseable> open = new CopyOnWriteArrayList<>();
 
-    /** Opens a socket whose messages are slowed to the limit. */
+    /** Opens a socket with messages that are slowed to the limit. */
     protected abstract WebSocketForTests slowed(RateLimiter limiter);
 
     /** Opens a socket that is closed at the first message too many. */

@@ -249,7 +249,7 @@ public final class RedisClusterForTests implements AutoCloseable {
     public RedisNode primaryOf(int slot) {
         return findPrimaryOf(slot)
                 .orElseThrow(() ->
-                        new IllegalStateException("nobody who runs has slot " + slot + ": expected one of " + nodes));
+                        new IllegalStateException("no running node has slot " + slot + ": expected one of " + nodes));
     }
 
     /** The node that has the slot of this key. */

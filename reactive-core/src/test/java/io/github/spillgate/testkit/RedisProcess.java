@@ -198,8 +198,10 @@ final class RedisProcess {
             if (answer.isPresent() && answer.get().processId().equals(Long.toString(process.pid()))) {
                 return answer.get();
             }
-            String who = answer.map(other -> "process " + other.processId()).orElse("nobody");
-            nap(deadline, "process " + process.pid() + " to answer PING on port " + port + ", where " + who + " does");
+            String other = answer.map(info -> "process " + info.processId()).orElse("none");
+            nap(
+                    deadline,
+                    "process " + process.pid() + " to answer PING on port " + port + ", where " + other + " does");
         }
         throw new IOException("ended with exit code " + process.exitValue() + " before it answered PING");
     }
@@ -321,7 +323,7 @@ final class RedisProcess {
                     .map(line -> line.split(":", 2))
                     .filter(field -> field.length == 2)
                     .collect(Collectors.toMap(field -> field[0], field -> field[1], (first, second) -> first));
-            // Valkey gives its name here, and under redis_version the one whose commands it has.
+            // Valkey gives its name here, and under redis_version that of the Redis with the same commands.
             String server = fields.getOrDefault("server_name", "redis");
             String version = fields.getOrDefault(server + "_version", fields.getOrDefault("redis_version", "?"));
             return new Info(server, version, fields.getOrDefault("process_id", "?"));

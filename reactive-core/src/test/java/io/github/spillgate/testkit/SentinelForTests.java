@@ -29,7 +29,7 @@ import org.awaitility.core.ConditionFactory;
  * as elsewhere.
  *
  * <p>A primary that does not answer for {@value #DOWN_MILLIS} ms is down. A replica replaces it about 1 s after that,
- * or 2 s with a Redis before 7.0, whose Sentinels have fixed periods.
+ * or 2 s with a Redis before 7.0: its Sentinels have fixed periods.
  */
 public final class SentinelForTests implements AutoCloseable {
 

@@ -151,7 +151,7 @@ final class LimitedRequest {
 
     /**
      * Defers a task until the current decision is made, and returns whether it did so. The task replaces an earlier
-     * one, whose handler a reroute has abandoned.
+     * one: a reroute has abandoned its handler.
      */
     synchronized boolean defer(Runnable task) {
         if (isDeciding) {

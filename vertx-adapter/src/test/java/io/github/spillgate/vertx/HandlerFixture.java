@@ -30,7 +30,7 @@ import reactor.core.publisher.Sinks;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * What a test of the handler works with: a server whose routes it says, a client of it, and limiters on Redis and in
+ * What a test of the handler works with: a server with routes of the test, a client of it, and limiters on Redis and in
  * this process.
  */
 abstract class HandlerFixture {

@@ -459,7 +459,7 @@ class RateLimitHandlerTest extends HandlerFixture {
     private static SimpleAuthenticationHandler users() {
         return SimpleAuthenticationHandler.create().authenticate(ctx -> {
             String user = ctx.request().getHeader("X-User");
-            return user == null ? Future.failedFuture("nobody") : Future.succeededFuture(User.fromName(user));
+            return user == null ? Future.failedFuture("no user") : Future.succeededFuture(User.fromName(user));
         });
     }
 

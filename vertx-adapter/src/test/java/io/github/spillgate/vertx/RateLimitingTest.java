@@ -408,9 +408,8 @@ class RateLimitingTest {
     /** The first decisions may come before the connection does. */
     private static void awaitRedis(RateLimiting limiting) {
         await().atMost(LONG)
-                .until(() -> done(limiting.rules().peek("hello", "nobody").toFuture())
-                                .source()
-                        == Source.REDIS);
+                .until(() ->
+                        done(limiting.rules().peek("hello", "none").toFuture()).source() == Source.REDIS);
     }
 
     private HttpResponse<String> get(HttpServer server) throws Exception {

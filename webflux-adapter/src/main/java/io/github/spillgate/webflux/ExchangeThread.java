@@ -23,7 +23,7 @@ final class ExchangeThread {
     // The event loop also avoids a bug of Reactor Netty (up to 1.3.7; reactor/reactor-netty#4361). If another thread
     // ends a response, the event loop treats the response as ended only after that thread has reported it. If the next
     // request on the connection arrives earlier, and is answered at once, Reactor Netty never reads from that
-    // connection again. A limiter whose Redis fails and recovers causes exactly this mix: some responses from another
+    // connection again. If Redis fails and recovers, a limiter causes exactly this mix: some responses from another
     // thread, and some at once.
 
     private static final ExchangeThread ANY = new ExchangeThread(Runnable::run, () -> true);

@@ -127,7 +127,7 @@ final class LimitedExchange {
     }
 
     /**
-     * Settles the real costs of a handler, of whose response no filter will see the end. With another server than
+     * Settles the real costs of a handler, if no filter will see the end of its response. With another server than
      * Reactor Netty, they are settled when the response begins.
      */
     static void settleAfterHandler(ServerWebExchange exchange) {

@@ -364,7 +364,7 @@ class DocumentationTest {
     static class OpenToAll {
 
         @Bean
-        SecurityWebFilterChain everybody(ServerHttpSecurity http) {
+        SecurityWebFilterChain permitAll(ServerHttpSecurity http) {
             return http.csrf(ServerHttpSecurity.CsrfSpec::disable)
                     .headers(ServerHttpSecurity.HeaderSpec::disable)
                     .authorizeExchange(exchanges -> exchanges.anyExchange().permitAll())

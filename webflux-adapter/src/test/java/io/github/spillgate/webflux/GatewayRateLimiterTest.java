@@ -234,8 +234,8 @@ class GatewayRateLimiterTest {
 
     @Test
     void theSettingAppliesToUndecidedRequests() {
-        String nobody = "spring.data.redis.url=redis://127.0.0.1:1";
-        try (App undecided = App.start(nobody, "spillgate.fallback=error")) {
+        String unreachable = "spring.data.redis.url=redis://127.0.0.1:1";
+        try (App undecided = App.start(unreachable, "spillgate.fallback=error")) {
             for (int i = 0; i < 3; i++) {
                 HttpResponse<String> response = undecided.get("/limits", user);
                 assertThat(response.statusCode()).isEqualTo(200);
@@ -244,7 +244,7 @@ class GatewayRateLimiterTest {
             }
             assertThat(undecided.get("/strict", user).statusCode()).isEqualTo(429);
         }
-        try (App denying = App.start(nobody, "spillgate.fallback=deny")) {
+        try (App denying = App.start(unreachable, "spillgate.fallback=deny")) {
             HttpResponse<String> response = denying.get("/limits", user);
             assertThat(response.statusCode()).isEqualTo(429);
             assertThat(response.headers().firstValue("Retry-After")).hasValue("1");
@@ -424,7 +424,7 @@ class GatewayRateLimiterTest {
         }
 
         @Bean
-        SecurityWebFilterChain everybody(ServerHttpSecurity http) {
+        SecurityWebFilterChain permitAll(ServerHttpSecurity http) {
             return http.csrf(ServerHttpSecurity.CsrfSpec::disable)
                     .authorizeExchange(exchanges -> exchanges.anyExchange().permitAll())
                     .build();

@@ -13,7 +13,7 @@ import java.net.InetSocketAddress;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/** Channels whose address is no address: no server is needed to see what is made of them. */
+/** Channels with an address that is none: no server is needed to see what is made of them. */
 class NettyConnectionTest {
 
     private static final InetSocketAddress PEER = InetSocketAddress.createUnresolved("198.51.100.1", 40_000);

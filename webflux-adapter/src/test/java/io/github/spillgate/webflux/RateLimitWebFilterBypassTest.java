@@ -221,7 +221,7 @@ class RateLimitWebFilterBypassTest {
             beans(
                     context,
                     RateLimitResponses.standard(),
-                    limiters.rules(Rule.named("who")
+                    limiters.rules(Rule.named("users")
                             .key(KeySource.firstOf(KeySource.principal(), KeySource.header("X-Device")))
                             .timeout(Duration.ofMinutes(1))
                             .limit(Limit.perMinute(1))));

@@ -25,7 +25,7 @@ import org.springframework.web.bind.annotation.RestController;
 import reactor.core.publisher.Mono;
 
 /**
- * Requests whose paths, queries, cookies and fields are random: every key source reads or rejects them without an
+ * Requests with random paths, queries, cookies and fields: every key source reads or rejects them without an
  * error.
  */
 class RateLimitWebFilterInputTest {

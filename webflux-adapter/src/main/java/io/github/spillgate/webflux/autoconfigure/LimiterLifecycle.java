@@ -10,7 +10,7 @@ import org.springframework.context.SmartLifecycle;
  */
 final class LimiterLifecycle implements SmartLifecycle {
 
-    /** After the server, whose last phase is 2048 below the default; before connections, which have no phase. */
+    /** After the server: its last phase is 2048 below the default. Before connections, which have no phase. */
     private static final int PHASE = DEFAULT_PHASE - 4_096;
 
     private final RateLimiter limiter;

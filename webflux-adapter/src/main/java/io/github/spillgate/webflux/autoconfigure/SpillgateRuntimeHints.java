@@ -10,9 +10,9 @@ import org.springframework.aot.hint.RuntimeHints;
 import org.springframework.aot.hint.RuntimeHintsRegistrar;
 
 /**
- * The hints for a native image: the annotation, whose attributes Spring reads by reflection, and the classes that the
- * adapter looks up by name. Without the latter, the limiter could take the address of a client from a header that the
- * client has written.
+ * The hints for a native image: the annotation, because Spring reads its attributes by reflection, and the classes that
+ * the adapter looks up by name. Without the latter, the limiter could take the address of a client from a header that
+ * the client has written.
  *
  * <p>The core has hints of its own, which also apply without Spring. Spring Boot finds the settings and the endpoint.
  */

@@ -63,8 +63,8 @@ import reactor.core.publisher.Mono;
 import reactor.netty.NettyInbound;
 
 /**
- * An application whose beans Spring has made ahead of time, as it does for a native image: what is generated compiles,
- * starts, and limits. Only that no image is built of it.
+ * An application with beans that Spring has made ahead of time, as it does for a native image: what is generated
+ * compiles, starts, and limits. Only that no image is built of it.
  */
 class AheadOfTimeTest {
 
@@ -328,7 +328,7 @@ class AheadOfTimeTest {
     static class Application {
 
         @Bean
-        SecurityWebFilterChain everybody(ServerHttpSecurity http) {
+        SecurityWebFilterChain permitAll(ServerHttpSecurity http) {
             return http.authorizeExchange(exchanges -> exchanges.anyExchange().permitAll())
                     .build();
         }

@@ -168,7 +168,7 @@ class BootObservationsTest {
         }
 
         @Bean
-        SecurityWebFilterChain everybody(ServerHttpSecurity http) {
+        SecurityWebFilterChain permitAll(ServerHttpSecurity http) {
             return http.authorizeExchange(exchanges -> exchanges.anyExchange().permitAll())
                     .build();
         }

@@ -43,8 +43,8 @@ import org.springframework.web.reactive.config.WebFluxConfigurer;
 import reactor.core.publisher.Mono;
 
 /**
- * Rules that are about all paths, and the Actuator's health endpoint, on a real server whose application answers every
- * other path.
+ * Rules that are about all paths, and the Actuator's health endpoint, on a real server with an application that answers
+ * every other path.
  */
 class HealthRequestsTest {
 
@@ -268,7 +268,7 @@ class HealthRequestsTest {
     static class Application {
 
         @Bean
-        SecurityWebFilterChain everybody(ServerHttpSecurity http) {
+        SecurityWebFilterChain permitAll(ServerHttpSecurity http) {
             return http.csrf(ServerHttpSecurity.CsrfSpec::disable)
                     .authorizeExchange(exchanges -> exchanges.anyExchange().permitAll())
                     .build();

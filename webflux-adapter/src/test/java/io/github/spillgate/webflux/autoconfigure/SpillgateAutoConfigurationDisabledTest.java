@@ -191,7 +191,7 @@ class SpillgateAutoConfigurationDisabledTest {
         }
 
         @Bean
-        SecurityWebFilterChain everybody(ServerHttpSecurity http) {
+        SecurityWebFilterChain permitAll(ServerHttpSecurity http) {
             return http.authorizeExchange(exchanges -> exchanges.anyExchange().permitAll())
                     .build();
         }

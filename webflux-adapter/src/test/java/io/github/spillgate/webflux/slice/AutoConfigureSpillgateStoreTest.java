@@ -13,7 +13,7 @@ import org.springframework.boot.webflux.test.autoconfigure.WebFluxTest;
 import org.springframework.test.context.DynamicPropertyRegistry;
 import org.springframework.test.context.DynamicPropertySource;
 
-/** A slice whose test asks for the store of the settings. */
+/** A slice with a test that asks for the store of the settings. */
 @WebFluxTest(Reports.class)
 @AutoConfigureSpillgate(store = StoreType.AUTO)
 class AutoConfigureSpillgateStoreTest {

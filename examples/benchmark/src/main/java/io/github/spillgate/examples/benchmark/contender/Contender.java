@@ -16,7 +16,7 @@ public interface Contender extends AutoCloseable {
 
     /**
      * Returns the commands that this contender sent, with their cost, of those that Redis has counted. Redis also
-     * counts commands that a script calls, whose time is already included in that of the script. So a contender that
+     * counts commands that a script calls; the time of the script already includes theirs. So a contender that
      * sends only scripts sent just the scripts.
      */
     default CommandCalls.Sum sent(CommandCalls calls) {

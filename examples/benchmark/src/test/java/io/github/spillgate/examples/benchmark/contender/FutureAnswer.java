@@ -2,7 +2,7 @@ package io.github.spillgate.examples.benchmark.contender;
 
 import java.util.concurrent.CompletableFuture;
 
-/** A callback whose result a test can wait for. */
+/** A callback with a result that a test can wait for. */
 public final class FutureAnswer extends CompletableFuture<Boolean> implements Answer {
 
     static final String FELL_BACK = "the fallback has decided";
