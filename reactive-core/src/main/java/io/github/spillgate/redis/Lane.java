@@ -45,7 +45,8 @@ final class Lane {
         this.bounds = settings.bounds();
         this.keys = settings.keys();
         this.delivery = delivery;
-        this.connection = new Connection(connector, server.decide()::sendIdle, Lane::nanoTime, this::newQueue);
+        this.connection = new Connection(
+                connector, server.script(Script.Purpose.DECIDE)::sendIdle, Lane::nanoTime, this::newQueue);
     }
 
     private BatchQueue newQueue(OpenConnection open) {
@@ -55,7 +56,9 @@ final class Lane {
     private Mono<Object> decide(Batch batch, OpenConnection open) {
         byte[][] names = batch.keys();
         return server.send(
-                open, connection, (target, first, then) -> target.decide().run(first, then, names, batch::request));
+                open,
+                connection,
+                (target, first, then) -> target.script(Script.Purpose.DECIDE).run(first, then, names, batch::request));
     }
 
     Connection connection() {

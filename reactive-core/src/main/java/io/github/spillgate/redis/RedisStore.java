@@ -93,7 +93,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         keys = new CountKeys(builder.namespace);
         delivery = new Delivery(builder.deliverOn);
         Server.Settings settings = new Server.Settings(
-                keys, Server.Scripts.load(builder.change), bounds, delivery, loops, new EvictionPolicy(toString()));
+                keys, Script.readAll(builder.change), bounds, delivery, loops, new EvictionPolicy(toString()));
         topology = client instanceof RedisClusterClient cluster
                 ? new Cluster(cluster, builder.nodes, settings)
                 : Topology.standalone((RedisClient) client, builder.nodes, settings);
@@ -449,7 +449,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         HoldKeys counts = keys.ofHolds(holds);
         byte[][] names = counts.toArray();
         byte[] request = ScriptRequest.holds(renews, holds, counts.indexes());
-        return router.run(slot, Server::renew, names, request).map(reply -> new ScriptReply((byte[]) reply));
+        return router.run(slot, Script.Purpose.RENEW, names, request).map(reply -> new ScriptReply((byte[]) reply));
     }
 
     private Mono<Object> refundOldest(int slot, byte[][] names, List<Claim> claims) {
@@ -457,7 +457,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     private Mono<Object> refund(int slot, byte[][] names, byte[] request) {
-        return router.run(slot, Server::refund, names, request);
+        return router.run(slot, Script.Purpose.REFUND, names, request);
     }
 
     /** Returns when a count was last reset, in microseconds; empty if it never was, or too long ago to matter. */
@@ -497,7 +497,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     private Mono<Object> reset(int slot, byte[][] names, List<Claim> marked, long deadline) {
         return router.send(slot, names, (server, first, then) -> {
             AtomicReference<@Nullable RedisClock> used = new AtomicReference<>();
-            return server.reset()
+            return server.script(Script.Purpose.RESET)
                     .run(first, then, names, clock -> {
                         used.set(clock);
                         return ScriptRequest.reset(marked, clock.microsAt(deadline));
@@ -602,7 +602,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     private Mono<StoreDecision> reconcileGrants(int slot, List<Reconciliation> reconciliations) {
         byte[][] names = keys.countsAndReconciliationMarks(reconciliations);
         // The request is made when it is sent, because it has the ages of the grants at that time.
-        return router.run(slot, Server::reconcile, names, clock -> ScriptRequest.reconcile(reconciliations))
+        return router.run(slot, Script.Purpose.RECONCILE, names, clock -> ScriptRequest.reconcile(reconciliations))
                 .map(reply -> reconciled(reconciliations, new ScriptReply((byte[]) reply)));
     }
 
@@ -626,7 +626,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         Claim claim = permits.claim();
         byte[][] names = keys.countAndMarks(claim);
         byte[] request = ScriptRequest.restore(permits);
-        return Mono.defer(() -> router.run(router.slotOf(claim), Server::reconcile, names, request))
+        return Mono.defer(() -> router.run(router.slotOf(claim), Script.Purpose.RECONCILE, names, request))
                 .map(reply -> usageIn(new ScriptReply((byte[]) reply), claim));
     }
 
@@ -648,7 +648,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     private Mono<StoreDecision> settle(int slot, List<Settlement> settlements) {
         byte[][] names = keys.countsAndSettlementMarks(settlements);
-        return router.run(slot, Server::settle, names, clock -> ScriptRequest.settle(settlements, clock::microsAt))
+        return router.run(slot, Script.Purpose.SETTLE, names, clock -> ScriptRequest.settle(settlements, clock::microsAt))
                 .map(reply -> settled(settlements, new ScriptReply((byte[]) reply)));
     }
 
@@ -676,7 +676,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     public Mono<Integer> register(String limiter, UUID instance, Duration lifetime) {
         byte[][] names = {keys.instances(limiter)};
         byte[] request = ScriptRequest.register(instance, lifetime.toMillis());
-        return Mono.defer(() -> router.run(topology.slotOf(names[0]), Server::register, names, request))
+        return Mono.defer(() -> router.run(topology.slotOf(names[0]), Script.Purpose.REGISTER, names, request))
                 .map(number -> ((Long) number).intValue())
                 .filter(number -> number > 0);
     }

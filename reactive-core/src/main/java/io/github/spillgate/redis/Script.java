@@ -6,36 +6,119 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
-import java.util.Arrays;
+import java.util.EnumMap;
+import java.util.List;
+import java.util.Map;
 import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
 
 /** A script: its text, and the digest of the text, by which Redis knows it. */
 final class Script {
 
+    /** What a script does. Each of its files may use the local variables of the earlier ones. */
+    @SuppressWarnings("ImmutableEnumChecker") // nothing changes the request or the list of files
+    enum Purpose {
+        /** Decides a batch. */
+        DECIDE(
+                ScriptOutputType.VALUE,
+                ScriptRequest.decideNothing(),
+                "counts.lua",
+                "wire.lua",
+                "fast-path.lua",
+                "counter.lua",
+                "bucket.lua",
+                "log.lua",
+                "holds.lua",
+                "codec.lua",
+                "decide.lua"),
+
+        /** Refunds permits. */
+        REFUND(
+                ScriptOutputType.STATUS,
+                ScriptRequest.refundNothing(),
+                "counts.lua",
+                "wire.lua",
+                "counter.lua",
+                "bucket.lua",
+                "log.lua",
+                "codec.lua",
+                "refunds.lua",
+                "refund.lua"),
+
+        /** Deletes counts. */
+        RESET(ScriptOutputType.STATUS, ScriptRequest.resetNothing(), "counts.lua", "reset.lua"),
+
+        /** Charges permits that were granted elsewhere, or that Redis has lost. */
+        RECONCILE(
+                ScriptOutputType.VALUE,
+                ScriptRequest.reconcileNothing(),
+                "counts.lua",
+                "wire.lua",
+                "counter.lua",
+                "bucket.lua",
+                "log.lua",
+                "codec.lua",
+                "reconcile.lua"),
+
+        /** Registers an instance of a limiter. */
+        REGISTER(ScriptOutputType.INTEGER, ScriptRequest.registerNothing(), "counts.lua", "register.lua"),
+
+        /** Replaces the costs of decisions. */
+        SETTLE(
+                ScriptOutputType.VALUE,
+                ScriptRequest.settleNothing(),
+                "counts.lua",
+                "wire.lua",
+                "counter.lua",
+                "bucket.lua",
+                "log.lua",
+                "codec.lua",
+                "refunds.lua",
+                "settle.lua"),
+
+        /** Renews and releases permits of concurrency limits. */
+        RENEW(
+                ScriptOutputType.VALUE,
+                ScriptRequest.releaseNothing(),
+                "counts.lua",
+                "wire.lua",
+                "holds.lua",
+                "codec.lua",
+                "renew.lua");
+
+        private final ScriptOutputType output;
+        private final byte[] idleRequest;
+        private final List<String> files;
+
+        Purpose(ScriptOutputType output, byte[] idleRequest, String... files) {
+            this.output = output;
+            this.idleRequest = idleRequest;
+            this.files = List.of(files);
+        }
+    }
+
+    private final Purpose purpose;
     private final byte[] text;
     private final String sha1;
-    private final ScriptOutputType output;
-    private final byte[] idleRequest;
 
-    private Script(byte[] text, ScriptOutputType output, byte[] idleRequest) {
-        this.output = output;
-        this.text = text;
-        this.sha1 = Base16.digest(text);
-        this.idleRequest = idleRequest;
+    private Script(Purpose purpose, String text) {
+        this.purpose = purpose;
+        this.text = text.getBytes(StandardCharsets.UTF_8);
+        this.sha1 = Base16.digest(this.text);
     }
 
     /**
-     * Reads a script from several files.
+     * Reads all scripts.
      *
-     * @param output the type of its reply
-     * @param idleRequest a request that changes nothing
-     * @param change changes the text; tests replace the clock
-     * @param parts the files; each may use the local variables of the earlier ones
+     * @param change changes the text of each script; tests replace the clock
      */
-    static Script of(ScriptOutputType output, byte[] idleRequest, UnaryOperator<String> change, String... parts) {
-        String text = Arrays.stream(parts).map(Script::read).collect(Collectors.joining("\n"));
-        return new Script(change.apply(text).getBytes(StandardCharsets.UTF_8), output, idleRequest);
+    static Map<Purpose, Script> readAll(UnaryOperator<String> change) {
+        Map<Purpose, Script> scripts = new EnumMap<>(Purpose.class);
+        for (Purpose purpose : Purpose.values()) {
+            String text = purpose.files.stream().map(Script::read).collect(Collectors.joining("\n"));
+            scripts.put(purpose, new Script(purpose, change.apply(text)));
+        }
+        return scripts;
     }
 
     byte[] text() {
@@ -46,24 +129,25 @@ final class Script {
         return sha1;
     }
 
+    /** Returns the type of the reply. */
     ScriptOutputType output() {
-        return output;
+        return purpose.output;
     }
 
     /** Returns a request that changes nothing, with any keys. */
     byte[] idleRequest() {
-        return idleRequest;
+        return purpose.idleRequest;
     }
 
-    private static String read(String name) {
-        try (InputStream in = Script.class.getResourceAsStream(name)) {
+    private static String read(String file) {
+        try (InputStream in = Script.class.getResourceAsStream(file)) {
             if (in == null) {
-                throw new IllegalStateException("the script " + name
+                throw new IllegalStateException("the script " + file
                         + " is missing beside this class: expected the jar to be whole, with its resources");
             }
             return new String(in.readAllBytes(), StandardCharsets.UTF_8);
         } catch (IOException e) {
-            throw new UncheckedIOException("the script " + name + " cannot be read", e);
+            throw new UncheckedIOException("the script " + file + " cannot be read", e);
         }
     }
 }

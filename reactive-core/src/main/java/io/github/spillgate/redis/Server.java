@@ -4,14 +4,14 @@ import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisCommandExecutionException;
-import io.lettuce.core.ScriptOutputType;
 import io.lettuce.core.api.StatefulRedisConnection;
+import java.util.EnumMap;
+import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BiFunction;
-import java.util.function.Function;
 import java.util.function.Supplier;
-import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
@@ -31,13 +31,7 @@ final class Server {
     /** The lane for callers on any thread, and for everything except decisions. */
     private final Lane lane;
 
-    private final ScriptRunner decide;
-    private final ScriptRunner refund;
-    private final ScriptRunner reset;
-    private final ScriptRunner reconcile;
-    private final ScriptRunner register;
-    private final ScriptRunner settle;
-    private final ScriptRunner renew;
+    private final Map<Script.Purpose, ScriptRunner> scripts = new EnumMap<>(Script.Purpose.class);
 
     /** The number of decisions that wait for the first connection. */
     private final AtomicInteger waiting = new AtomicInteger();
@@ -63,13 +57,8 @@ final class Server {
         this.redirects = redirects;
         this.onClusterDown = onClusterDown;
         this.settings = settings;
-        this.decide = new ScriptRunner(settings.scripts().decide(), idleKeys, Lane::nanoTime);
-        this.refund = new ScriptRunner(settings.scripts().refund(), idleKeys, Lane::nanoTime);
-        this.reset = new ScriptRunner(settings.scripts().reset(), idleKeys, Lane::nanoTime);
-        this.reconcile = new ScriptRunner(settings.scripts().reconcile(), idleKeys, Lane::nanoTime);
-        this.register = new ScriptRunner(settings.scripts().register(), idleKeys, Lane::nanoTime);
-        this.settle = new ScriptRunner(settings.scripts().settle(), idleKeys, Lane::nanoTime);
-        this.renew = new ScriptRunner(settings.scripts().renew(), idleKeys, Lane::nanoTime);
+        settings.scripts()
+                .forEach((purpose, script) -> scripts.put(purpose, new ScriptRunner(script, idleKeys, Lane::nanoTime)));
         this.lane = new Lane(this, connector::connect, settings, settings.delivery());
     }
 
@@ -82,32 +71,8 @@ final class Server {
         return lane.connection();
     }
 
-    ScriptRunner decide() {
-        return decide;
-    }
-
-    ScriptRunner refund() {
-        return refund;
-    }
-
-    ScriptRunner reset() {
-        return reset;
-    }
-
-    ScriptRunner reconcile() {
-        return reconcile;
-    }
-
-    ScriptRunner register() {
-        return register;
-    }
-
-    ScriptRunner settle() {
-        return settle;
-    }
-
-    ScriptRunner renew() {
-        return renew;
+    ScriptRunner script(Script.Purpose purpose) {
+        return Objects.requireNonNull(scripts.get(purpose));
     }
 
     /** Adds a decision to the queue of a connection, which sends it in a batch. */
@@ -192,16 +157,16 @@ final class Server {
     /** Connects and loads the scripts that a request may need. */
     Mono<Void> prepare() {
         return Mono.when(
-                load(Server::decide),
-                load(Server::refund),
-                load(Server::reset),
-                load(Server::reconcile),
-                load(Server::renew));
+                load(Script.Purpose.DECIDE),
+                load(Script.Purpose.REFUND),
+                load(Script.Purpose.RESET),
+                load(Script.Purpose.RECONCILE),
+                load(Script.Purpose.RENEW));
     }
 
     /** Follows redirects: the owner of the slot of the key may have changed. */
-    private Mono<Void> load(Function<Server, ScriptRunner> script) {
-        return send((server, first, then) -> script.apply(server).load(first));
+    private Mono<Void> load(Script.Purpose purpose) {
+        return send((server, first, then) -> server.script(purpose).load(first));
     }
 
     /** Begins to close the connection; the result completes once it is closed. */
@@ -261,7 +226,7 @@ final class Server {
      */
     record Settings(
             CountKeys keys,
-            Scripts scripts,
+            Map<Script.Purpose, Script> scripts,
             BatchBounds bounds,
             Delivery delivery,
             @Nullable LoopLanes loops,
@@ -275,99 +240,5 @@ final class Server {
 
         /** Connects on the event loop of a client. */
         StatefulRedisConnection<byte[], byte[]> connectOn(RedisClient client);
-    }
-
-    /**
-     * The scripts of a store.
-     *
-     * @param decide decides a batch
-     * @param refund refunds permits
-     * @param reset deletes counts
-     * @param reconcile charges permits that were granted elsewhere
-     * @param register registers an instance of a limiter
-     * @param settle replaces the costs of decisions
-     * @param renew renews and releases permits of concurrency limits
-     */
-    record Scripts(
-            Script decide,
-            Script refund,
-            Script reset,
-            Script reconcile,
-            Script register,
-            Script settle,
-            Script renew) {
-
-        /**
-         * Reads the scripts.
-         *
-         * @param change changes the text of each script; tests replace the clock
-         */
-        static Scripts load(UnaryOperator<String> change) {
-            return new Scripts(
-                    Script.of(
-                            ScriptOutputType.VALUE,
-                            ScriptRequest.decideNothing(),
-                            change,
-                            "counts.lua",
-                            "wire.lua",
-                            "fast-path.lua",
-                            "counter.lua",
-                            "bucket.lua",
-                            "log.lua",
-                            "holds.lua",
-                            "codec.lua",
-                            "decide.lua"),
-                    Script.of(
-                            ScriptOutputType.STATUS,
-                            ScriptRequest.refundNothing(),
-                            change,
-                            "counts.lua",
-                            "wire.lua",
-                            "counter.lua",
-                            "bucket.lua",
-                            "log.lua",
-                            "codec.lua",
-                            "refunds.lua",
-                            "refund.lua"),
-                    Script.of(ScriptOutputType.STATUS, ScriptRequest.resetNothing(), change, "counts.lua", "reset.lua"),
-                    Script.of(
-                            ScriptOutputType.VALUE,
-                            ScriptRequest.reconcileNothing(),
-                            change,
-                            "counts.lua",
-                            "wire.lua",
-                            "counter.lua",
-                            "bucket.lua",
-                            "log.lua",
-                            "codec.lua",
-                            "reconcile.lua"),
-                    Script.of(
-                            ScriptOutputType.INTEGER,
-                            ScriptRequest.registerNothing(),
-                            change,
-                            "counts.lua",
-                            "register.lua"),
-                    Script.of(
-                            ScriptOutputType.VALUE,
-                            ScriptRequest.settleNothing(),
-                            change,
-                            "counts.lua",
-                            "wire.lua",
-                            "counter.lua",
-                            "bucket.lua",
-                            "log.lua",
-                            "codec.lua",
-                            "refunds.lua",
-                            "settle.lua"),
-                    Script.of(
-                            ScriptOutputType.VALUE,
-                            ScriptRequest.releaseNothing(),
-                            change,
-                            "counts.lua",
-                            "wire.lua",
-                            "holds.lua",
-                            "codec.lua",
-                            "renew.lua"));
-        }
     }
 }

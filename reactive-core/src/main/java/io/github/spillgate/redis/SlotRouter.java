@@ -62,14 +62,13 @@ final class SlotRouter {
     }
 
     /** Runs a script on the owner of a slot. */
-    Mono<Object> run(int slot, Function<Server, ScriptRunner> script, byte[][] keys, byte[] request) {
+    Mono<Object> run(int slot, Script.Purpose script, byte[][] keys, byte[] request) {
         return run(slot, script, keys, clock -> request);
     }
 
     /** Runs a script with a request that is made when it is sent, for example because it depends on the time. */
-    Mono<Object> run(
-            int slot, Function<Server, ScriptRunner> script, byte[][] keys, Function<RedisClock, byte[]> request) {
-        return send(slot, keys, (server, first, then) -> script.apply(server).run(first, then, keys, request));
+    Mono<Object> run(int slot, Script.Purpose script, byte[][] keys, Function<RedisClock, byte[]> request) {
+        return send(slot, keys, (server, first, then) -> server.script(script).run(first, then, keys, request));
     }
 
     /** Sends one request for each slot at the same time. A failing slot does not stop the others. */
