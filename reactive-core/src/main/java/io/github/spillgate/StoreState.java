@@ -65,34 +65,6 @@ public final class StoreState {
             long reconciled,
             long lost,
             long unknown) {
-        this(
-                source,
-                breaker,
-                fallbackActive,
-                problem,
-                fallbacks,
-                missedDeadlines,
-                toReconcile,
-                reconciled,
-                lost,
-                unknown,
-                0,
-                LeaseStatistics.NONE);
-    }
-
-    private StoreState(
-            Source source,
-            Breaker breaker,
-            boolean fallbackActive,
-            @Nullable String problem,
-            long fallbacks,
-            long missedDeadlines,
-            long toReconcile,
-            long reconciled,
-            long lost,
-            long unknown,
-            long lostSettlements,
-            LeaseStatistics leases) {
         this.source = Checks.present(source, "source", "Source.OTHER");
         this.breaker = Checks.present(breaker, "breaker", "Breaker.NONE");
         this.fallbackActive = fallbackActive;
@@ -103,6 +75,22 @@ public final class StoreState {
         this.reconciled = reconciled;
         this.lost = lost;
         this.unknown = unknown;
+        this.lostSettlements = 0;
+        this.leases = LeaseStatistics.NONE;
+    }
+
+    /** Creates a copy with the values that the public constructor does not have. */
+    private StoreState(StoreState state, long lostSettlements, LeaseStatistics leases) {
+        this.source = state.source;
+        this.breaker = state.breaker;
+        this.fallbackActive = state.fallbackActive;
+        this.problem = state.problem;
+        this.fallbacks = state.fallbacks;
+        this.missedDeadlines = state.missedDeadlines;
+        this.toReconcile = state.toReconcile;
+        this.reconciled = state.reconciled;
+        this.lost = state.lost;
+        this.unknown = state.unknown;
         this.lostSettlements = lostSettlements;
         this.leases = leases;
     }
@@ -124,7 +112,7 @@ public final class StoreState {
      * @return the state
      */
     public StoreState withLostSettlements(long lostSettlements) {
-        return with(lostSettlements, leases);
+        return new StoreState(this, lostSettlements, leases);
     }
 
     /**
@@ -134,24 +122,7 @@ public final class StoreState {
      * @return the state
      */
     public StoreState withLeases(LeaseStatistics leases) {
-        return with(lostSettlements, Checks.present(leases, "leases", "LeaseStatistics.NONE"));
-    }
-
-    /** Returns a copy with the values that the public constructor does not have. */
-    private StoreState with(long lostSettlements, LeaseStatistics leases) {
-        return new StoreState(
-                source,
-                breaker,
-                fallbackActive,
-                problem,
-                fallbacks,
-                missedDeadlines,
-                toReconcile,
-                reconciled,
-                lost,
-                unknown,
-                lostSettlements,
-                leases);
+        return new StoreState(this, lostSettlements, Checks.present(leases, "leases", "LeaseStatistics.NONE"));
     }
 
     /**
