@@ -7,6 +7,7 @@ import io.github.spillgate.spi.Claim;
 import java.time.Duration;
 import java.util.Locale;
 import java.util.Objects;
+import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -124,50 +125,17 @@ public final class Limit {
     private final Duration retry;
     private final Duration reach;
 
-    private Limit(
-            @Nullable String name,
-            long permits,
-            long windowMillis,
-            Algorithm algorithm,
-            long burst,
-            long resolutionMillis,
-            boolean aligned,
-            boolean countingDenied,
-            boolean leased) {
-        this(
-                name,
-                permits,
-                windowMillis,
-                algorithm,
-                burst,
-                resolutionMillis,
-                aligned,
-                countingDenied,
-                leased,
-                algorithm == Algorithm.CONCURRENT ? DEFAULT_RETRY_MILLIS : 0);
-    }
-
-    private Limit(
-            @Nullable String name,
-            long permits,
-            long windowMillis,
-            Algorithm algorithm,
-            long burst,
-            long resolutionMillis,
-            boolean aligned,
-            boolean countingDenied,
-            boolean leased,
-            long retryMillis) {
-        this.name = name == null ? defaultName(algorithm, windowMillis) : name;
-        this.permits = permits;
-        this.windowMillis = windowMillis;
-        this.algorithm = algorithm;
-        this.burst = burst;
-        this.resolutionMillis = resolutionMillis;
-        this.aligned = aligned;
-        this.countingDenied = countingDenied;
-        this.leased = leased;
-        this.retryMillis = retryMillis;
+    private Limit(Draft draft) {
+        this.permits = draft.permits;
+        this.windowMillis = draft.windowMillis;
+        this.algorithm = draft.algorithm;
+        this.name = draft.name == null ? defaultName(algorithm, windowMillis) : draft.name;
+        this.burst = draft.burst;
+        this.resolutionMillis = draft.resolutionMillis;
+        this.aligned = draft.aligned;
+        this.countingDenied = draft.countingDenied;
+        this.leased = draft.leased;
+        this.retryMillis = draft.retryMillis;
         // Computed once, because every decision reads them.
         this.window = Duration.ofMillis(windowMillis);
         this.resolution = Duration.ofMillis(resolutionMillis);
@@ -205,8 +173,9 @@ public final class Limit {
     public static Limit of(long permits, Duration window) {
         long windowMillis = checkWindow(window);
         checkPermits(permits, MOST_LOG_PERMITS, "a log (a counter takes more)");
-        long resolution = defaultResolution(permits, windowMillis);
-        return new Limit(null, permits, windowMillis, Algorithm.LOG, permits, resolution, false, false, false);
+        Draft draft = new Draft(Algorithm.LOG, permits, windowMillis);
+        draft.resolutionMillis = defaultResolution(permits, windowMillis);
+        return new Limit(draft);
     }
 
     /**
@@ -221,7 +190,7 @@ public final class Limit {
     public static Limit counter(long permits, Duration window) {
         long windowMillis = checkWindow(window);
         checkPermits(permits, MOST_COUNTER_PERMITS, "a counter");
-        return new Limit(null, permits, windowMillis, Algorithm.COUNTER, permits, 1, false, false, false);
+        return new Limit(new Draft(Algorithm.COUNTER, permits, windowMillis));
     }
 
     /**
@@ -238,7 +207,9 @@ public final class Limit {
         long windowMillis = checkWindow(window);
         checkPermits(permits, Math.min(MOST_BUCKET_PERMITS, MOST_EXACT / windowMillis), "a bucket with this window");
         checkBurst(burst, permits, windowMillis);
-        return new Limit(null, permits, windowMillis, Algorithm.BUCKET, burst, 1, false, false, false);
+        Draft draft = new Draft(Algorithm.BUCKET, permits, windowMillis);
+        draft.burst = burst;
+        return new Limit(draft);
     }
 
     /**
@@ -256,7 +227,9 @@ public final class Limit {
             throw new IllegalArgumentException("permits " + permits + " are out of range: expected 1 to "
                     + MOST_CONCURRENT_PERMITS + " for a concurrency limit, for example 20");
         }
-        return new Limit(null, permits, DEFAULT_HOLD_MILLIS, Algorithm.CONCURRENT, permits, 1, false, false, false);
+        Draft draft = new Draft(Algorithm.CONCURRENT, permits, DEFAULT_HOLD_MILLIS);
+        draft.retryMillis = DEFAULT_RETRY_MILLIS;
+        return new Limit(draft);
     }
 
     /**
@@ -331,7 +304,10 @@ public final class Limit {
                     + " is a token bucket, and a counter has no burst: expected a log, for example"
                     + " Limit.perDay(10_000).counter()");
         }
-        return new Limit(name, permits, windowMillis, Algorithm.COUNTER, permits, 1, aligned, countingDenied, false);
+        return with(draft -> {
+            draft.algorithm = Algorithm.COUNTER;
+            draft.resolutionMillis = 1;
+        });
     }
 
     /**
@@ -358,7 +334,11 @@ public final class Limit {
         }
         checkPermits(permits, Math.min(MOST_BUCKET_PERMITS, MOST_EXACT / windowMillis), "a bucket with this window");
         checkBurst(burst, permits, windowMillis);
-        return new Limit(name, permits, windowMillis, Algorithm.BUCKET, burst, 1, false, countingDenied, leased);
+        return with(draft -> {
+            draft.algorithm = Algorithm.BUCKET;
+            draft.burst = burst;
+            draft.resolutionMillis = 1;
+        });
     }
 
     /**
@@ -374,7 +354,7 @@ public final class Limit {
                     + " has no windows to align: expected a counter, for example"
                     + " Limit.perDay(10_000).counter().alignedToClock()");
         }
-        return new Limit(name, permits, windowMillis, algorithm, burst, 1, true, countingDenied, false);
+        return with(draft -> draft.aligned = true);
     }
 
     /**
@@ -406,7 +386,7 @@ public final class Limit {
                     + " (so that no log holds more than " + MOST_LOG_ENTRIES + " entries) to the window, for example "
                     + "Duration.ofMillis(" + Math.max(finest, windowMillis / 1_000) + ")");
         }
-        return new Limit(name, permits, windowMillis, algorithm, burst, millis, false, countingDenied, leased);
+        return with(draft -> draft.resolutionMillis = millis);
     }
 
     /**
@@ -419,7 +399,7 @@ public final class Limit {
     public Limit countingDenied() {
         checkHasWindow("denied requests to count", "Limit.perMinute(100).countingDenied()");
         checkNotLeased("a denied request would have to be recorded in the store at once");
-        return new Limit(name, permits, windowMillis, algorithm, burst, resolutionMillis, aligned, true, false);
+        return with(draft -> draft.countingDenied = true);
     }
 
     /**
@@ -450,7 +430,7 @@ public final class Limit {
                     + " example"
                     + " Limit.perMinute(6_000).leased()");
         }
-        return new Limit(name, permits, windowMillis, algorithm, burst, resolutionMillis, aligned, false, true);
+        return with(draft -> draft.leased = true);
     }
 
     private static boolean canBeLeased(Algorithm algorithm) {
@@ -484,7 +464,7 @@ public final class Limit {
                     + " Limit.concurrent(20).hold(Duration.ofSeconds(30))");
         }
         long millis = millisBetween("hold time", hold, SHORTEST_HOLD, LONGEST_HOLD, "Duration.ofSeconds(30)");
-        return new Limit(name, permits, millis, algorithm, burst, 1, false, false, false, retryMillis);
+        return with(draft -> draft.windowMillis = millis);
     }
 
     /**
@@ -506,7 +486,7 @@ public final class Limit {
                     + " Limit.concurrent(20).retryAfter(Duration.ofSeconds(5))");
         }
         long millis = millisBetween("retry time", retry, SHORTEST_RETRY, LONGEST_RETRY, "Duration.ofSeconds(5)");
-        return new Limit(name, permits, windowMillis, algorithm, burst, 1, false, false, false, millis);
+        return with(draft -> draft.retryMillis = millis);
     }
 
     private static long millisBetween(
@@ -537,17 +517,22 @@ public final class Limit {
      * @throws IllegalArgumentException if the name is empty, too long or has other characters
      */
     public Limit named(String name) {
-        return new Limit(
-                Names.check("limit name", name, "\"burst\""),
-                permits,
-                windowMillis,
-                algorithm,
-                burst,
-                resolutionMillis,
-                aligned,
-                countingDenied,
-                leased,
-                retryMillis);
+        String checked = Names.check("limit name", name, "\"burst\"");
+        return with(draft -> draft.name = checked);
+    }
+
+    /** Returns a copy with a change that the caller has checked. */
+    private Limit with(Consumer<Draft> change) {
+        Draft draft = new Draft(algorithm, permits, windowMillis);
+        draft.name = name;
+        draft.burst = burst;
+        draft.resolutionMillis = resolutionMillis;
+        draft.aligned = aligned;
+        draft.countingDenied = countingDenied;
+        draft.leased = leased;
+        draft.retryMillis = retryMillis;
+        change.accept(draft);
+        return new Limit(draft);
     }
 
     /**
@@ -662,10 +647,6 @@ public final class Limit {
         return reach;
     }
 
-    long windowMillis() {
-        return windowMillis;
-    }
-
     /**
      * All settings that distinguish one count from another: all except the permits, the burst, the hold and retry
      * times, the counting of denied requests and leases.
@@ -773,5 +754,27 @@ public final class Limit {
             text.append(" name=").append(name);
         }
         return text.toString();
+    }
+
+    /** The settings of a limit that is being created. */
+    private static final class Draft {
+
+        private @Nullable String name;
+        private Algorithm algorithm;
+        private final long permits;
+        private long windowMillis;
+        private long burst;
+        private long resolutionMillis = 1;
+        private boolean aligned;
+        private boolean countingDenied;
+        private boolean leased;
+        private long retryMillis;
+
+        Draft(Algorithm algorithm, long permits, long windowMillis) {
+            this.algorithm = algorithm;
+            this.permits = permits;
+            this.windowMillis = windowMillis;
+            this.burst = permits;
+        }
     }
 }
