@@ -54,7 +54,7 @@ public final class Charge {
      * @throws IllegalArgumentException if the key is empty or two of the limits would share a count
      */
     public static Charge of(String key, Limit... limits) {
-        return of(key, Arrays.asList(Checks.present(limits, "limits", LIMIT)));
+        return of(key, Arrays.asList(Checks.some(limits, "limits", LIMIT)));
     }
 
     /**

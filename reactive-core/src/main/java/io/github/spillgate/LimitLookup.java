@@ -230,8 +230,7 @@ public final class LimitLookup {
          * @throws IllegalArgumentException if there are none, or two of them would share a count
          */
         public static Otherwise limits(Limit... limits) {
-            List<Limit> distinct =
-                    Charge.distinct(Arrays.asList(Checks.present(limits, "limits", "Limit.perMinute(60)")));
+            List<Limit> distinct = Charge.distinct(Arrays.asList(Checks.some(limits, "limits", "Limit.perMinute(60)")));
             if (distinct.isEmpty()) {
                 throw new IllegalArgumentException(
                         "no limit was given: expected at least one, for example Limit.perMinute(60), or "

@@ -150,7 +150,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision
      */
     public Mono<Decision> tryAcquire(Charge... charges) {
-        return tryAcquire(Arrays.asList(Checks.present(charges, "charges", CHARGE)));
+        return tryAcquire(Arrays.asList(Checks.some(charges, "charges", CHARGE)));
     }
 
     /**
@@ -511,7 +511,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision
      */
     public Mono<Decision> peek(Charge... charges) {
-        return peek(Arrays.asList(Checks.present(charges, "charges", CHARGE)));
+        return peek(Arrays.asList(Checks.some(charges, "charges", CHARGE)));
     }
 
     /**
@@ -684,7 +684,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return completes when the permits are refunded
      */
     public Mono<Void> refund(Charge... charges) {
-        List<Charge> given = allPresent(Arrays.asList(Checks.present(charges, "charges", CHARGE)));
+        List<Charge> given = allPresent(Arrays.asList(Checks.some(charges, "charges", CHARGE)));
         for (Charge charge : given) {
             if (charge.permits() < 1) {
                 throw new IllegalArgumentException(
@@ -713,7 +713,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return completes when the usage is cleared
      */
     public Mono<Void> reset(Charge... charges) {
-        return change(allPresent(Arrays.asList(Checks.present(charges, "charges", CHARGE))), this::resetClaims);
+        return change(allPresent(Arrays.asList(Checks.some(charges, "charges", CHARGE))), this::resetClaims);
     }
 
     /**

@@ -122,7 +122,7 @@ public final class StoreState {
      * @return the state
      */
     public StoreState withLeases(LeaseStatistics leases) {
-        return new StoreState(this, lostSettlements, Checks.present(leases, "leases", "LeaseStatistics.NONE"));
+        return new StoreState(this, lostSettlements, Checks.some(leases, "leases", "LeaseStatistics.NONE"));
     }
 
     /**

@@ -183,6 +183,7 @@ class ArchitectureTest {
                         METRICS,
                         HTTP,
                         API,
+                        INTERNAL,
                         "java..",
                         "org.jspecify..",
                         "reactor.util.context",

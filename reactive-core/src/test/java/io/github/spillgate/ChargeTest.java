@@ -77,7 +77,7 @@ class ChargeTest {
                 .withMessage("one of the limits is null: expected one, for example Limit.perMinute(120)");
         assertThatNullPointerException()
                 .isThrownBy(() -> Charge.of("a", (Limit[]) null))
-                .withMessageStartingWith("limits is null");
+                .withMessageStartingWith("limits are null");
         assertThatNullPointerException()
                 .isThrownBy(() -> Charge.of("a").group(null))
                 .withMessageStartingWith("group is null");

@@ -88,7 +88,7 @@ class ReplacedLimitsTest extends AcquireFixture {
                 .withMessageStartingWith("one of the limits is null");
         assertThatNullPointerException()
                 .isThrownBy(() -> limiter.replaceLimits(null))
-                .withMessageStartingWith("limits is null");
+                .withMessageStartingWith("limits are null");
         assertThat(limiter.limits()).containsExactly(Limit.perMinute(1));
     }
 

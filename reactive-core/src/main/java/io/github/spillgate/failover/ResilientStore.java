@@ -4,6 +4,7 @@ import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.failover.StoreCall.Operation;
+import io.github.spillgate.internal.Checks;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
@@ -12,7 +13,6 @@ import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.List;
-import java.util.Objects;
 import java.util.Optional;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
@@ -245,8 +245,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
         private UnaryOperator<CircuitBreakerConfig.Builder> breaker = UnaryOperator.identity();
 
         private Builder(LimitStore primary) {
-            this.primary = Objects.requireNonNull(
-                    primary, "store is null: expected one, for example RedisStore.create(redisClient)");
+            this.primary = Checks.present(primary, "store", "RedisStore.create(redisClient)");
             if (primary.deadline().isPresent()) {
                 throw new IllegalArgumentException("store " + primary
                         + " answers in time by itself: expected one that may not, for example"
@@ -264,7 +263,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
          * @return this builder
          */
         public Builder fallback(LimitStore fallback) {
-            Objects.requireNonNull(fallback, "fallback is null: expected one, for example Fallback.local(100_000)");
+            Checks.present(fallback, "fallback", "Fallback.local(100_000)");
             if (fallback instanceof LocalStore) {
                 throw new IllegalArgumentException("fallback " + fallback
                         + " would forget what it has granted: expected one that reconciles its grants, for example"
@@ -282,7 +281,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
          * @throws IllegalArgumentException if the deadline is out of range
          */
         public Builder deadline(Duration deadline) {
-            Objects.requireNonNull(deadline, "deadline is null: expected one, for example Duration.ofMillis(100)");
+            Checks.present(deadline, "deadline", "Duration.ofMillis(100)");
             if (deadline.isNegative() || deadline.isZero() || deadline.compareTo(LONGEST) > 0) {
                 throw new IllegalArgumentException("deadline " + deadline
                         + " is out of range: expected more than zero and at most " + LONGEST
@@ -301,7 +300,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
          * @throws IllegalArgumentException if the time is out of range
          */
         public Builder cacheDenials(Duration longest) {
-            Objects.requireNonNull(longest, "cacheDenials is null: expected one, for example Duration.ofSeconds(1)");
+            Checks.present(longest, "cacheDenials", "Duration.ofSeconds(1)");
             if (longest.isNegative() || longest.compareTo(LONGEST) > 0) {
                 throw new IllegalArgumentException("cacheDenials " + longest
                         + " is out of range: expected zero, which switches it off, or more, and at most " + LONGEST
@@ -338,8 +337,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
          * @return this builder
          */
         public Builder breaker(UnaryOperator<CircuitBreakerConfig.Builder> change) {
-            this.breaker = Objects.requireNonNull(
-                    change, "change is null: expected one, for example settings -> settings.failureRateThreshold(25)");
+            this.breaker = Checks.present(change, "change", "settings -> settings.failureRateThreshold(25)");
             return this;
         }
 

@@ -1,8 +1,8 @@
 package io.github.spillgate.http;
 
+import io.github.spillgate.internal.Checks;
 import java.util.Arrays;
 import java.util.List;
-import java.util.Objects;
 import java.util.Optional;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
@@ -107,7 +107,7 @@ public final class ClientAddress {
     }
 
     private static ClientAddress of(ForwardingHeader header, String... trusted) {
-        Objects.requireNonNull(trusted, () -> "trusted networks are null: expected some, for example " + NETWORK);
+        Checks.some(trusted, "trusted networks", NETWORK);
         if (trusted.length == 0) {
             throw new IllegalArgumentException("no network is trusted, so " + header.headerName()
                     + " would never be read: expected one network at least, for example " + NETWORK

@@ -1,5 +1,6 @@
 package io.github.spillgate.http;
 
+import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Text;
 import java.util.List;
 import java.util.Objects;
@@ -42,7 +43,7 @@ public interface KeySource {
      * @return the source
      */
     static KeySource clientAddress(ClientAddress client) {
-        Objects.requireNonNull(client, "client is null: expected what finds it, for example ClientAddress.ofPeer()");
+        Checks.present(client, "client", "ClientAddress.ofPeer()");
         return new KeySources.RequestKey(
                 "address", false, match -> client.resolve(match.request().peer(), match.request()::headers));
     }
@@ -187,7 +188,7 @@ public interface KeySource {
     }
 
     private static String checkName(String what, String name, String example) {
-        Objects.requireNonNull(name, () -> what + " is null: expected a name, for example \"" + example + "\"");
+        Checks.present(name, what, "\"" + example + "\"");
         if (name.isEmpty()) {
             throw new IllegalArgumentException(
                     what + " \"\" is empty: expected at least one character, for example \"" + example + "\"");

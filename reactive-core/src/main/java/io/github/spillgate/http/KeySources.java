@@ -1,11 +1,11 @@
 package io.github.spillgate.http;
 
+import io.github.spillgate.internal.Checks;
 import java.security.GeneralSecurityException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.List;
-import java.util.Objects;
 import java.util.Optional;
 import java.util.function.Function;
 import javax.crypto.Mac;
@@ -21,7 +21,7 @@ final class KeySources {
     private KeySources() {}
 
     static List<KeySource> several(KeySource... sources) {
-        Objects.requireNonNull(sources, "sources are null: expected some, for example KeySource.principal()");
+        Checks.some(sources, "sources", "KeySource.principal()");
         if (sources.length < 2) {
             throw new IllegalArgumentException(sources.length
                     + " key sources are not several: expected at least 2, for example KeySource.principal() and"
@@ -31,8 +31,7 @@ final class KeySources {
     }
 
     static void checkSecret(byte[] secret) {
-        Objects.requireNonNull(
-                secret, "secret is null: expected at least " + LEAST_SECRET + " bytes, for example 32 drawn at random");
+        Checks.present(secret, "secret", "32 bytes drawn at random");
         if (secret.length < LEAST_SECRET) {
             throw new IllegalArgumentException(
                     "a secret of " + secret.length + " bytes is too short: expected at least " + LEAST_SECRET

@@ -1,9 +1,9 @@
 package io.github.spillgate.http;
 
+import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Text;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Objects;
 import java.util.Optional;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
@@ -49,7 +49,7 @@ public final class KeySyntax {
      * @return the syntax
      */
     public static KeySyntax of(ClientAddress client) {
-        Objects.requireNonNull(client, "client is null: expected what finds it, for example ClientAddress.ofPeer()");
+        Checks.present(client, "client", "ClientAddress.ofPeer()");
         return new KeySyntax(client, name -> Optional.empty(), null);
     }
 
@@ -60,7 +60,7 @@ public final class KeySyntax {
      * @return the syntax
      */
     public KeySyntax beans(Function<String, Optional<KeySource>> beans) {
-        Objects.requireNonNull(beans, "beans are null: expected what finds them, for example name -> Optional.empty()");
+        Checks.some(beans, "beans", "name -> Optional.empty()");
         return new KeySyntax(client, beans, secret);
     }
 
@@ -84,7 +84,7 @@ public final class KeySyntax {
      * @throws IllegalArgumentException if the text is invalid; the message says where, and what was expected
      */
     public KeySource parse(String text) {
-        Parser parser = new Parser(Objects.requireNonNull(text, "key is null: expected one, for example address"));
+        Parser parser = new Parser(Checks.present(text, "key", "address"));
         KeySource source = parser.firstOf();
         if (!parser.isAtEnd()) {
             throw parser.refused("nothing more, or | or + before another key; a name has no space in it, for example"

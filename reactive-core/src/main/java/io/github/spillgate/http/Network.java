@@ -1,7 +1,7 @@
 package io.github.spillgate.http;
 
+import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Text;
-import java.util.Objects;
 
 /**
  * A network: the addresses that start with the same bits.
@@ -19,7 +19,7 @@ record Network(IpAddress first, int prefix) {
      * @throws IllegalArgumentException if it is invalid
      */
     static Network parse(String text) {
-        Objects.requireNonNull(text, () -> "trusted network is null: expected one, for example " + EXAMPLE);
+        Checks.present(text, "trusted network", EXAMPLE);
         int slash = text.indexOf('/');
         String host = slash < 0 ? text : text.substring(0, slash);
         IpAddress address = IpAddress.parse(host);

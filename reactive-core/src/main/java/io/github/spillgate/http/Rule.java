@@ -2,6 +2,7 @@ package io.github.spillgate.http;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
+import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Text;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -11,7 +12,6 @@ import java.util.Collections;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Locale;
-import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.IntPredicate;
@@ -167,7 +167,7 @@ public final class Rule {
      * @throws IllegalArgumentException if the name has other characters, or too many
      */
     public static Builder named(String name) {
-        Objects.requireNonNull(name, "rule name is null: expected one, for example \"login\"");
+        Checks.present(name, "rule name", "\"login\"");
         // The name of a rule is part of the names of its limits, so the same check applies.
         Limit.perMinute(1).named(name);
         return new Builder(name);
@@ -420,7 +420,7 @@ public final class Rule {
          * @return this builder
          */
         public Builder limit(Limit limit) {
-            limits.add(Objects.requireNonNull(limit, "limit is null: expected one, for example Limit.perMinute(120)"));
+            limits.add(Checks.present(limit, "limit", "Limit.perMinute(120)"));
             return this;
         }
 
@@ -470,8 +470,7 @@ public final class Rule {
          * @return this builder
          */
         public Builder unless(Predicate<? super RuleMatch> exempted) {
-            this.unless = Objects.requireNonNull(
-                    exempted, "exempted is null: expected a condition, for example match -> false");
+            this.unless = Checks.present(exempted, "exempted", "match -> false");
             return this;
         }
 
@@ -484,8 +483,7 @@ public final class Rule {
          * @return this builder
          */
         public Builder whenMissing(WhenMissing whenMissing) {
-            this.whenMissing =
-                    Objects.requireNonNull(whenMissing, "whenMissing is null: expected one, for example SHARE");
+            this.whenMissing = Checks.present(whenMissing, "whenMissing", "SHARE");
             return this;
         }
 
@@ -498,8 +496,7 @@ public final class Rule {
          * @return this builder
          */
         public Builder whenUndecided(WhenUndecided whenUndecided) {
-            this.whenUndecided =
-                    Objects.requireNonNull(whenUndecided, "whenUndecided is null: expected one, for example DENY");
+            this.whenUndecided = Checks.present(whenUndecided, "whenUndecided", "DENY");
             return this;
         }
 
@@ -511,8 +508,7 @@ public final class Rule {
          * @return this builder
          */
         public Builder whenLookupFails(WhenLookupFails whenLookupFails) {
-            this.whenLookupFails = Objects.requireNonNull(
-                    whenLookupFails, "whenLookupFails is null: expected one, for example USE_RULE");
+            this.whenLookupFails = Checks.present(whenLookupFails, "whenLookupFails", "USE_RULE");
             return this;
         }
 

@@ -1,8 +1,8 @@
 package io.github.spillgate.http;
 
+import io.github.spillgate.internal.Checks;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -47,7 +47,7 @@ public final class RuleInstrumentation {
      * @return the instrumentation
      */
     public RuleInstrumentation listener(RuleListener listener) {
-        Objects.requireNonNull(listener, "listener is null: expected one");
+        Checks.present(listener, "listener", "RuleMetrics.of(registry)");
         return new RuleInstrumentation(with(listeners, listener), tracers, warnings);
     }
 
@@ -58,7 +58,7 @@ public final class RuleInstrumentation {
      * @return the instrumentation
      */
     public RuleInstrumentation tracer(RuleTracer tracer) {
-        Objects.requireNonNull(tracer, "tracer is null: expected one");
+        Checks.present(tracer, "tracer", "RuleObservations.of(registry)");
         return new RuleInstrumentation(listeners, with(tracers, tracer), warnings);
     }
 
@@ -72,8 +72,8 @@ public final class RuleInstrumentation {
      * @return the instrumentation
      */
     public RuleInstrumentation warnings(KeySyntax keys, String remedy) {
-        Objects.requireNonNull(keys, "keys are null: expected a syntax, for example KeySyntax.of(client)");
-        Objects.requireNonNull(remedy, "remedy is null: expected a setting, for example client-address.header");
+        Checks.some(keys, "keys", "KeySyntax.of(client)");
+        Checks.present(remedy, "remedy", "client-address.header");
         return new RuleInstrumentation(listeners, tracers, new MisconfigurationLog(keys.client(), remedy));
     }
 

@@ -3,13 +3,13 @@ package io.github.spillgate.http;
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.PathSyntax.PathMatcher;
 import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.internal.Checks;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
@@ -32,7 +32,7 @@ final class RuleSet {
      * @throws IllegalArgumentException if two rules or limits of two rules have the same name, or a path is invalid
      */
     static RuleSet of(Collection<Rule> rules, PathSyntax syntax) {
-        Objects.requireNonNull(rules, "rules are null: expected some, for example List.of()");
+        Checks.some(rules, "rules", "List.of()");
         Set<String> names = new HashSet<>();
         Map<String, Rule> limits = new HashMap<>();
         List<CompiledRule> compiled = new ArrayList<>(rules.size());

@@ -4,11 +4,11 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Text;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.List;
-import java.util.Objects;
 import java.util.Set;
 import java.util.TreeSet;
 import org.jspecify.annotations.Nullable;
@@ -82,11 +82,9 @@ public final class Rules {
      */
     public static Rules of(
             RateLimiter limiter, PathSyntax syntax, Collection<Rule> rules, RuleInstrumentation instrumentation) {
-        Objects.requireNonNull(
-                limiter, "limiter is null: expected one, for example RateLimiter.builder(\"api\")...build()");
-        Objects.requireNonNull(syntax, "syntax is null: expected how paths are written");
-        Objects.requireNonNull(
-                instrumentation, "instrumentation is null: expected one, for example RuleInstrumentation.none()");
+        Checks.present(limiter, "limiter", "RateLimiter.builder(\"api\")...build()");
+        Checks.present(syntax, "syntax", "PathPatterns.ofSpring()");
+        Checks.present(instrumentation, "instrumentation", "RuleInstrumentation.none()");
         RuleSet first = RuleSet.of(rules, syntax);
         warn(first.sharingOneCount());
         return new Rules(limiter, syntax, instrumentation.events(), false, first);
@@ -102,8 +100,8 @@ public final class Rules {
      */
     public static Rules off(RateLimiter limiter, PathSyntax syntax) {
         return new Rules(
-                Objects.requireNonNull(limiter, "limiter is null: expected one"),
-                Objects.requireNonNull(syntax, "syntax is null: expected how paths are written"),
+                Checks.present(limiter, "limiter", "RateLimiter.builder(\"api\")...build()"),
+                Checks.present(syntax, "syntax", "PathPatterns.ofSpring()"),
                 RuleInstrumentation.none().events(),
                 true,
                 RuleSet.of(List.of(), syntax));
@@ -151,9 +149,7 @@ public final class Rules {
      *     the limiter emits, or on {@code Schedulers.parallel()}
      */
     public Mono<Verdict> decide(Request request, Phase phase) {
-        return matchAndDecide(
-                request,
-                Objects.requireNonNull(phase, "phase is null: expected one, for example AFTER_AUTHENTICATION"));
+        return matchAndDecide(request, Checks.present(phase, "phase", "AFTER_AUTHENTICATION"));
     }
 
     /**

@@ -27,6 +27,23 @@ public final class Checks {
     }
 
     /**
+     * Returns the value if it is not null, for a value with a name in the plural.
+     *
+     * @param <T> the type of the value
+     * @param value the value
+     * @param what the name of the value, such as {@code rules}
+     * @param example an example of a value, as in code
+     * @return the value
+     * @throws NullPointerException if it is null
+     */
+    public static <T> T some(@Nullable T value, String what, String example) {
+        if (value == null) {
+            throw new NullPointerException(what + " are null: expected some, for example " + example);
+        }
+        return value;
+    }
+
+    /**
      * Returns a copy of the collection if neither it nor an element is null.
      *
      * @param <T> the type of the elements
@@ -37,7 +54,7 @@ public final class Checks {
      * @throws NullPointerException if the collection or an element is null
      */
     public static <T> List<T> allPresent(@Nullable Collection<? extends T> values, String what, String example) {
-        for (T value : present(values, what, "List.of(" + example + ")")) {
+        for (T value : some(values, what, "List.of(" + example + ")")) {
             present(value, "one of the " + what, example);
         }
         return List.copyOf(values);

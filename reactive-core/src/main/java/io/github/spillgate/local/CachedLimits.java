@@ -4,12 +4,12 @@ import com.github.benmanes.caffeine.cache.Cache;
 import com.github.benmanes.caffeine.cache.Caffeine;
 import com.github.benmanes.caffeine.cache.Ticker;
 import io.github.spillgate.Limit;
+import io.github.spillgate.internal.Checks;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
-import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
@@ -44,9 +44,8 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
             int maximumKeys,
             Duration expiry,
             Ticker ticker) {
-        Objects.requireNonNull(
-                limitsOf, "limitsOf is null: expected one, for example key -> plans.of(key).map(Plan::limits)");
-        Objects.requireNonNull(expiry, "expiry is null: expected one, for example Duration.ofMinutes(1)");
+        Checks.present(limitsOf, "limitsOf", "key -> plans.of(key).map(Plan::limits)");
+        Checks.present(expiry, "expiry", "Duration.ofMinutes(1)");
         if (maximumKeys < 1) {
             throw new IllegalArgumentException(
                     "maximumKeys " + maximumKeys + " remembers nothing: expected 1 or more, for example 10_000");
@@ -96,7 +95,7 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
             int maximumKeys,
             Duration expiry,
             InstantSource clock) {
-        Objects.requireNonNull(clock, "clock is null: expected one, for example InstantSource.system()");
+        Checks.present(clock, "clock", "InstantSource.system()");
         return new CachedLimits(limitsOf, maximumKeys, expiry, () -> TimeUnit.MILLISECONDS.toNanos(clock.millis()));
     }
 

@@ -5,6 +5,7 @@ import com.github.benmanes.caffeine.cache.Caffeine;
 import com.github.benmanes.caffeine.cache.RemovalCause;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
+import io.github.spillgate.internal.Checks;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
@@ -12,7 +13,6 @@ import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
-import java.util.Objects;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 import java.util.function.Function;
@@ -86,7 +86,7 @@ public final class CountTable<C extends Count> {
             throw new IllegalArgumentException("maximumCounts " + maximumCounts
                     + " is less than one decision may need: expected " + SMALLEST + " or more, for example 100_000");
         }
-        this.clock = Objects.requireNonNull(clock, "clock is null: expected one, for example InstantSource.system()");
+        this.clock = Checks.present(clock, "clock", "InstantSource.system()");
         this.factory = factory;
         this.share = share;
         this.onEviction = onEviction;

@@ -4,12 +4,12 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.DecisionListener;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.internal.Checks;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.Timer;
 import java.time.Duration;
 import java.util.Locale;
 import java.util.Map;
-import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
@@ -48,7 +48,7 @@ public final class DecisionMetrics implements DecisionListener {
      * @return the listener, for any number of limiters
      */
     public static DecisionMetrics of(MeterRegistry registry) {
-        return new DecisionMetrics(Objects.requireNonNull(registry, "registry is null: expected one"));
+        return new DecisionMetrics(Checks.present(registry, "registry", "Metrics.globalRegistry"));
     }
 
     @Override

@@ -3,13 +3,13 @@ package io.github.spillgate.metrics;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.internal.Checks;
 import io.micrometer.core.instrument.FunctionCounter;
 import io.micrometer.core.instrument.Gauge;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.Tags;
 import io.micrometer.core.instrument.binder.MeterBinder;
 import java.util.Locale;
-import java.util.Objects;
 import java.util.function.ToDoubleFunction;
 
 /**
@@ -54,8 +54,8 @@ public final class LimiterMetrics implements MeterBinder {
      */
     public static LimiterMetrics of(RateLimiter limiter, String name) {
         return new LimiterMetrics(
-                Objects.requireNonNull(limiter, "limiter is null: expected one"),
-                Objects.requireNonNull(name, "name is null: expected the limiter's, for example \"api\""));
+                Checks.present(limiter, "limiter", "RateLimiter.builder(\"api\")...build()"),
+                Checks.present(name, "name", "\"api\""));
     }
 
     @Override

@@ -7,13 +7,13 @@ import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.RuleListener;
 import io.github.spillgate.http.RuleLookupException;
 import io.github.spillgate.http.RuleMatch;
+import io.github.spillgate.internal.Checks;
 import io.micrometer.core.instrument.Counter;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.Timer;
 import java.time.Duration;
 import java.util.Locale;
 import java.util.Map;
-import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
@@ -55,7 +55,7 @@ public final class RuleMetrics implements RuleListener {
      * @return the listener
      */
     public static RuleMetrics of(MeterRegistry registry) {
-        return new RuleMetrics(Objects.requireNonNull(registry, "registry is null: expected one"));
+        return new RuleMetrics(Checks.present(registry, "registry", "Metrics.globalRegistry"));
     }
 
     @Override

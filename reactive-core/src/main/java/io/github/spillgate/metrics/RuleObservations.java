@@ -4,11 +4,11 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.http.RuleListener.Outcome;
 import io.github.spillgate.http.RuleMatch;
 import io.github.spillgate.http.RuleTracer;
+import io.github.spillgate.internal.Checks;
 import io.micrometer.observation.Observation;
 import io.micrometer.observation.ObservationRegistry;
 import java.time.Duration;
 import java.util.List;
-import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 import reactor.util.context.Context;
 import reactor.util.context.ContextView;
@@ -57,7 +57,7 @@ public final class RuleObservations implements RuleTracer {
      * @return the tracer
      */
     public static RuleObservations of(ObservationRegistry registry) {
-        return new RuleObservations(Objects.requireNonNull(registry, "registry is null: expected one"), null);
+        return new RuleObservations(Checks.present(registry, "registry", "ObservationRegistry.create()"), null);
     }
 
     /**
@@ -67,7 +67,8 @@ public final class RuleObservations implements RuleTracer {
      * @return the tracer
      */
     public RuleObservations convention(DecisionObservationConvention names) {
-        return new RuleObservations(registry, Objects.requireNonNull(names, "convention is null: expected one"));
+        return new RuleObservations(
+                registry, Checks.present(names, "convention", "new DecisionObservationConvention() {}"));
     }
 
     @Override

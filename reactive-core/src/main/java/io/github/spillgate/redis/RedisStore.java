@@ -6,6 +6,7 @@ import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.internal.Checks;
 import io.github.spillgate.redis.CountKeys.HoldKeys;
 import io.github.spillgate.redis.ScriptRequest.DecidedClaim;
 import io.github.spillgate.spi.ChargedPermits;
@@ -28,7 +29,6 @@ import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -189,8 +189,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      * @return the builder of a store with a client of its own
      */
     public static Builder builder(RedisURI uri) {
-        Objects.requireNonNull(
-                uri, "uri is null: expected one, for example RedisURI.create(\"redis://localhost:6379\")");
+        Checks.present(uri, "uri", "RedisURI.create(\"redis://localhost:6379\")");
         return new Builder(null).nodes(List.of(uri));
     }
 
@@ -201,8 +200,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      * @return the builder
      */
     public static Builder builder(RedisClient client) {
-        return new Builder(
-                Objects.requireNonNull(client, "client is null: expected one, for example RedisClient.create(uri)"));
+        return new Builder(Checks.present(client, "client", "RedisClient.create(uri)"));
     }
 
     /**
@@ -231,8 +229,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      * @return the builder
      */
     public static Builder builder(RedisClusterClient client) {
-        return new Builder(Objects.requireNonNull(
-                client, "client is null: expected one, for example RedisClusterClient.create(uri)"));
+        return new Builder(Checks.present(client, "client", "RedisClusterClient.create(uri)"));
     }
 
     /**
@@ -757,7 +754,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
          * @throws IllegalArgumentException if the namespace is empty, too long or has other characters
          */
         public Builder namespace(String namespace) {
-            Objects.requireNonNull(namespace, "namespace is null: expected one, for example \"shop:prod\"");
+            Checks.present(namespace, "namespace", "\"shop:prod\"");
             if (!NAMESPACE.matcher(namespace).matches()) {
                 String shown = namespace.substring(0, Math.min(80, namespace.length()));
                 throw new IllegalArgumentException("namespace \"" + shown.replaceAll("[^ -~]", "?")
@@ -803,8 +800,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
          * @return this builder
          */
         public Builder deliverOn(Scheduler scheduler) {
-            this.deliverOn = Objects.requireNonNull(
-                    scheduler, "scheduler is null: expected one, for example Schedulers.parallel()");
+            this.deliverOn = Checks.present(scheduler, "scheduler", "Schedulers.parallel()");
             return this;
         }
 

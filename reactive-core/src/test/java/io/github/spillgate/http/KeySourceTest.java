@@ -195,7 +195,7 @@ class KeySourceTest {
                 .withMessage("header \"\" is empty: expected at least one character, for example \"X-Api-Key\"");
         assertThatNullPointerException()
                 .isThrownBy(() -> KeySource.cookie(null))
-                .withMessage("cookie is null: expected a name, for example \"session\"");
+                .withMessage("cookie is null: expected one, for example \"session\"");
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> KeySource.joined(KeySource.principal()))
                 .withMessageStartingWith("1 key sources are not several: expected at least 2");

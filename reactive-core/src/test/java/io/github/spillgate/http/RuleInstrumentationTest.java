@@ -64,10 +64,10 @@ class RuleInstrumentationTest {
     void nullIsRejected() {
         assertThatNullPointerException()
                 .isThrownBy(() -> listeners().listener(null))
-                .withMessage("listener is null: expected one");
+                .withMessage("listener is null: expected one, for example RuleMetrics.of(registry)");
         assertThatNullPointerException()
                 .isThrownBy(() -> listeners().tracer(null))
-                .withMessage("tracer is null: expected one");
+                .withMessage("tracer is null: expected one, for example RuleObservations.of(registry)");
         assertThatNullPointerException()
                 .isThrownBy(() -> Rules.of(limiter, SentRequest.syntax(), List.of(), (RuleInstrumentation) null))
                 .withMessage("instrumentation is null: expected one, for example RuleInstrumentation.none()");

@@ -4,12 +4,12 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.HoldExpiredException;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.internal.Checks;
 import io.vertx.core.Context;
 import io.vertx.core.Future;
 import io.vertx.core.Vertx;
 import java.time.Duration;
 import java.util.Collection;
-import java.util.Objects;
 import java.util.function.Consumer;
 import java.util.function.Predicate;
 import java.util.function.Supplier;
@@ -56,9 +56,8 @@ public final class FutureRateLimiter {
      * @return the limiter with futures
      */
     public static FutureRateLimiter of(Vertx vertx, RateLimiter limiter) {
-        Objects.requireNonNull(vertx, "vertx is null: expected one, for example Vertx.vertx()");
-        Objects.requireNonNull(
-                limiter, "limiter is null: expected one, for example RateLimiter.builder(\"api\").build()");
+        Checks.present(vertx, "vertx", "Vertx.vertx()");
+        Checks.present(limiter, "limiter", "RateLimiter.builder(\"api\").build()");
         return new FutureRateLimiter(vertx, limiter);
     }
 
@@ -328,7 +327,7 @@ public final class FutureRateLimiter {
      * @see RateLimiter#whileHolding(Charge, Mono)
      */
     public <T> Future<T> whileHolding(Charge charge, Supplier<Future<T>> work) {
-        Objects.requireNonNull(work, "work is null: expected some, for example () -> send(message)");
+        Checks.present(work, "work", "() -> send(message)");
         Context context = vertx.getOrCreateContext();
         Mono<T> started = Mono.create(sink -> context.runOnContext(ignored -> start(work, sink)));
         return future(limiter.whileHolding(charge, started));

@@ -4,6 +4,7 @@ import io.github.spillgate.http.RateLimitHeaders;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.Verdict;
+import io.github.spillgate.internal.Checks;
 import io.vertx.core.Context;
 import io.vertx.core.Handler;
 import io.vertx.core.Vertx;
@@ -12,7 +13,6 @@ import io.vertx.core.internal.http.HttpServerRequestInternal;
 import io.vertx.ext.web.RoutingContext;
 import io.vertx.ext.web.handler.InputTrustHandler;
 import io.vertx.ext.web.handler.SecurityPolicyHandler;
-import java.util.Objects;
 import java.util.Optional;
 import java.util.function.BiConsumer;
 import org.jspecify.annotations.Nullable;
@@ -44,7 +44,7 @@ sealed class LimitingHandler implements RateLimitHandler {
     }
 
     static LimitingHandler of(Rules rules, @Nullable Phase phase) {
-        Objects.requireNonNull(rules, "rules are null: expected some, for example Rules.of(limiter, syntax, rules)");
+        Checks.some(rules, "rules", "Rules.of(limiter, syntax, rules)");
         return of(rules, phase, RateLimitHeaders.all(), DenialWriter.ofProblem(), true);
     }
 
@@ -64,13 +64,13 @@ sealed class LimitingHandler implements RateLimitHandler {
 
     @Override
     public final RateLimitHandler headers(RateLimitHeaders headers) {
-        Objects.requireNonNull(headers, "headers are null: expected some, for example RateLimitHeaders.all()");
+        Checks.some(headers, "headers", "RateLimitHeaders.all()");
         return of(rules, phase, headers, denials, limitsPreflights);
     }
 
     @Override
     public final RateLimitHandler denials(DenialWriter denials) {
-        Objects.requireNonNull(denials, "denials are null: expected a writer, for example DenialWriter.ofProblem()");
+        Checks.some(denials, "denials", "DenialWriter.ofProblem()");
         return of(rules, phase, headers, denials, limitsPreflights);
     }
 

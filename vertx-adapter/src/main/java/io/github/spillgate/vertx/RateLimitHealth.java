@@ -2,11 +2,11 @@ package io.github.spillgate.vertx;
 
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.internal.Checks;
 import io.vertx.core.Handler;
 import io.vertx.core.Promise;
 import io.vertx.core.json.JsonObject;
 import io.vertx.ext.healthchecks.Status;
-import java.util.Objects;
 
 /**
  * A Vert.x health check that reports which store decides, the state of the circuit breaker, and the current problem.
@@ -35,7 +35,7 @@ public final class RateLimitHealth implements Handler<Promise<Status>> {
      * @return the health check
      */
     public static RateLimitHealth of(RateLimiter limiter) {
-        return new RateLimitHealth(Objects.requireNonNull(limiter, "limiter is null: expected one"), false);
+        return new RateLimitHealth(Checks.present(limiter, "limiter", "RateLimiter.builder(\"api\")...build()"), false);
     }
 
     /**

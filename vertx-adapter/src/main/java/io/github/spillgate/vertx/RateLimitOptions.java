@@ -6,10 +6,10 @@ import io.github.spillgate.http.Rule.WhenLookupFails;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.Rule.WhenUndecided;
 import io.github.spillgate.http.RuleSettings;
+import io.github.spillgate.internal.Checks;
 import io.vertx.core.json.JsonObject;
 import java.time.Duration;
 import java.util.List;
-import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -71,7 +71,7 @@ public final class RateLimitOptions {
      *     message names it and what was expected
      */
     public RateLimitOptions(JsonObject json) {
-        Objects.requireNonNull(json, "json is null: expected settings, for example {\"name\": \"orders\"}");
+        Checks.present(json, "json", "{\"name\": \"orders\"}");
         this.json = json.copy();
         this.read = ParsedOptions.of(new Settings("", this.json));
     }

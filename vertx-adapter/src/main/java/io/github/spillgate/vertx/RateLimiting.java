@@ -21,6 +21,7 @@ import io.github.spillgate.http.RuleTracer;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.Spelling;
 import io.github.spillgate.http.WrongSettingException;
+import io.github.spillgate.internal.Checks;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.spi.LimitStore;
@@ -101,8 +102,8 @@ public final class RateLimiting {
      * @return the builder, which takes the functions that the settings refer to, and starts the limiter
      */
     public static Builder of(Vertx vertx, RateLimitOptions options) {
-        Objects.requireNonNull(vertx, "vertx is null: expected one, for example Vertx.vertx()");
-        Objects.requireNonNull(options, "options are null: expected some, for example new RateLimitOptions(config)");
+        Checks.present(vertx, "vertx", "Vertx.vertx()");
+        Checks.some(options, "options", "new RateLimitOptions(config)");
         return new Builder(vertx, options.read());
     }
 
@@ -274,8 +275,7 @@ public final class RateLimiting {
          * @return this builder
          */
         public Builder listener(DecisionListener listener) {
-            decisionListeners.add(Objects.requireNonNull(
-                    listener, "listener is null: expected one, for example DecisionMetrics.of(registry)"));
+            decisionListeners.add(Checks.present(listener, "listener", "DecisionMetrics.of(registry)"));
             return this;
         }
 
@@ -362,7 +362,7 @@ public final class RateLimiting {
 
         private Builder name(String name, Object thing) {
             named.put(
-                    Objects.requireNonNull(name, "name is null: expected one, for example \"tenant\""),
+                    Checks.present(name, "name", "\"tenant\""),
                     Objects.requireNonNull(thing, "what is called " + name + " is null: expected a function"));
             return this;
         }

@@ -4,6 +4,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule.WhenUndecided;
+import io.github.spillgate.internal.Checks;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -89,11 +90,9 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
     public static GatewayRateLimiter of(
             RateLimiter limiter, RateLimitResponses responses, Fields fields, ConfigurationService configurations) {
         return new GatewayRateLimiter(
-                Objects.requireNonNull(
-                        limiter, "limiter is null: expected one, for example RateLimiter.builder(\"api\")...build()"),
-                Objects.requireNonNull(
-                        responses, "responses are null: expected some, for example RateLimitResponses.standard()"),
-                Objects.requireNonNull(fields, "fields are null: expected some, for example Fields.standard()"),
+                Checks.present(limiter, "limiter", "RateLimiter.builder(\"api\")...build()"),
+                Checks.some(responses, "responses", "RateLimitResponses.standard()"),
+                Checks.some(fields, "fields", "Fields.standard()"),
                 Objects.requireNonNull(configurations, "configurations are null: expected the gateway's"));
     }
 

@@ -1,9 +1,9 @@
 package io.github.spillgate.webflux;
 
 import io.github.spillgate.http.PathSyntax;
+import io.github.spillgate.internal.Checks;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 import org.springframework.http.server.PathContainer;
@@ -45,8 +45,7 @@ public final class PathPatterns implements PathSyntax {
      * @return the syntax
      */
     public static PathPatterns of(PathPatternParser parser) {
-        return new PathPatterns(
-                Objects.requireNonNull(parser, "parser is null: expected one, for example of your handler mapping"));
+        return new PathPatterns(Checks.present(parser, "parser", "PathPatternParser.defaultInstance"));
     }
 
     @Override

@@ -1,7 +1,7 @@
 package io.github.spillgate.webflux;
 
 import io.github.spillgate.http.Rules;
-import java.util.Objects;
+import io.github.spillgate.internal.Checks;
 import org.springframework.web.reactive.function.server.HandlerFilterFunction;
 import org.springframework.web.reactive.function.server.HandlerFunction;
 import org.springframework.web.reactive.function.server.ServerRequest;
@@ -39,9 +39,8 @@ public final class RateLimitHandlerFilter implements HandlerFilterFunction<Serve
      * @return the filter
      */
     public static RateLimitHandlerFilter of(Rules rules, RateLimitResponses responses) {
-        Objects.requireNonNull(rules, "rules are null: expected some, for example Rules.of(limiter, syntax, rules)");
-        Objects.requireNonNull(
-                responses, "responses are null: expected some, for example RateLimitResponses.standard()");
+        Checks.some(rules, "rules", "Rules.of(limiter, syntax, rules)");
+        Checks.some(responses, "responses", "RateLimitResponses.standard()");
         return new RateLimitHandlerFilter(rules, responses);
     }
 

@@ -3,6 +3,7 @@ package io.github.spillgate.webflux;
 import io.github.spillgate.Decision;
 import io.github.spillgate.http.Problem;
 import io.github.spillgate.http.RateLimitHeaders;
+import io.github.spillgate.internal.Checks;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
@@ -52,10 +53,7 @@ public final class RateLimitResponses {
      * @return the responses
      */
     public RateLimitResponses headers(RateLimitHeaders headers) {
-        return new RateLimitResponses(
-                Objects.requireNonNull(headers, "headers are null: expected some, for example RateLimitHeaders.all()"),
-                denials,
-                mappings);
+        return new RateLimitResponses(Checks.some(headers, "headers", "RateLimitHeaders.all()"), denials, mappings);
     }
 
     /**
@@ -65,11 +63,7 @@ public final class RateLimitResponses {
      * @return the responses
      */
     public RateLimitResponses denials(DenialWriter denials) {
-        return new RateLimitResponses(
-                headers,
-                Objects.requireNonNull(
-                        denials, "denials are null: expected a writer, for example DenialWriter.ofProblem()"),
-                mappings);
+        return new RateLimitResponses(headers, Checks.some(denials, "denials", "DenialWriter.ofProblem()"), mappings);
     }
 
     /**

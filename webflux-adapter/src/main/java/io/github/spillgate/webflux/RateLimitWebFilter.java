@@ -3,7 +3,7 @@ package io.github.spillgate.webflux;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.Verdict;
-import java.util.Objects;
+import io.github.spillgate.internal.Checks;
 import org.springframework.core.Ordered;
 import org.springframework.web.server.ServerWebExchange;
 import org.springframework.web.server.WebFilter;
@@ -67,10 +67,9 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
      * @return the filter
      */
     public static RateLimitWebFilter of(Rules rules, Phase phase, RateLimitResponses responses) {
-        Objects.requireNonNull(rules, "rules are null: expected some, for example Rules.of(limiter, syntax, rules)");
-        Objects.requireNonNull(phase, "phase is null: expected one, for example Phase.BEFORE_AUTHENTICATION");
-        Objects.requireNonNull(
-                responses, "responses are null: expected some, for example RateLimitResponses.standard()");
+        Checks.some(rules, "rules", "Rules.of(limiter, syntax, rules)");
+        Checks.present(phase, "phase", "Phase.BEFORE_AUTHENTICATION");
+        Checks.some(responses, "responses", "RateLimitResponses.standard()");
         int order = phase == Phase.BEFORE_AUTHENTICATION ? ORDER_BEFORE_AUTHENTICATION : ORDER_AFTER_AUTHENTICATION;
         return new RateLimitWebFilter(rules, phase, responses, order, false);
     }

@@ -2,7 +2,7 @@ package io.github.spillgate.webflux;
 
 import io.github.spillgate.RateLimitedException;
 import io.github.spillgate.http.Verdict;
-import java.util.Objects;
+import io.github.spillgate.internal.Checks;
 import java.util.Optional;
 import org.springframework.core.Ordered;
 import org.springframework.web.server.ServerWebExchange;
@@ -40,8 +40,7 @@ public final class RateLimitedExceptionHandler implements WebExceptionHandler, O
      * @return the handler
      */
     public static RateLimitedExceptionHandler of(RateLimitResponses responses) {
-        return new RateLimitedExceptionHandler(Objects.requireNonNull(
-                responses, "responses are null: expected some, for example RateLimitResponses.standard()"));
+        return new RateLimitedExceptionHandler(Checks.some(responses, "responses", "RateLimitResponses.standard()"));
     }
 
     @Override

@@ -8,6 +8,7 @@ import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.internal.Checks;
 import java.lang.reflect.AnnotatedElement;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
@@ -65,12 +66,10 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
             RateLimitResponses responses,
             RuleInstrumentation instrumentation,
             HandlerAdapter next) {
-        this.limiter = Objects.requireNonNull(limiter, "limiter is null: expected one");
-        this.keys = Objects.requireNonNull(keys, "keys are null: expected a syntax, for example KeySyntax.of(client)");
-        this.responses =
-                Objects.requireNonNull(responses, "responses are null: expected RateLimitResponses.standard()");
-        this.instrumentation = Objects.requireNonNull(
-                instrumentation, "instrumentation is null: expected one, for example RuleInstrumentation.none()");
+        this.limiter = Checks.present(limiter, "limiter", "RateLimiter.builder(\"api\")...build()");
+        this.keys = Checks.some(keys, "keys", "KeySyntax.of(client)");
+        this.responses = Checks.some(responses, "responses", "RateLimitResponses.standard()");
+        this.instrumentation = Checks.present(instrumentation, "instrumentation", "RuleInstrumentation.none()");
         this.next =
                 Objects.requireNonNull(next, "next is null: expected the application's RequestMappingHandlerAdapter");
     }
