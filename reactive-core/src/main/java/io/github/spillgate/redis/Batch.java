@@ -4,6 +4,7 @@ import io.github.spillgate.Algorithm;
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.Source;
+import io.github.spillgate.redis.ScriptRequest.Mode;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
@@ -225,10 +226,8 @@ final class Batch {
 
         /** Returns whether a decision on these counts may join this group. */
         boolean accepts(PendingDecision decision, BatchKey[] others) {
-            if (!first.takes()
-                    || !decision.takes()
-                    || first.isLease()
-                    || decision.isLease()
+            if (first.mode() != Mode.TAKE
+                    || decision.mode() != Mode.TAKE
                     || times == MOST_IN_GROUP
                     || !isNear(decision.deadline())
                     || others.length != touched.length) {
@@ -266,8 +265,8 @@ final class Batch {
         void addTo(ScriptRequest request, RedisClock server) {
             List<Claim> claims = first.claims();
             long deadlineMicros = deadline == PendingDecision.NO_DEADLINE ? 0 : server.microsAt(deadline);
-            int mode = first.isLease() ? ScriptRequest.LEASE : first.takes() ? ScriptRequest.TAKE : ScriptRequest.PEEK;
-            request.addGroup(mode, first.isLease() ? first.parts() : times, deadlineMicros, claims.size());
+            int number = first.mode() == Mode.LEASE ? first.parts() : times;
+            request.addGroup(first.mode(), number, deadlineMicros, claims.size());
             for (int i = 0; i < touched.length; i++) {
                 request.addClaim(touched[i].index, claims.get(i));
             }
@@ -314,7 +313,7 @@ final class Batch {
         private StoreDecision decision(
                 ScriptReply reply, PendingDecision pending, boolean isGranted, long grantedLater) {
             List<Claim> claims = pending.claims();
-            if (pending.isLease()) {
+            if (pending.mode() == Mode.LEASE) {
                 Claim leased = claims.get(0).asking(reply.granted(firstUsage));
                 return StoreDecision.ofLease(
                         Source.REDIS, reply.millis(), reply.micros(), reply.usage(firstUsage, leased));
@@ -323,7 +322,7 @@ final class Batch {
             for (int i = 0; i < limits.length; i++) {
                 limits[i] = reply.usage(firstUsage + i, claims.get(i), isGranted, grantedLater);
             }
-            return pending.takes()
+            return pending.mode() == Mode.TAKE
                     ? StoreDecision.ofTake(Source.REDIS, reply.millis(), reply.micros(), List.of(limits))
                     : StoreDecision.ofPeek(Source.REDIS, reply.millis(), List.of(limits));
         }

@@ -1,6 +1,7 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.redis.ScriptRequest.Mode;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.RemoteSubscription;
 import io.github.spillgate.spi.StoreDecision;
@@ -35,7 +36,7 @@ final class PendingDecision implements RemoteSubscription {
 
     private final List<Claim> claims;
     private final int slot;
-    private final boolean takes;
+    private final Mode mode;
 
     /** The number of parts, of which a lease takes at most one; 0 if it is none. */
     private final int parts;
@@ -58,7 +59,7 @@ final class PendingDecision implements RemoteSubscription {
     private PendingDecision(
             List<Claim> claims,
             int slot,
-            boolean takes,
+            Mode mode,
             int parts,
             long deadline,
             Consumer<PendingDecision> onRequest,
@@ -66,7 +67,7 @@ final class PendingDecision implements RemoteSubscription {
             CoreSubscriber<? super StoreDecision> subscriber) {
         this.claims = claims;
         this.slot = slot;
-        this.takes = takes;
+        this.mode = mode;
         this.parts = parts;
         this.deadline = deadline;
         this.onRequest = onRequest;
@@ -77,17 +78,18 @@ final class PendingDecision implements RemoteSubscription {
     /**
      * Returns a Mono that creates a pending decision for each subscriber.
      *
+     * @param mode to take or to peek
      * @param onRequest gets the decision when the subscriber requests it, and for each retry
      * @param onUnused gets a decision that was charged although its subscriber has cancelled
      */
     static Mono<StoreDecision> of(
             List<Claim> claims,
             int slot,
-            boolean takes,
+            Mode mode,
             long deadline,
             Consumer<PendingDecision> onRequest,
             Consumer<StoreDecision> onUnused) {
-        return of(claims, slot, takes, 0, deadline, onRequest, onUnused);
+        return of(claims, slot, mode, 0, deadline, onRequest, onUnused);
     }
 
     /**
@@ -97,13 +99,13 @@ final class PendingDecision implements RemoteSubscription {
      */
     static Mono<StoreDecision> lease(
             Claim claim, int slot, int parts, long deadline, Consumer<PendingDecision> onRequest) {
-        return of(List.of(claim), slot, true, parts, deadline, onRequest, unused -> {});
+        return of(List.of(claim), slot, Mode.LEASE, parts, deadline, onRequest, unused -> {});
     }
 
     private static Mono<StoreDecision> of(
             List<Claim> claims,
             int slot,
-            boolean takes,
+            Mode mode,
             int parts,
             long deadline,
             Consumer<PendingDecision> onRequest,
@@ -112,7 +114,7 @@ final class PendingDecision implements RemoteSubscription {
             @Override
             public void subscribe(CoreSubscriber<? super StoreDecision> subscriber) {
                 subscriber.onSubscribe(
-                        new PendingDecision(claims, slot, takes, parts, deadline, onRequest, onUnused, subscriber));
+                        new PendingDecision(claims, slot, mode, parts, deadline, onRequest, onUnused, subscriber));
             }
         };
     }
@@ -138,14 +140,8 @@ final class PendingDecision implements RemoteSubscription {
         return slot;
     }
 
-    /** Returns whether permits are charged; a peek charges none. */
-    boolean takes() {
-        return takes;
-    }
-
-    /** Returns whether permits are leased. */
-    boolean isLease() {
-        return parts > 0;
+    Mode mode() {
+        return mode;
     }
 
     /** Returns the number of parts of a lease. */

@@ -9,6 +9,7 @@ import io.github.spillgate.StoreState;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.redis.CountKeys.HoldKeys;
 import io.github.spillgate.redis.ScriptRequest.DecidedClaim;
+import io.github.spillgate.redis.ScriptRequest.Mode;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
@@ -251,15 +252,15 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      */
     @Override
     public Mono<StoreDecision> take(List<Claim> claims, long deadline) {
-        return decide(claims, true, deadline);
+        return decide(claims, Mode.TAKE, deadline);
     }
 
     @Override
     public Mono<StoreDecision> peek(List<Claim> claims) {
-        return decide(claims, false, PendingDecision.NO_DEADLINE);
+        return decide(claims, Mode.PEEK, PendingDecision.NO_DEADLINE);
     }
 
-    private Mono<StoreDecision> decide(List<Claim> claims, boolean takes, long deadline) {
+    private Mono<StoreDecision> decide(List<Claim> claims, Mode mode, long deadline) {
         if (claims.isEmpty()) {
             return Mono.error(new LimitStoreException("no claim was given: expected at least one", null));
         }
@@ -268,12 +269,12 @@ public final class RedisStore implements LimitStore, AutoCloseable {
             if (router.slotOf(claims.get(i)) != slot) {
                 List<List<Claim>> bySlot =
                         List.copyOf(router.bySlot(claims, Function.identity()).values());
-                return takes
+                return mode == Mode.TAKE
                         ? multiSlot.take(claims, bySlot, deadline)
                         : multiSlot.peek(claims, bySlot).publishOn(delivery.scheduler());
             }
         }
-        return PendingDecision.of(claims, slot, takes, deadline, this::enqueue, this::releaseUnused);
+        return PendingDecision.of(claims, slot, mode, deadline, this::enqueue, this::releaseUnused);
     }
 
     /** Releases the permits of a decision after its subscriber has cancelled. They expire if this fails. */

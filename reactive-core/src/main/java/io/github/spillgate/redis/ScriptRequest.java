@@ -31,12 +31,6 @@ final class ScriptRequest {
 
     private static final int COUNTS_DENIED = 1;
 
-    /** The modes of a group to decide. */
-    static final int PEEK = 0;
-
-    static final int TAKE = 1;
-    static final int LEASE = 2;
-
     private static final int REFUND_CHARGED = 0;
     private static final int REFUND_DECISION = 1;
     private static final int REFUND_OLDEST = 2;
@@ -73,13 +67,13 @@ final class ScriptRequest {
     /**
      * Adds a group of equal requests to decide; its claims follow.
      *
-     * @param mode what is done, one of the constants of this class
+     * @param mode what is done
      * @param times the number of requests; of a lease, the number of parts
      * @param deadlineMicros the deadline on the server's clock in microseconds; 0 if there is none
      * @param claims the number of claims that follow
      */
-    ScriptRequest addGroup(int mode, int times, long deadlineMicros, int claims) {
-        return add(mode, 1).add(times, 4).add(deadlineMicros, 7).add(claims, 1);
+    ScriptRequest addGroup(Mode mode, int times, long deadlineMicros, int claims) {
+        return add(mode.number, 1).add(times, 4).add(deadlineMicros, 7).add(claims, 1);
     }
 
     /**
@@ -316,6 +310,25 @@ final class ScriptRequest {
         }
         length = put(body, length, number, size);
         return this;
+    }
+
+    /** What a decision does. */
+    enum Mode {
+        /** Charges nothing. */
+        PEEK(0),
+
+        /** Charges permits. */
+        TAKE(1),
+
+        /** Charges permits that this instance spends afterwards. */
+        LEASE(2);
+
+        /** The number of the mode in a request. */
+        private final int number;
+
+        Mode(int number) {
+            this.number = number;
+        }
     }
 
     /**

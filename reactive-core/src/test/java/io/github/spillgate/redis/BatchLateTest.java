@@ -6,6 +6,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.redis.ScriptRequest.Mode;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.testkit.DecidedClaims;
 import java.util.ArrayList;
@@ -100,7 +101,7 @@ class BatchLateTest {
     }
 
     private PendingDecision ask(long deadline) {
-        PendingDecision.of(claims, 0, true, deadline, this::begin, unused -> {})
+        PendingDecision.of(claims, 0, Mode.TAKE, deadline, this::begin, unused -> {})
                 .subscribe(decision -> {}, failures::add);
         return sent.get(sent.size() - 1);
     }

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.Source;
+import io.github.spillgate.redis.ScriptRequest.Mode;
 import io.github.spillgate.spi.StoreDecision;
 import java.util.ArrayList;
 import java.util.List;
@@ -20,7 +21,7 @@ class PendingDecisionTest {
 
     private final List<PendingDecision> sent = new ArrayList<>();
     private final Mono<StoreDecision> decision =
-            PendingDecision.of(List.of(), 0, true, PendingDecision.NO_DEADLINE, sent::add, unused -> {});
+            PendingDecision.of(List.of(), 0, Mode.TAKE, PendingDecision.NO_DEADLINE, sent::add, unused -> {});
     private final RecordingSubscriber subscriber = new RecordingSubscriber();
 
     @Test

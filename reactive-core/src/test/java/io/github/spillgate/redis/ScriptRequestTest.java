@@ -8,6 +8,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.ScriptRequest.DecidedClaim;
+import io.github.spillgate.redis.ScriptRequest.Mode;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
@@ -36,10 +37,10 @@ class ScriptRequestTest {
     @ValueSource(ints = {0, 1, 24, 1_000})
     void aRequestToDecideHasTheLimitsAndThenTheGroups(int expectedLength) {
         byte[] request = new ScriptRequest(expectedLength)
-                .addGroup(ScriptRequest.TAKE, 64, 1_790_000_000_123_456L, 2)
+                .addGroup(Mode.TAKE, 64, 1_790_000_000_123_456L, 2)
                 .addClaim(0, log)
                 .addClaim(258, counter)
-                .addGroup(ScriptRequest.PEEK, 1, 0, 1)
+                .addGroup(Mode.PEEK, 1, 0, 1)
                 .addClaim(1, aligned)
                 .toBytes();
         assertThat(request)
@@ -83,7 +84,7 @@ class ScriptRequestTest {
     @Test
     void aBucketHasItsBurstInPlaceOfAResolution() {
         byte[] request = new ScriptRequest(0)
-                .addGroup(ScriptRequest.TAKE, 1, 0, 1)
+                .addGroup(Mode.TAKE, 1, 0, 1)
                 .addClaim(0, claim("d", "100/1m burst=20", 4))
                 .toBytes();
         assertThat(request)
@@ -107,7 +108,7 @@ class ScriptRequestTest {
     @Test
     void equalLimitsAreSentOnce() {
         byte[] request = new ScriptRequest(0)
-                .addGroup(ScriptRequest.TAKE, 1, 0, 2)
+                .addGroup(Mode.TAKE, 1, 0, 2)
                 .addClaim(0, counter)
                 .addClaim(1, claim("z", "100000/24h counter", 1))
                 .toBytes();
