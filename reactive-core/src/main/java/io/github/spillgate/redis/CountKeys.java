@@ -8,6 +8,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Function;
 
 /** The keys of a store's counts and of their marks in Redis. */
 final class CountKeys {
@@ -64,13 +65,7 @@ final class CountKeys {
 
     /** Returns the keys of all counts, and then the keys of their refund marks. */
     byte[][] countsAndRefundMarks(List<Claim> claims) {
-        int size = claims.size();
-        byte[][] keys = new byte[2 * size][];
-        for (int i = 0; i < size; i++) {
-            keys[i] = count(claims.get(i));
-            keys[size + i] = refundMark(claims.get(i));
-        }
-        return keys;
+        return countsAndMarks(claims, this::refundMark);
     }
 
     /** Returns the keys of a count, of its reset mark and of its refund mark. */
@@ -84,11 +79,15 @@ final class CountKeys {
 
     /** Returns the keys of all counts, and then the keys of their reset marks. */
     byte[][] countsAndResetMarks(List<Claim> claims) {
+        return countsAndMarks(claims, this::resetMark);
+    }
+
+    private byte[][] countsAndMarks(List<Claim> claims, Function<Claim, byte[]> mark) {
         int size = claims.size();
         byte[][] keys = new byte[2 * size][];
         for (int i = 0; i < size; i++) {
             keys[i] = count(claims.get(i));
-            keys[size + i] = resetMark(claims.get(i));
+            keys[size + i] = mark.apply(claims.get(i));
         }
         return keys;
     }

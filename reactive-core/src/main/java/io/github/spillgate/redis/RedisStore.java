@@ -1,14 +1,10 @@
 package io.github.spillgate.redis;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
-import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.internal.Checks;
-import io.github.spillgate.redis.CountKeys.HoldKeys;
-import io.github.spillgate.redis.ScriptRequest.DecidedClaim;
 import io.github.spillgate.redis.ScriptRequest.Mode;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
@@ -18,34 +14,24 @@ import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
-import io.github.spillgate.spi.StoreUsage;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.cluster.RedisClusterClient;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.Collection;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.atomic.AtomicReference;
-import java.util.function.BiFunction;
 import java.util.function.Function;
 import java.util.function.UnaryOperator;
 import java.util.regex.Pattern;
-import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
-import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
-import reactor.util.retry.Retry;
 
 /**
  * A store that decides in Redis: one script in one round trip, on the clock of Redis.
@@ -61,26 +47,18 @@ import reactor.util.retry.Retry;
  */
 public final class RedisStore implements LimitStore, AutoCloseable {
 
-    /** The stamp of a charge at an unknown time: it may be from before any reset. */
-    private static final long UNKNOWN = 0;
-
-    /** The value of a reset mark; the script reads it as a double. */
-    private static final Pattern NUMBER = Pattern.compile("\\d+");
-
-    /** The beginning of the reply to a reset that was received after its deadline; the time in microseconds follows. */
-    private static final String LATE = "LATE ";
-
     /** The most permits of one lease: a reply has four bytes for their number. */
     private static final long MOST_LEASED = 0xffff_ffffL;
-
-    /** How often a reset is retried if the bound of the server's clock was too low. */
-    private static final int MOST_RETRIES = 3;
 
     private static final Duration LONGEST_CLOSING = Duration.ofSeconds(2);
 
     private final Topology topology;
     private final SlotRouter router;
     private final MultiSlotDecider multiSlot;
+    private final HoldCommands holdCommands;
+    private final RefundCommands refundCommands;
+    private final ResetCommand resetCommand;
+    private final ReconcileCommands reconcileCommands;
     private final CountKeys keys;
     private final Delivery delivery;
     private final BatchBounds bounds;
@@ -99,7 +77,12 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                 ? new Cluster(cluster, builder.nodes, settings)
                 : Topology.standalone((RedisClient) client, builder.nodes, settings);
         router = new SlotRouter(topology, builder.deliverOn);
-        multiSlot = new MultiSlotDecider(this::take, this::peek, this::refund, builder.longestPeek, builder.deliverOn);
+        holdCommands = new HoldCommands(router, keys);
+        refundCommands = new RefundCommands(router, keys, holdCommands, builder.deliverOn);
+        resetCommand = new ResetCommand(router, keys);
+        reconcileCommands = new ReconcileCommands(router, keys, holdCommands);
+        multiSlot = new MultiSlotDecider(
+                this::take, this::peek, refundCommands::refund, builder.longestPeek, builder.deliverOn);
         closing = Mono.fromFuture(
                         () -> loops == null
                                 ? topology.beginClosing()
@@ -315,160 +298,27 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     @Override
     public Mono<Void> refund(StoreDecision decision) {
-        List<DecidedClaim> taken = new ArrayList<>(decision.usages().size());
-        for (StoreDecision part : decision.parts()) {
-            part.usages().forEach(usage -> taken.add(new DecidedClaim(usage.claim(), part)));
-        }
-        return refundDecided(taken);
-    }
-
-    private Mono<Void> refund(StoreDecision part, List<Claim> taken) {
-        return refundDecided(
-                taken.stream().map(claim -> new DecidedClaim(claim, part)).toList());
-    }
-
-    private Mono<Void> refundDecided(List<DecidedClaim> taken) {
-        List<Claim> holds = taken.stream()
-                .map(DecidedClaim::claim)
-                .filter(RedisStore::isHold)
-                .toList();
-        if (holds.isEmpty()) {
-            return refundRates(taken);
-        }
-        List<DecidedClaim> rates =
-                taken.stream().filter(one -> !isHold(one.claim())).toList();
-        return rates.isEmpty()
-                ? release(holds)
-                : Mono.whenDelayError(refundRates(rates), release(holds)).publishOn(delivery.scheduler());
-    }
-
-    private static boolean isHold(Claim claim) {
-        return claim.limit().algorithm() == Algorithm.CONCURRENT;
-    }
-
-    private Mono<Void> refundRates(List<DecidedClaim> taken) {
-        return router.inEachSlot(taken, DecidedClaim::claim, this::refundRates).then();
-    }
-
-    private Mono<Void> refundRates(int slot, List<DecidedClaim> taken) {
-        List<Claim> claims = taken.stream().map(DecidedClaim::claim).toList();
-        return router.togetherOrEach(
-                taken,
-                refund(slot, keys.countsAndResetMarks(claims), ScriptRequest.refund(taken)),
-                one -> unlessReset(slot, one.claim(), one.decision().stamp(), ScriptRequest.refund(List.of(one))));
+        return refundCommands.refund(decision);
     }
 
     @Override
     public Mono<Void> refundCharged(List<ChargedPermits> permits) {
-        return router.inEachSlot(permits, ChargedPermits::claim, this::refundCharged)
-                .then();
-    }
-
-    private Mono<Void> refundCharged(int slot, List<ChargedPermits> permits) {
-        List<Claim> claims = permits.stream().map(ChargedPermits::claim).toList();
-        return router.togetherOrEach(
-                permits,
-                refund(slot, keys.countsAndResetMarks(claims), ScriptRequest.refundCharged(permits)),
-                one -> unlessReset(slot, one.claim(), one.stamp(), ScriptRequest.refundCharged(List.of(one))));
-    }
-
-    /** Refunds permits of a count, unless it was reset at the time of the stamp or later. */
-    private Mono<Object> unlessReset(int slot, Claim claim, long stamp, byte[] request) {
-        return resetAt(slot, claim)
-                .filter(reset -> stamp <= reset)
-                .hasElement()
-                .flatMap(isReset -> isReset ? Mono.empty() : refund(slot, keys.counts(List.of(claim)), request));
+        return refundCommands.refundCharged(permits);
     }
 
     @Override
     public Mono<Void> refund(List<Claim> claims) {
-        return inEachSlot(
-                claims.stream().filter(claim -> !isHold(claim)).toList(),
-                (slot, all) -> router.togetherOrEach(
-                        all,
-                        refundOldest(slot, keys.countsAndRefundMarks(all), all),
-                        // Without a mark, another instance may take this refund for lost data, and undo it.
-                        claim -> refundOldest(slot, keys.counts(List.of(claim)), List.of(claim))));
+        return refundCommands.refundOldest(claims);
     }
 
     @Override
     public Mono<Void> release(List<Claim> holds) {
-        return inEachSlot(
-                holds,
-                (slot, all) -> router.togetherOrEach(
-                        byCount(all), changeHolds(slot, false, all), ofCount -> changeHolds(slot, false, ofCount)));
+        return holdCommands.release(holds);
     }
 
     @Override
     public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
-        return router.inEachSlot(
-                        holds,
-                        Function.identity(),
-                        (slot, all) -> renew(slot, all)
-                                .onErrorResume(
-                                        Redirect::isCausedByTryAgain,
-                                        e -> flatten(
-                                                router.concurrently(byCount(all), ofCount -> renew(slot, ofCount)))))
-                .as(RedisStore::flatten);
-    }
-
-    private Mono<List<HoldRenewal>> renew(int slot, List<Claim> holds) {
-        return changeHolds(slot, true, holds).map(reply -> renewals(holds, reply));
-    }
-
-    private static Mono<List<HoldRenewal>> flatten(Flux<List<HoldRenewal>> renewals) {
-        return renewals.collectList()
-                .map(lists -> lists.stream().flatMap(List::stream).toList());
-    }
-
-    private static Collection<List<Claim>> byCount(List<Claim> holds) {
-        return holds.stream().collect(Collectors.groupingBy(Claim::handle)).values();
-    }
-
-    private static List<HoldRenewal> renewals(List<Claim> holds, ScriptReply reply) {
-        List<HoldRenewal> renewals = new ArrayList<>(holds.size());
-        for (int i = 0; i < holds.size(); i++) {
-            renewals.add(new HoldRenewal(holds.get(i), outcome(reply, i)));
-        }
-        return renewals;
-    }
-
-    private static HoldRenewal.RenewalOutcome outcome(ScriptReply reply, int i) {
-        return switch (reply.status(i)) {
-            case FREE ->
-                reply.granted(i) == 1 ? HoldRenewal.RenewalOutcome.RENEWED : HoldRenewal.RenewalOutcome.RESTORED;
-            case DENIED -> HoldRenewal.RenewalOutcome.RELEASED;
-            default -> HoldRenewal.RenewalOutcome.FOREIGN;
-        };
-    }
-
-    /** Renews or releases holds in one command. While their slot is being migrated, Redis may refuse that. */
-    private Mono<ScriptReply> changeHolds(int slot, boolean renews, List<Claim> holds) {
-        HoldKeys counts = keys.ofHolds(holds);
-        byte[][] names = counts.toArray();
-        byte[] request = ScriptRequest.holds(renews, holds, counts.indexes());
-        return router.run(slot, Script.Purpose.RENEW, names, request).map(reply -> new ScriptReply((byte[]) reply));
-    }
-
-    private Mono<Object> refundOldest(int slot, byte[][] names, List<Claim> claims) {
-        return refund(slot, names, ScriptRequest.refundOldest(claims));
-    }
-
-    private Mono<Object> refund(int slot, byte[][] names, byte[] request) {
-        return router.run(slot, Script.Purpose.REFUND, names, request);
-    }
-
-    /** Returns when a count was last reset, in microseconds; empty if it never was, or too long ago to matter. */
-    private Mono<Double> resetAt(int slot, Claim claim) {
-        byte[] mark = keys.resetMark(claim);
-        return router.send(
-                        slot,
-                        new byte[][] {mark},
-                        (server, first, then) -> first.send(commands -> commands.getrange(mark, 0, -1)))
-                .map(text -> new String(text, StandardCharsets.US_ASCII))
-                // A foreign value is not a reset, here or in the script; the script also reads 0x1f and 1e3 as numbers.
-                .filter(NUMBER.asMatchPredicate())
-                .map(Double::parseDouble);
+        return holdCommands.renew(holds);
     }
 
     @Override
@@ -478,51 +328,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     @Override
     public Mono<Void> reset(List<Claim> claims, long deadline) {
-        return inEachSlot(
-                claims,
-                (slot, all) -> router.togetherOrEach(
-                        all,
-                        reset(slot, keys.countsAndResetMarks(all), all, deadline),
-                        // A count that has been deleted needs its mark, however late.
-                        claim -> reset(slot, keys.counts(List.of(claim)), List.of(), deadline)
-                                .then(reset(
-                                        slot,
-                                        new byte[][] {keys.resetMark(claim)},
-                                        List.of(claim),
-                                        PendingDecision.NO_DEADLINE))));
-    }
-
-    private Mono<Object> reset(int slot, byte[][] names, List<Claim> marked, long deadline) {
-        return router.send(slot, names, (server, first, then) -> {
-            AtomicReference<@Nullable RedisClock> used = new AtomicReference<>();
-            return server.script(Script.Purpose.RESET)
-                    .run(first, then, names, clock -> {
-                        used.set(clock);
-                        return ScriptRequest.reset(marked, clock.microsAt(deadline));
-                    })
-                    .doOnNext(reply -> checkInTime(reply.toString(), used.get()))
-                    .retryWhen(Retry.max(MOST_RETRIES)
-                            .filter(e -> e instanceof LimitStoreDeadlineException && isBefore(deadline, used.get()))
-                            .onRetryExhaustedThrow((spec, last) -> last.failure()));
-        });
-    }
-
-    private static boolean isBefore(long deadline, @Nullable RedisClock clock) {
-        return clock != null && !clock.isAfter(deadline);
-    }
-
-    /** A late reset changes nothing. The reply has the time, which is a new bound for the deadline on that clock. */
-    private static void checkInTime(String reply, @Nullable RedisClock clock) {
-        if (reply.startsWith(LATE)) {
-            if (clock != null) {
-                clock.record(Long.parseLong(reply.substring(LATE.length())));
-            }
-            throw new LimitStoreDeadlineException("Redis did not reset: it received the request after the deadline");
-        }
-    }
-
-    private Mono<Void> inEachSlot(List<Claim> claims, BiFunction<Integer, List<Claim>, Mono<Void>> request) {
-        return router.inEachSlot(claims, Function.identity(), request).then();
+        return resetCommand.reset(claims, deadline);
     }
 
     /**
@@ -532,100 +338,12 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      */
     @Override
     public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
-        if (reconciliations.isEmpty()) {
-            return reconcile(0, reconciliations);
-        }
-        return router.inEachSlot(reconciliations, Reconciliation::claim, this::reconcile)
-                .collectList()
-                .map(parts -> parts.size() == 1
-                        ? parts.get(0)
-                        : StoreDecision.ofParts(
-                                reconciliations.stream()
-                                        .map(Reconciliation::claim)
-                                        .toList(),
-                                parts));
-    }
-
-    private Mono<StoreDecision> reconcile(int slot, List<Reconciliation> reconciliations) {
-        List<Reconciliation> ofHolds =
-                reconciliations.stream().filter(one -> isHold(one.claim())).toList();
-        if (ofHolds.isEmpty()) {
-            return reconcileGrants(slot, reconciliations);
-        }
-        List<Reconciliation> others =
-                reconciliations.stream().filter(one -> !isHold(one.claim())).toList();
-        Mono<StoreDecision> held = reconcileHolds(slot, ofHolds);
-        return others.isEmpty()
-                ? held
-                : reconcileGrants(slot, others)
-                        .zipWith(
-                                held,
-                                (granted, renewed) -> StoreDecision.ofParts(
-                                        reconciliations.stream()
-                                                .map(Reconciliation::claim)
-                                                .toList(),
-                                        List.of(granted, renewed)));
-    }
-
-    /** Holds permits again that another store has granted or renewed. */
-    private Mono<StoreDecision> reconcileHolds(int slot, List<Reconciliation> reconciliations) {
-        List<Claim> holds =
-                reconciliations.stream().flatMap(one -> one.holds().stream()).toList();
-        if (holds.isEmpty()) {
-            return Mono.just(StoreDecision.ofPeek(
-                    Source.REDIS,
-                    0,
-                    reconciliations.stream()
-                            .map(one -> StoreUsage.ofHolds(one.claim(), 0, false, 0, 0))
-                            .toList()));
-        }
-        return changeHolds(slot, true, holds).map(reply -> {
-            Map<Object, StoreUsage> usages = new LinkedHashMap<>();
-            for (Reconciliation one : reconciliations) {
-                // Released since, so that there is nothing to hold.
-                usages.put(one.claim().handle(), StoreUsage.ofHolds(one.claim(), 0, false, reply.millis(), 0));
-            }
-            for (int i = 0; i < holds.size(); i++) {
-                Claim claim = holds.get(i);
-                if (reply.status(i) == ScriptReply.Status.FOREIGN) {
-                    usages.remove(claim.handle());
-                } else {
-                    usages.put(claim.handle(), reply.usage(i, claim.asking(0)));
-                }
-            }
-            return StoreDecision.ofPeek(Source.REDIS, reply.millis(), reply.micros(), List.copyOf(usages.values()));
-        });
-    }
-
-    private Mono<StoreDecision> reconcileGrants(int slot, List<Reconciliation> reconciliations) {
-        byte[][] names = keys.countsAndReconciliationMarks(reconciliations);
-        // The request is made when it is sent, because it has the ages of the grants at that time.
-        return router.run(slot, Script.Purpose.RECONCILE, names, clock -> ScriptRequest.reconcile(reconciliations))
-                .map(reply -> reconciled(reconciliations, new ScriptReply((byte[]) reply)));
-    }
-
-    private static StoreDecision reconciled(List<Reconciliation> reconciliations, ScriptReply reply) {
-        List<StoreUsage> usages = new ArrayList<>(reconciliations.size());
-        long stamp = reply.micros();
-        for (int i = 0; i < reconciliations.size(); i++) {
-            if (reply.granted(i) == 0) {
-                // It was charged earlier, perhaps before a reset.
-                stamp = UNKNOWN;
-            }
-            if (reply.status(i) != ScriptReply.Status.FOREIGN) {
-                usages.add(reply.usage(i, reconciliations.get(i).claim()));
-            }
-        }
-        return StoreDecision.ofPeek(Source.REDIS, reply.millis(), stamp, usages);
+        return reconcileCommands.reconcile(reconciliations);
     }
 
     @Override
     public Mono<StoreDecision> restore(LostPermits permits) {
-        Claim claim = permits.claim();
-        byte[][] names = keys.countAndMarks(claim);
-        byte[] request = ScriptRequest.restore(permits);
-        return Mono.defer(() -> router.run(router.slotOf(claim), Script.Purpose.RECONCILE, names, request))
-                .map(reply -> usageIn(new ScriptReply((byte[]) reply), claim));
+        return reconcileCommands.restore(permits);
     }
 
     /**
@@ -636,37 +354,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      */
     @Override
     public Mono<StoreDecision> settle(List<Settlement> settlements) {
-        return router.inEachSlot(settlements, Settlement::claim, this::settle)
-                .collectList()
-                .map(parts -> parts.size() == 1
-                        ? parts.get(0)
-                        : StoreDecision.ofParts(
-                                settlements.stream().map(Settlement::claim).toList(), parts));
-    }
-
-    private Mono<StoreDecision> settle(int slot, List<Settlement> settlements) {
-        byte[][] names = keys.countsAndSettlementMarks(settlements);
-        return router.run(slot, Script.Purpose.SETTLE, names, clock -> ScriptRequest.settle(settlements, clock::microsAt))
-                .map(reply -> settled(settlements, new ScriptReply((byte[]) reply)));
-    }
-
-    private static StoreDecision settled(List<Settlement> settlements, ScriptReply reply) {
-        List<StoreUsage> usages = new ArrayList<>(settlements.size());
-        for (int i = 0; i < settlements.size(); i++) {
-            if (reply.status(i) == ScriptReply.Status.FREE) {
-                usages.add(reply.usage(i, settlements.get(i).claim()));
-            }
-        }
-        return StoreDecision.ofPeek(Source.REDIS, reply.millis(), usages);
-    }
-
-    private static StoreDecision usageIn(ScriptReply reply, Claim claim) {
-        boolean isForeign = reply.status(0) == ScriptReply.Status.FOREIGN;
-        return StoreDecision.ofPeek(
-                Source.REDIS,
-                reply.millis(),
-                reply.granted(0) == 1 ? reply.micros() : UNKNOWN,
-                isForeign ? List.of() : List.of(reply.usage(0, claim)));
+        return reconcileCommands.settle(settlements);
     }
 
     /** {@inheritDoc} The registrations of a limiter are in one value, of at most 1,000 instances. */

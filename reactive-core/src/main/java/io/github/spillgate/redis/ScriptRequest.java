@@ -95,13 +95,22 @@ final class ScriptRequest {
     }
 
     /**
-     * Returns a request to renew or release holds.
+     * Returns a request to renew holds.
      *
      * @param holds the claims that took the permits
      * @param keys the index of the key of each claim's count, from 0
      */
-    static byte[] holds(boolean renews, List<Claim> holds, List<Integer> keys) {
-        ScriptRequest request = new ScriptRequest(1 + HOLD_LENGTH * holds.size()).add(renews ? 1 : 0, 1);
+    static byte[] renew(List<Claim> holds, List<Integer> keys) {
+        return holds(1, holds, keys);
+    }
+
+    /** Returns a request to release holds, with the same arguments as {@link #renew}. */
+    static byte[] release(List<Claim> holds, List<Integer> keys) {
+        return holds(0, holds, keys);
+    }
+
+    private static byte[] holds(int mode, List<Claim> holds, List<Integer> keys) {
+        ScriptRequest request = new ScriptRequest(1 + HOLD_LENGTH * holds.size()).add(mode, 1);
         for (int i = 0; i < keys.size(); i++) {
             request.addClaim(keys.get(i), holds.get(i));
         }
@@ -110,7 +119,7 @@ final class ScriptRequest {
 
     /** Returns a request to release nothing. */
     static byte[] releaseNothing() {
-        return holds(false, List.of(), List.of());
+        return release(List.of(), List.of());
     }
 
     /** Returns a request to refund the oldest permits of each count. */

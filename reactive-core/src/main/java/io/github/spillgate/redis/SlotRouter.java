@@ -78,6 +78,11 @@ final class SlotRouter {
                 .onErrorMap(Exceptions::isMultiple, Errors::oneOf);
     }
 
+    /** Sends one request for each slot of these claims at the same time. */
+    Mono<Void> inEachSlot(List<Claim> claims, BiFunction<Integer, List<Claim>, Mono<Void>> request) {
+        return inEachSlot(claims, Function.identity(), request).then();
+    }
+
     /**
      * Runs one command for all counts. While their slot is being migrated, Redis refuses that without doing anything;
      * then each count gets a command of its own.

@@ -1,0 +1,127 @@
+package io.github.spillgate.redis;
+
+import io.github.spillgate.Source;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LostPermits;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Settlement;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.Function;
+import reactor.core.publisher.Mono;
+
+/** Charges what was decided elsewhere or has been lost, and corrects costs, in one command for each hash slot. */
+final class ReconcileCommands {
+
+    /** The stamp of a charge at an unknown time: it may be from before any reset. */
+    private static final long UNKNOWN = 0;
+
+    private final SlotRouter router;
+    private final CountKeys keys;
+    private final HoldCommands holds;
+
+    ReconcileCommands(SlotRouter router, CountKeys keys, HoldCommands holds) {
+        this.router = router;
+        this.keys = keys;
+        this.holds = holds;
+    }
+
+    Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
+        if (reconciliations.isEmpty()) {
+            return reconcile(0, reconciliations);
+        }
+        return router.inEachSlot(reconciliations, Reconciliation::claim, this::reconcile)
+                .collectList()
+                .map(parts -> join(reconciliations, Reconciliation::claim, parts));
+    }
+
+    private Mono<StoreDecision> reconcile(int slot, List<Reconciliation> reconciliations) {
+        List<Reconciliation> ofHolds = reconciliations.stream()
+                .filter(one -> HoldCommands.isHold(one.claim()))
+                .toList();
+        if (ofHolds.isEmpty()) {
+            return reconcileRates(slot, reconciliations);
+        }
+        List<Reconciliation> rates = reconciliations.stream()
+                .filter(one -> !HoldCommands.isHold(one.claim()))
+                .toList();
+        Mono<StoreDecision> held = holds.reconcile(slot, ofHolds);
+        return rates.isEmpty()
+                ? held
+                : reconcileRates(slot, rates)
+                        .zipWith(
+                                held,
+                                (charged, renewed) ->
+                                        join(reconciliations, Reconciliation::claim, List.of(charged, renewed)));
+    }
+
+    private Mono<StoreDecision> reconcileRates(int slot, List<Reconciliation> reconciliations) {
+        byte[][] names = keys.countsAndReconciliationMarks(reconciliations);
+        // The request is made when it is sent, because it has the ages of the grants at that time.
+        return router.run(slot, Script.Purpose.RECONCILE, names, clock -> ScriptRequest.reconcile(reconciliations))
+                .map(reply -> reconciled(reconciliations, new ScriptReply((byte[]) reply)));
+    }
+
+    private static StoreDecision reconciled(List<Reconciliation> reconciliations, ScriptReply reply) {
+        List<StoreUsage> usages = new ArrayList<>(reconciliations.size());
+        long stamp = reply.micros();
+        for (int i = 0; i < reconciliations.size(); i++) {
+            if (reply.granted(i) == 0) {
+                // It was charged earlier, perhaps before a reset.
+                stamp = UNKNOWN;
+            }
+            if (reply.status(i) != ScriptReply.Status.FOREIGN) {
+                usages.add(reply.usage(i, reconciliations.get(i).claim()));
+            }
+        }
+        return StoreDecision.ofPeek(Source.REDIS, reply.millis(), stamp, usages);
+    }
+
+    Mono<StoreDecision> restore(LostPermits permits) {
+        Claim claim = permits.claim();
+        byte[][] names = keys.countAndMarks(claim);
+        byte[] request = ScriptRequest.restore(permits);
+        return Mono.defer(() -> router.run(router.slotOf(claim), Script.Purpose.RECONCILE, names, request))
+                .map(reply -> restored(new ScriptReply((byte[]) reply), claim));
+    }
+
+    private static StoreDecision restored(ScriptReply reply, Claim claim) {
+        boolean isForeign = reply.status(0) == ScriptReply.Status.FOREIGN;
+        return StoreDecision.ofPeek(
+                Source.REDIS,
+                reply.millis(),
+                reply.granted(0) == 1 ? reply.micros() : UNKNOWN,
+                isForeign ? List.of() : List.of(reply.usage(0, claim)));
+    }
+
+    Mono<StoreDecision> settle(List<Settlement> settlements) {
+        return router.inEachSlot(settlements, Settlement::claim, this::settle)
+                .collectList()
+                .map(parts -> join(settlements, Settlement::claim, parts));
+    }
+
+    private Mono<StoreDecision> settle(int slot, List<Settlement> settlements) {
+        byte[][] names = keys.countsAndSettlementMarks(settlements);
+        return router.run(
+                        slot, Script.Purpose.SETTLE, names, clock -> ScriptRequest.settle(settlements, clock::microsAt))
+                .map(reply -> settled(settlements, new ScriptReply((byte[]) reply)));
+    }
+
+    private static StoreDecision settled(List<Settlement> settlements, ScriptReply reply) {
+        List<StoreUsage> usages = new ArrayList<>(settlements.size());
+        for (int i = 0; i < settlements.size(); i++) {
+            if (reply.status(i) == ScriptReply.Status.FREE) {
+                usages.add(reply.usage(i, settlements.get(i).claim()));
+            }
+        }
+        return StoreDecision.ofPeek(Source.REDIS, reply.millis(), usages);
+    }
+
+    private static <E> StoreDecision join(List<E> all, Function<E, Claim> claim, List<StoreDecision> parts) {
+        return parts.size() == 1
+                ? parts.get(0)
+                : StoreDecision.ofParts(all.stream().map(claim).toList(), parts);
+    }
+}

@@ -1,0 +1,71 @@
+package io.github.spillgate.redis;
+
+import io.github.spillgate.LimitStoreDeadlineException;
+import io.github.spillgate.spi.Claim;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicReference;
+import org.jspecify.annotations.Nullable;
+import reactor.core.publisher.Mono;
+import reactor.util.retry.Retry;
+
+/** Clears counts until a deadline, in one command for each hash slot. */
+final class ResetCommand {
+
+    /** The beginning of the reply to a reset that was received after its deadline; the time in microseconds follows. */
+    private static final String LATE = "LATE ";
+
+    /** How often a reset is retried if the bound of the server's clock was too low. */
+    private static final int MOST_RETRIES = 3;
+
+    private final SlotRouter router;
+    private final CountKeys keys;
+
+    ResetCommand(SlotRouter router, CountKeys keys) {
+        this.router = router;
+        this.keys = keys;
+    }
+
+    Mono<Void> reset(List<Claim> claims, long deadline) {
+        return router.inEachSlot(
+                claims,
+                (slot, all) -> router.togetherOrEach(
+                        all,
+                        reset(slot, keys.countsAndResetMarks(all), all, deadline),
+                        // A count that has been deleted needs its mark, however late.
+                        claim -> reset(slot, keys.counts(List.of(claim)), List.of(), deadline)
+                                .then(reset(
+                                        slot,
+                                        new byte[][] {keys.resetMark(claim)},
+                                        List.of(claim),
+                                        PendingDecision.NO_DEADLINE))));
+    }
+
+    private Mono<Object> reset(int slot, byte[][] names, List<Claim> marked, long deadline) {
+        return router.send(slot, names, (server, first, then) -> {
+            AtomicReference<@Nullable RedisClock> used = new AtomicReference<>();
+            return server.script(Script.Purpose.RESET)
+                    .run(first, then, names, clock -> {
+                        used.set(clock);
+                        return ScriptRequest.reset(marked, clock.microsAt(deadline));
+                    })
+                    .doOnNext(reply -> checkInTime(reply.toString(), used.get()))
+                    .retryWhen(Retry.max(MOST_RETRIES)
+                            .filter(e -> e instanceof LimitStoreDeadlineException && isBefore(deadline, used.get()))
+                            .onRetryExhaustedThrow((spec, last) -> last.failure()));
+        });
+    }
+
+    private static boolean isBefore(long deadline, @Nullable RedisClock clock) {
+        return clock != null && !clock.isAfter(deadline);
+    }
+
+    /** A late reset changes nothing. The reply has the time, which is a new bound for the deadline on that clock. */
+    private static void checkInTime(String reply, @Nullable RedisClock clock) {
+        if (reply.startsWith(LATE)) {
+            if (clock != null) {
+                clock.record(Long.parseLong(reply.substring(LATE.length())));
+            }
+            throw new LimitStoreDeadlineException("Redis did not reset: it received the request after the deadline");
+        }
+    }
+}
