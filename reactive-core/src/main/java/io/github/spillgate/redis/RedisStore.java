@@ -498,7 +498,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
          * waiting decisions. The bounds apply to each connection, of which there is one for callers on any thread, and
          * one for each event loop as described at {@link #nodes}.
          *
-         * <p>All decisions that an event loop requests in one run are sent together, in up to 2 batches. While 2
+         * <p>All decisions that an event loop requests in one run are sent together, in up to 4 batches. While 4
          * batches are in flight, decisions wait for the next reply. If no reply has taken less than 5 ms, Redis is far
          * away, and decisions wait only while {@code inFlight} batches are in flight.
          *
