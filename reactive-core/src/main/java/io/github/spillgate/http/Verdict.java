@@ -30,7 +30,7 @@ public final class Verdict {
     private final @Nullable Problem problem;
     private final List<ResolvedRule> charged;
     private final List<ShadowDecision> shadows;
-    private final AtomicBoolean completed = new AtomicBoolean();
+    private final AtomicBoolean refunded = new AtomicBoolean();
     private final AtomicBoolean settled = new AtomicBoolean();
 
     private Verdict(
@@ -127,7 +127,7 @@ public final class Verdict {
     }
 
     /**
-     * Returns whether {@link #completed(int)} may refund permits.
+     * Returns whether {@link #refund(int)} may refund permits.
      *
      * @return true if the status of the response matters to a rule
      */
@@ -143,33 +143,33 @@ public final class Verdict {
      * @param status the status of the response
      * @return completes when the permits are refunded
      */
-    public Mono<Void> completed(int status) {
+    public Mono<Void> refund(int status) {
         return Mono.defer(() -> {
-            if (!dependsOnStatus() || !completed.compareAndSet(false, true)) {
+            if (!dependsOnStatus() || !refunded.compareAndSet(false, true)) {
                 return Mono.empty();
             }
             // The response does not wait for the refunds of shadow rules.
             shadows.stream()
                     .filter(shadow -> refunds(shadow.rule(), status))
                     .forEach(shadow -> shadow.refund().subscribe(null, e -> {}));
-            return refund(status);
+            return refundEnforced(status);
         });
     }
 
-    private Mono<Void> refund(int status) {
+    private Mono<Void> refundEnforced(int status) {
         if (limiter == null || decision == null || !decision.isCharged()) {
             return Mono.empty();
         }
-        Set<Limit> refunded = new HashSet<>();
+        Set<Limit> limits = new HashSet<>();
         for (ResolvedRule resolved : charged) {
             if (refunds(resolved.rule(), status)) {
-                refunded.addAll(resolved.requireCharge().limits());
+                limits.addAll(resolved.requireCharge().limits());
             }
         }
         return limiter.refund(
                 decision,
                 // Held permits are returned when the response has ended, whatever its status.
-                usage -> usage.limit().algorithm() != Algorithm.CONCURRENT && refunded.contains(usage.limit()));
+                usage -> usage.limit().algorithm() != Algorithm.CONCURRENT && limits.contains(usage.limit()));
     }
 
     /** Returns whether there is a charge to settle. */

@@ -197,7 +197,7 @@ public final class Verdicts {
     /**
      * Returns whether a real cost was set.
      *
-     * @return true if {@link #ended()} may have something to settle
+     * @return true if {@link #settle()} may have something to settle
      */
     public boolean hasCosts() {
         return (cost != null || !costs.isEmpty()) && !charged.isEmpty();
@@ -205,11 +205,11 @@ public final class Verdicts {
 
     /**
      * Settles the real costs that were set so far. For an allowed request, when its response has ended, however it
-     * ended, and after {@link #completed(int)}: what that refunds is not settled. Each verdict is settled once.
+     * ended, and after {@link #refund(int)}: what that refunds is not settled. Each verdict is settled once.
      *
      * @return completes when the costs are settled, or at the deadline; never an error, because errors are logged
      */
-    public Mono<Void> ended() {
+    public Mono<Void> settle() {
         return Mono.defer(() -> !hasCosts()
                 ? Mono.empty()
                 : Mono.whenDelayError(charged.stream()
@@ -228,11 +228,11 @@ public final class Verdicts {
      * @param status the status of the response that is about to be sent
      * @return completes when the permits are refunded; never an error, because errors are logged
      */
-    public Mono<Void> completed(int status) {
+    public Mono<Void> refund(int status) {
         return dependOnStatus.isEmpty()
                 ? Mono.empty()
                 : Mono.whenDelayError(dependOnStatus.stream()
-                                .map(verdict -> verdict.completed(status))
+                                .map(verdict -> verdict.refund(status))
                                 .toList())
                         .onErrorResume(e -> {
                             LOG.warn("Refund for response status {} failed: {}", status, Text.quote(e.toString()));

@@ -116,7 +116,7 @@ class RulesMisuseTest {
                             .shadow(true)
                             .build()));
             long began = System.nanoTime();
-            decide(rules, SentRequest.get("/")).completed(200).block(LONG);
+            decide(rules, SentRequest.get("/")).refund(200).block(LONG);
             assertThat(Duration.ofNanos(System.nanoTime() - began)).isLessThan(Duration.ofSeconds(1));
         }
     }
@@ -161,7 +161,7 @@ class RulesMisuseTest {
                 }),
                 Rule.named("fine").key(API_KEY).limit(Limit.perMinute(1)).refundWhen("2xx"));
         Verdict verdict = decide(rules, SentRequest.get("/").header("X-Api-Key", "k"));
-        verdict.completed(200).onErrorComplete().block(LONG);
+        verdict.refund(200).onErrorComplete().block(LONG);
         assertThat(decide(rules, SentRequest.get("/").header("X-Api-Key", "k").from("192.0.2.9"))
                         .isAllowed())
                 .isTrue();
@@ -336,7 +336,7 @@ class RulesMisuseTest {
             clock.advance(Duration.ofSeconds(61));
             // The window of the slow request is over, and another request has taken the permit.
             assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isTrue();
-            slow.completed(200).block(LONG);
+            slow.refund(200).block(LONG);
             assertThat(decide(rules, SentRequest.get("/")).isAllowed())
                     .as("a second failure within the window")
                     .isFalse();

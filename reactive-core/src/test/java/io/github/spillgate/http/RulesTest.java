@@ -363,13 +363,13 @@ class RulesTest {
         Verdict verdict = decide(rules, SentRequest.get("/"));
         assertThat(verdict.dependsOnStatus()).isTrue();
         assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
-        verdict.completed(204).block(LONG);
+        verdict.refund(204).block(LONG);
         Verdict second = decide(rules, SentRequest.get("/"));
         assertThat(second.isAllowed()).isTrue();
         // A verdict refunds once.
-        verdict.completed(204).block(LONG);
+        verdict.refund(204).block(LONG);
         assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
-        second.completed(401).block(LONG);
+        second.refund(401).block(LONG);
         assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
     }
 
@@ -396,7 +396,7 @@ class RulesTest {
     void onlyThePermitsOfTheRuleAreRefunded() {
         Rules rules = rules(
                 address("all", 10), address("failures", 10).refundWhen("200").cost(3));
-        decide(rules, SentRequest.get("/")).completed(200).block(LONG);
+        decide(rules, SentRequest.get("/")).refund(200).block(LONG);
         assertThat(used("192.0.2.1", Limit.perMinute(10).named("all-1m"))).isEqualTo(1);
         assertThat(used("192.0.2.1", Limit.perMinute(10).named("failures-1m"))).isZero();
     }
@@ -406,7 +406,7 @@ class RulesTest {
         Rules rules = rules(address("a", 1).refundWhen("429"));
         decide(rules, SentRequest.get("/"));
         Verdict denied = decide(rules, SentRequest.get("/"));
-        denied.completed(429).block(LONG);
+        denied.refund(429).block(LONG);
         assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
     }
 
@@ -520,7 +520,7 @@ class RulesTest {
         Rules rules = rules(address("shadow", 1).shadow(true).refundWhen("200"));
         Verdict verdict = decide(rules, SentRequest.get("/"));
         assertThat(verdict.decision()).isEmpty();
-        verdict.completed(200).block(LONG);
+        verdict.refund(200).block(LONG);
         decide(rules, SentRequest.get("/"));
         decide(rules, SentRequest.get("/"));
         assertThat(events).containsExactly("allowed shadow", "allowed shadow", "denied shadow");

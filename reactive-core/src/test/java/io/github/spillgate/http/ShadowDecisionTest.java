@@ -173,7 +173,7 @@ class ShadowDecisionTest {
                 rule("tried").key(match -> key.asMono()).refundWhen("2xx").shadow(true));
         decide(rules, SentRequest.get("/"));
         letElsewhere();
-        verdict.get().completed(200).block(LONG);
+        verdict.get().refund(200).block(LONG);
         assertThat(store.taken).containsOnlyKeys("real-1m");
 
         key.tryEmitValue("k");

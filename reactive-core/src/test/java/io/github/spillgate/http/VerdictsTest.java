@@ -133,7 +133,7 @@ class VerdictsTest {
         for (Rule.Builder rule : List.of(failures, always, other)) {
             verdicts.note(decide(rule));
         }
-        verdicts.completed(204).block(LONG);
+        verdicts.refund(204).block(LONG);
         assertThat(decide(failures).isAllowed()).isTrue();
         assertThat(decide(other).isAllowed()).isFalse();
         assertThat(decide(always).isAllowed()).isFalse();
@@ -141,9 +141,9 @@ class VerdictsTest {
 
     @Test
     void nothingIsRefundedIfNoVerdictDependsOnTheStatus() {
-        assertThat(verdicts.completed(200).blockOptional(LONG)).isEmpty();
+        assertThat(verdicts.refund(200).blockOptional(LONG)).isEmpty();
         verdicts.note(decide(rule("address", 1)));
-        assertThat(verdicts.completed(200).blockOptional(LONG)).isEmpty();
+        assertThat(verdicts.refund(200).blockOptional(LONG)).isEmpty();
         assertThat(decide(rule("address", 1)).isAllowed()).isFalse();
     }
 
@@ -161,7 +161,7 @@ class VerdictsTest {
             Rule.Builder rule = rule("failures", 1).refundWhen("2xx");
             verdicts.note(decide(failing, rule));
             verdicts.note(decide(rule));
-            verdicts.completed(200).block(LONG);
+            verdicts.refund(200).block(LONG);
             assertThat(decide(rule).isAllowed()).isTrue();
             assertThat(log.lines("Refund for response status 200 failed: "))
                     .singleElement()

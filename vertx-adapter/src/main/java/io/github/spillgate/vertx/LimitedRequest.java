@@ -119,7 +119,7 @@ final class LimitedRequest {
     }
 
     private void end() {
-        verdicts.ended().subscribe();
+        verdicts.settle().subscribe();
         verdicts.release();
     }
 
@@ -195,7 +195,7 @@ final class LimitedRequest {
 
     /** Starts the refunds that the status causes. The response cannot wait for them: the handlers are synchronous. */
     private void refund(HttpServerResponse response) {
-        verdicts.completed(response.getStatusCode()).subscribe();
+        verdicts.refund(response.getStatusCode()).subscribe();
     }
 
     static LimitedRequest of(RoutingContext ctx) {

@@ -95,7 +95,7 @@ final class LimitedExchange {
             response.beforeCommit(() -> {
                 limited.verdicts.write(responses.headers(), new ExchangeFields(response.getHeaders()));
                 HttpStatusCode status = response.getStatusCode();
-                return limited.verdicts.completed(status == null ? OK : status.value());
+                return limited.verdicts.refund(status == null ? OK : status.value());
             });
         }
         return limited.verdicts.note(verdict);
@@ -123,7 +123,7 @@ final class LimitedExchange {
     /** Settles on the thread of the exchange, on which the response ends. */
     private Mono<Void> settle(ExchangeThread thread) {
         return Mono.defer(() ->
-                verdicts.hasCosts() ? verdicts.ended().then(Mono.defer(() -> thread.run(Mono::empty))) : Mono.empty());
+                verdicts.hasCosts() ? verdicts.settle().then(Mono.defer(() -> thread.run(Mono::empty))) : Mono.empty());
     }
 
     /**
@@ -136,8 +136,8 @@ final class LimitedExchange {
             limited.isSettledAtEnd = true;
             Verdicts verdicts = limited.verdicts;
             if (!NettyConnection.onEnd(
-                    exchange.getRequest(), () -> verdicts.ended().subscribe())) {
-                exchange.getResponse().beforeCommit(() -> verdicts.ended().doOnTerminate(verdicts::release));
+                    exchange.getRequest(), () -> verdicts.settle().subscribe())) {
+                exchange.getResponse().beforeCommit(() -> verdicts.settle().doOnTerminate(verdicts::release));
             }
         }
     }
