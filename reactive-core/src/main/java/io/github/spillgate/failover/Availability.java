@@ -6,7 +6,6 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
-import reactor.core.scheduler.Schedulers;
 import reactor.util.Logger;
 import reactor.util.Loggers;
 
@@ -26,12 +25,6 @@ final class Availability {
 
     private static final long NEVER = Long.MIN_VALUE;
 
-    /** How long missed deadlines are counted before they are logged: until then the breaker may open. */
-    private static final long MISSES_COUNTED = TimeUnit.SECONDS.toNanos(1);
-
-    /** The shortest time between two log lines on missed deadlines. */
-    private static final long MISSES_LOGGED = TimeUnit.MINUTES.toNanos(1);
-
     private final String store;
     private final String fallback;
     private final AtomicBoolean unavailable = new AtomicBoolean();
@@ -41,14 +34,11 @@ final class Availability {
     /** When the fallback first decided since the store last did. */
     private final AtomicLong fallenBackSince = new AtomicLong(NEVER);
 
-    /** The missed deadlines that are not logged. */
-    private final AtomicLong missed = new AtomicLong();
+    /** The missed deadlines that are not logged. Before they are, the breaker may open. */
+    private final SummaryLog missed = new SummaryLog(this::logMisses);
 
     /** How many of them were missed while this process stood still. */
     private final AtomicLong missedStill = new AtomicLong();
-
-    private final AtomicBoolean willLogMisses = new AtomicBoolean();
-    private volatile long missesLoggedAt = Deadlines.now() - MISSES_LOGGED;
 
     /** What is wrong with the store; null if it is available. */
     private volatile @Nullable String problem;
@@ -126,7 +116,7 @@ final class Availability {
             Explanation known = last;
             causeLogged.set(known.isCause);
             problem = known.message;
-            missed.set(0);
+            missed.clear();
             missedStill.set(0);
             LOG.warn("Falling back to {}; {} is unavailable: {}", fallback, store, known.message);
         }
@@ -142,33 +132,24 @@ final class Availability {
         if (unavailable.get()) {
             return;
         }
-        missed.incrementAndGet();
         if (stoodStill) {
             missedStill.incrementAndGet();
         }
-        if (!willLogMisses.get() && willLogMisses.compareAndSet(false, true)) {
-            long delay = Math.max(MISSES_COUNTED, missesLoggedAt + MISSES_LOGGED - Deadlines.now());
-            Schedulers.parallel().schedule(this::logMisses, delay, TimeUnit.NANOSECONDS);
-        }
+        missed.count();
     }
 
-    private void logMisses() {
-        willLogMisses.set(false);
-        long still = missedStill.getAndSet(0);
-        long all = missed.getAndSet(0);
-        if (all > 0) {
-            missesLoggedAt = Deadlines.now();
-            LOG.warn(
-                    "{} did not decide {} requests by the deadline, {} of them while this process stood still; {}"
-                            + " decided them. Likely cause: {}",
-                    store,
-                    all,
-                    still,
-                    fallback,
-                    2 * still >= all
-                            ? "this process lacks CPU time, or has long pauses for garbage collection"
-                            : "the store or the network is slow, or the deadline is too short for them");
-        }
+    private void logMisses(long all) {
+        long still = Math.min(all, missedStill.getAndSet(0));
+        LOG.warn(
+                "{} did not decide {} requests by the deadline, {} of them while this process stood still; {}"
+                        + " decided them. Likely cause: {}",
+                store,
+                all,
+                still,
+                fallback,
+                2 * still >= all
+                        ? "this process lacks CPU time, or has long pauses for garbage collection"
+                        : "the store or the network is slow, or the deadline is too short for them");
     }
 
     /**

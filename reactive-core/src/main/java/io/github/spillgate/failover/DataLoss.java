@@ -5,8 +5,6 @@ import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import java.util.function.DoubleSupplier;
@@ -33,19 +31,12 @@ final class DataLoss {
     private static final int CONCURRENT = 16;
     private static final int MOST_WAITING = 10_000;
 
-    /** Restored counts are added up for this time before they are logged, at most once a minute. */
-    private static final long COUNTED = TimeUnit.SECONDS.toNanos(1);
-
-    private static final long LOGGED = TimeUnit.MINUTES.toNanos(1);
-
     private final LimitStore primary;
     private final DoubleSupplier random;
     private final Sinks.Many<Restoration> waiting = Sinks.many()
             .unicast()
             .onBackpressureBuffer(Queues.<Restoration>get(MOST_WAITING).get());
-    private final AtomicLong toLog = new AtomicLong();
-    private final AtomicBoolean willLog = new AtomicBoolean();
-    private volatile long loggedAt = Deadlines.now() - LOGGED;
+    private final SummaryLog restoredCounts = new SummaryLog(this::log);
 
     /**
      * Creates a restorer.
@@ -100,23 +91,13 @@ final class DataLoss {
 
     private void finish(Restoration one, @Nullable StoreDecision reply) {
         if (reply != null && reply.stamp() > 0) {
-            countRestored();
+            restoredCounts.count();
         }
         one.restored.accept(reply);
     }
 
-    private void countRestored() {
-        toLog.incrementAndGet();
-        if (!willLog.get() && willLog.compareAndSet(false, true)) {
-            long delay = Math.max(COUNTED, loggedAt + LOGGED - Deadlines.now());
-            Schedulers.parallel().schedule(this::log, delay, TimeUnit.NANOSECONDS);
-        }
-    }
-
-    private void log() {
-        willLog.set(false);
-        loggedAt = Deadlines.now();
-        LOG.warn("{} has lost data; {} counts were restored to what this instance knows", primary, toLog.getAndSet(0));
+    private void log(long counts) {
+        LOG.warn("{} has lost data; {} counts were restored to what this instance knows", primary, counts);
     }
 
     private record Restoration(LostPermits permits, long noticedAt, Consumer<@Nullable StoreDecision> restored) {

@@ -51,11 +51,6 @@ final class SettlementQueue {
     private static final long PAUSE = TimeUnit.MILLISECONDS.toNanos(100);
     private static final long LAST_ATTEMPT_PAUSE = TimeUnit.MILLISECONDS.toNanos(10);
 
-    /** Lost settlements are added up for this time before they are logged, at most once a minute. */
-    private static final long COUNTED = TimeUnit.SECONDS.toNanos(1);
-
-    private static final long LOGGED = TimeUnit.MINUTES.toNanos(1);
-
     private final LimitStore primary;
     private final CircuitGates gates;
     private final DenialCache denials;
@@ -63,11 +58,9 @@ final class SettlementQueue {
     private final ConcurrentMap<String, NodeQueue> byNode = new ConcurrentHashMap<>();
     private final AtomicInteger pending = new AtomicInteger();
     private final AtomicLong lost = new AtomicLong();
-    private final AtomicLong lostToLog = new AtomicLong();
-    private final AtomicBoolean willLog = new AtomicBoolean();
+    private final SummaryLog lostToLog = new SummaryLog(this::log);
     private final Sinks.Empty<Void> close = Sinks.empty();
     private final AtomicBoolean closed = new AtomicBoolean();
-    private volatile long loggedAt = Deadlines.now() - LOGGED;
     private volatile String reason = "";
     private volatile boolean closing;
 
@@ -150,17 +143,11 @@ final class SettlementQueue {
     private void lose(String why) {
         lost.incrementAndGet();
         reason = why;
-        lostToLog.incrementAndGet();
-        if (!willLog.get() && willLog.compareAndSet(false, true)) {
-            long delay = Math.max(COUNTED, loggedAt + LOGGED - Deadlines.now());
-            Schedulers.parallel().schedule(this::log, delay, TimeUnit.NANOSECONDS);
-        }
+        lostToLog.count();
     }
 
-    private void log() {
-        willLog.set(false);
-        loggedAt = Deadlines.now();
-        LOG.warn("{} settled costs could not be delivered to {}: {}", lostToLog.getAndSet(0), primary, reason);
+    private void log(long settlements) {
+        LOG.warn("{} settled costs could not be delivered to {}: {}", settlements, primary, reason);
     }
 
     private record PendingSettlement(Settlement settlement, Sinks.Empty<Void> end) {
