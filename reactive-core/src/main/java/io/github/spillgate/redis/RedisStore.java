@@ -24,7 +24,6 @@ import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
 import java.util.function.UnaryOperator;
 import java.util.regex.Pattern;
@@ -61,18 +60,17 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     private final ReconcileCommands reconcileCommands;
     private final CountKeys keys;
     private final Delivery delivery;
-    private final BatchBounds bounds;
-    private final AtomicInteger waiting = new AtomicInteger();
+    private final WaitingDecisions waiting;
     private final Mono<Void> closing;
 
     private RedisStore(Builder builder) {
         AbstractRedisClient client = builder.client == null ? RedisClient.create(builder.nodes.get(0)) : builder.client;
         LoopLanes loops = LoopLanes.of(client, builder.nodes);
-        bounds = builder.bounds;
         keys = new CountKeys(builder.namespace);
         delivery = new Delivery(builder.deliverOn);
+        waiting = new WaitingDecisions(builder.bounds, delivery);
         Server.Settings settings = new Server.Settings(
-                keys, Script.readAll(builder.change), bounds, delivery, loops, new EvictionPolicy(toString()));
+                keys, Script.readAll(builder.change), builder.bounds, delivery, loops, new EvictionPolicy(toString()));
         topology = client instanceof RedisClusterClient cluster
                 ? new Cluster(cluster, builder.nodes, settings)
                 : Topology.standalone((RedisClient) client, builder.nodes, settings);
@@ -283,17 +281,9 @@ public final class RedisStore implements LimitStore, AutoCloseable {
             server.enqueue(decision);
             return;
         }
-        // First, because all waiters may depend on a search that only the next caller abandons.
+        // Also if too many wait: all waiters may depend on a search that only the next caller abandons.
         Mono<Server> owner = topology.find(decision.slot());
-        if (waiting.incrementAndGet() > bounds.waiting()) {
-            waiting.decrementAndGet();
-            decision.fail(bounds.tooManyWait());
-            return;
-        }
-        owner.doFinally(end -> waiting.decrementAndGet())
-                .subscribe(
-                        found -> found.enqueue(decision),
-                        error -> delivery.deliver(() -> decision.fail(Errors.translate(error))));
+        waiting.await(owner, decision, found -> found.enqueue(decision));
     }
 
     @Override

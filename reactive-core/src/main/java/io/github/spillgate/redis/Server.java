@@ -9,7 +9,6 @@ import java.util.EnumMap;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BiFunction;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -33,8 +32,7 @@ final class Server {
 
     private final Map<Script.Purpose, ScriptRunner> scripts = new EnumMap<>(Script.Purpose.class);
 
-    /** The number of decisions that wait for the first connection. */
-    private final AtomicInteger waiting = new AtomicInteger();
+    private final WaitingDecisions waiting;
 
     /**
      * A server.
@@ -59,6 +57,7 @@ final class Server {
         this.settings = settings;
         settings.scripts()
                 .forEach((purpose, script) -> scripts.put(purpose, new ScriptRunner(script, idleKeys, Lane::nanoTime)));
+        this.waiting = new WaitingDecisions(settings.bounds(), settings.delivery());
         this.lane = new Lane(this, connector::connect, settings, settings.delivery());
     }
 
@@ -83,15 +82,7 @@ final class Server {
             return;
         }
         Mono<OpenConnection> opened = lane.connection().opened();
-        if (waiting.incrementAndGet() > settings.bounds().waiting()) {
-            waiting.decrementAndGet();
-            decision.fail(settings.bounds().tooManyWait());
-            return;
-        }
-        opened.doFinally(end -> waiting.decrementAndGet())
-                .subscribe(
-                        found -> found.queue().add(decision),
-                        error -> settings.delivery().deliver(() -> decision.fail(Errors.translate(error))));
+        waiting.await(opened, decision, found -> found.queue().add(decision));
     }
 
     /**

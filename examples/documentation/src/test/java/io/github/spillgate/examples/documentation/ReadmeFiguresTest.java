@@ -126,7 +126,7 @@ class ReadmeFiguresTest {
 
     private static Map<String, String> ofRedis(RedisStore store) {
         boolean isParallel = in(store, "delivery", "scheduler") == Schedulers.parallel();
-        Object bounds = in(store, "bounds");
+        Object bounds = in(store, "waiting", "bounds");
         return Map.of(
                 "namespace",
                 "`" + part(store.toString(), "[", ":") + "`",
