@@ -38,11 +38,11 @@ import java.util.function.ToDoubleFunction;
 public final class LimiterMetrics implements MeterBinder {
 
     private final RateLimiter limiter;
-    private final String name;
+    private final Tags tags;
 
     private LimiterMetrics(RateLimiter limiter, String name) {
         this.limiter = limiter;
-        this.name = name;
+        this.tags = Tags.of("limiter", name);
     }
 
     /**
@@ -60,7 +60,6 @@ public final class LimiterMetrics implements MeterBinder {
 
     @Override
     public void bindTo(MeterRegistry registry) {
-        Tags tags = Tags.of("limiter", name);
         for (Breaker state : Breaker.values()) {
             Gauge.builder("spillgate.breaker", limiter, bound -> bound.state().breaker() == state ? 1 : 0)
                     .description("1 for the current state of the circuit breaker, 0 for the others")
@@ -75,70 +74,55 @@ public final class LimiterMetrics implements MeterBinder {
                 .description("Work of this limiter that holds permits of a concurrency limit")
                 .tags(tags)
                 .register(registry);
+        counter(registry, "spillgate.fallbacks", "Requests that the fallback has answered", StoreState::fallbacks);
         counter(
-                "spillgate.fallbacks",
-                "Requests that the fallback has answered",
-                StoreState::fallbacks,
-                tags,
-                registry);
-        counter(
+                registry,
                 "spillgate.deadlines.missed",
                 "Requests that the fallback has answered at their deadline, with a closed breaker",
-                StoreState::missedDeadlines,
-                tags,
-                registry);
+                StoreState::missedDeadlines);
         counter(
+                registry,
                 "spillgate.reconciliation.charged",
                 "Permits of the fallback that have been charged in the store",
-                StoreState::reconciled,
-                tags,
-                registry);
+                StoreState::reconciled);
         counter(
+                registry,
                 "spillgate.reconciliation.lost",
                 "Permits of the fallback that will never be charged in the store",
-                StoreState::lost,
-                tags,
-                registry);
+                StoreState::lost);
         counter(
+                registry,
                 "spillgate.reconciliation.unknown",
                 "Permits that may have been charged twice",
-                StoreState::unknown,
-                tags,
-                registry);
+                StoreState::unknown);
         counter(
+                registry,
                 "spillgate.leases.decisions",
                 "Requests that were granted from leased permits",
-                state -> state.leases().decisions(),
-                tags,
-                registry);
+                state -> state.leases().decisions());
         counter(
+                registry,
                 "spillgate.leases.permits",
                 "Permits that were leased",
-                state -> state.leases().permits(),
-                tags,
-                registry);
+                state -> state.leases().permits());
         counter(
+                registry,
                 "spillgate.leases.refunded",
                 "Leased permits that were not spent",
-                state -> state.leases().refunded(),
-                tags,
-                registry);
+                state -> state.leases().refunded());
         counter(
+                registry,
                 "spillgate.leases.denied",
                 "Permits that the store denied while permits were leased",
-                state -> state.leases().denied(),
-                tags,
-                registry);
+                state -> state.leases().denied());
         counter(
+                registry,
                 "spillgate.settlements.lost",
                 "Settled costs that could not be delivered to the store",
-                StoreState::lostSettlements,
-                tags,
-                registry);
+                StoreState::lostSettlements);
     }
 
-    private void counter(
-            String meter, String description, ToDoubleFunction<StoreState> value, Tags tags, MeterRegistry registry) {
+    private void counter(MeterRegistry registry, String meter, String description, ToDoubleFunction<StoreState> value) {
         FunctionCounter.builder(meter, limiter, of(value))
                 .description(description)
                 .tags(tags)
