@@ -4,7 +4,6 @@ import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.failover.LocalFallback.DiscardedGrants;
-import io.github.spillgate.failover.StoreCall.Operation;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
@@ -76,7 +75,7 @@ final class CountChanges {
         Mono<Void> onPrimary = StoreCall.of(
                         failover,
                         holds,
-                        Operation.change(
+                        StoreOperation.change(
                                 deadline -> primary.release(holds), store -> Mono.defer(() -> releaseLater(holds))))
                 .onErrorResume(LimitStoreException.class, error -> releaseLater(holds));
         return Mono.defer(() -> {
@@ -102,7 +101,7 @@ final class CountChanges {
     Mono<List<HoldRenewal>> renew(List<Claim> holds) {
         LocalFallback ledgers = local;
         Consumer<List<HoldRenewal>> onPrimary = ledgers == null ? renewals -> {} : ledgers::renewedInPrimary;
-        return StoreCall.of(failover, holds, Operation.renewal(onPrimary, renewals -> grants.renewed(holds)))
+        return StoreCall.of(failover, holds, StoreOperation.renewal(onPrimary, renewals -> grants.renewed(holds)))
                 .onErrorResume(
                         LimitStoreRefusedException.class,
                         refused -> fallback.renew(holds).doOnNext(renewals -> grants.renewed(holds)));
@@ -297,7 +296,8 @@ final class CountChanges {
             return onPrimary
                     .onErrorResume(LimitStoreRefusedException.class, refused -> {
                         ledgers.restore(discarded);
-                        return StoreCall.of(failover, claims, Operation.PEEK).then(Mono.error(refused));
+                        return StoreCall.of(failover, claims, StoreOperation.PEEK)
+                                .then(Mono.error(refused));
                     })
                     .doOnTerminate(end)
                     .doOnCancel(end);
@@ -324,7 +324,7 @@ final class CountChanges {
         return StoreCall.of(
                 failover,
                 claims,
-                Operation.change(
+                StoreOperation.change(
                         deadline -> denials.freeing(claims, Mono.defer(() -> onPrimary.apply(deadline))), onFallback));
     }
 }

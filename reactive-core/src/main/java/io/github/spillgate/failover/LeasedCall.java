@@ -1,6 +1,5 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.failover.StoreCall.Operation;
 import io.github.spillgate.spi.Claim;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
@@ -27,7 +26,7 @@ final class LeasedCall<T> implements Subscription {
 
     private final Failover failover;
     private final List<Claim> claims;
-    private final Operation<T> operation;
+    private final StoreOperation<T> operation;
     private final CoreSubscriber<? super T> actual;
 
     /** The call, if a store has to be asked. */
@@ -35,7 +34,7 @@ final class LeasedCall<T> implements Subscription {
 
     private volatile int stage;
 
-    LeasedCall(Failover failover, List<Claim> claims, Operation<T> operation, CoreSubscriber<? super T> actual) {
+    LeasedCall(Failover failover, List<Claim> claims, StoreOperation<T> operation, CoreSubscriber<? super T> actual) {
         this.failover = failover;
         this.claims = claims;
         this.operation = operation;

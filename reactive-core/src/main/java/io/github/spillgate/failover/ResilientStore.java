@@ -3,7 +3,6 @@ package io.github.spillgate.failover;
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
-import io.github.spillgate.failover.StoreCall.Operation;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
@@ -105,12 +104,12 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
 
     @Override
     public Mono<StoreDecision> take(List<Claim> claims) {
-        return StoreCall.of(failover, claims, Operation.TAKE);
+        return StoreCall.of(failover, claims, StoreOperation.TAKE);
     }
 
     @Override
     public Mono<StoreDecision> peek(List<Claim> claims) {
-        return StoreCall.of(failover, claims, Operation.PEEK);
+        return StoreCall.of(failover, claims, StoreOperation.PEEK);
     }
 
     @Override

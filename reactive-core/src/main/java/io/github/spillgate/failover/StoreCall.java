@@ -8,17 +8,11 @@ import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.HoldRenewal;
-import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.RemoteSubscription;
 import io.github.spillgate.spi.StoreDecision;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
-import java.util.function.BiFunction;
-import java.util.function.Consumer;
-import java.util.function.Function;
-import java.util.function.LongFunction;
 import org.jspecify.annotations.Nullable;
 import org.reactivestreams.Subscription;
 import reactor.core.CoreSubscriber;
@@ -77,7 +71,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
 
     private final Failover failover;
     private final List<Claim> claims;
-    private final Operation<T> operation;
+    private final StoreOperation<T> operation;
     private final CoreSubscriber<? super T> actual;
 
     /** Matches the results of both stores, if this call takes permits. */
@@ -93,13 +87,13 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     private volatile boolean cancelled;
     private volatile int flags;
 
-    StoreCall(Failover failover, List<Claim> claims, Operation<T> operation, CoreSubscriber<? super T> actual) {
+    StoreCall(Failover failover, List<Claim> claims, StoreOperation<T> operation, CoreSubscriber<? super T> actual) {
         this.failover = failover;
         this.claims = claims;
         this.operation = operation;
         this.actual = actual;
         this.gate = failover.gates().whole();
-        this.pair = operation.kind == Operation.Kind.TAKE ? new GrantPair(failover.grants(), claims) : null;
+        this.pair = operation.isTake() ? new GrantPair(failover.grants(), claims) : null;
     }
 
     /**
@@ -107,7 +101,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
      *
      * @param <T> the type of the result
      */
-    static <T> Mono<T> of(Failover failover, List<Claim> claims, Operation<T> operation) {
+    static <T> Mono<T> of(Failover failover, List<Claim> claims, StoreOperation<T> operation) {
         return new Mono<>() {
             @Override
             public void subscribe(CoreSubscriber<? super T> actual) {
@@ -165,7 +159,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         long timeLeft = failover.timeLeft(actual.currentContext());
         passage = timeLeft > 0 ? pass() : CircuitGate.Passage.NO_TIME;
         if (passage == CircuitGate.Passage.ASK
-                && operation.kind != Operation.Kind.CHANGE
+                && !operation.isChange()
                 && failover.grants().mustReconcileFirst(claims)) {
             gate.turnBack(passage);
             passage = CircuitGate.Passage.UNRECONCILED;
@@ -179,9 +173,8 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         }
         // A probe is answered by the fallback at once, unless there is none. But a reset must not be executed after it
         // is answered, because it would remove permits that were taken since.
-        boolean waits = passage == CircuitGate.Passage.ASK
-                || operation.kind == Operation.Kind.CHANGE
-                || Fallback.isError(failover.fallback());
+        boolean waits =
+                passage == CircuitGate.Passage.ASK || operation.isChange() || Fallback.isError(failover.fallback());
         boolean fallsBack = !waits && first(SERVED);
         if (fallsBack) {
             openPair();
@@ -217,7 +210,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
                         Schedulers.parallel().schedule(() -> fallBackAtDeadline(false), timeLeft, TimeUnit.NANOSECONDS);
             }
             long deadline = sentAt + Math.min(timeLeft, failover.deadlineNanos());
-            operation.onPrimary.ask(failover.primary(), claims, deadline).subscribe(this);
+            operation.onPrimary(failover.primary(), claims, deadline).subscribe(this);
             if (pair != null && passage == CircuitGate.Passage.ASK) {
                 failover.leases().lease(claims);
             }
@@ -248,7 +241,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         if (replied) {
             return;
         }
-        if (operation.kind != Operation.Kind.CHANGE && !has(ENDED)) {
+        if (!operation.isChange() && !has(ENDED)) {
             onError(new LimitStoreException(
                     failover.primary()
                             + " has answered nothing: expected a decision, for example one of StoreDecision.ofTake",
@@ -323,7 +316,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         }
         Throwable error = signalled instanceof LinkageError e ? unusable(e) : signalled;
         // A refused change is not made in the fallback either: the store's next reply would undo it.
-        boolean refused = operation.kind == Operation.Kind.CHANGE && error instanceof LimitStoreRefusedException;
+        boolean refused = operation.isChange() && error instanceof LimitStoreRefusedException;
         try {
             judgeError(error, refused);
         } finally {
@@ -499,7 +492,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         }
         FallbackSubscriber subscriber = new FallbackSubscriber(primaryError);
         try {
-            operation.onFallback.apply(failover.fallback(), claims).subscribe(subscriber);
+            operation.onFallback(failover.fallback(), claims).subscribe(subscriber);
         } catch (Throwable e) {
             Exceptions.throwIfFatal(e);
             if (subscriber.done) {
@@ -557,82 +550,6 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     private void fail(Throwable error) {
         if (!cancelled) {
             actual.onError(error);
-        }
-    }
-
-    /**
-     * What a call does, on each of the two stores.
-     *
-     * @param <T> the type of the result
-     */
-    static final class Operation<T> {
-
-        /** What a call does to counts. */
-        enum Kind {
-            /** Takes permits. */
-            TAKE,
-
-            /** Only reads. */
-            PEEK,
-
-            /** Refunds, resets, or changes holds. */
-            CHANGE
-        }
-
-        static final Operation<StoreDecision> TAKE = new Operation<>(Kind.TAKE, LimitStore::take, LimitStore::take);
-        static final Operation<StoreDecision> PEEK =
-                new Operation<>(Kind.PEEK, (store, claims, deadline) -> store.peek(claims), LimitStore::peek);
-
-        private final Kind kind;
-        private final OnPrimary<T> onPrimary;
-        private final BiFunction<LimitStore, List<Claim>, Mono<T>> onFallback;
-
-        private Operation(Kind kind, OnPrimary<T> onPrimary, BiFunction<LimitStore, List<Claim>, Mono<T>> onFallback) {
-            this.kind = kind;
-            this.onPrimary = onPrimary;
-            this.onFallback = onFallback;
-        }
-
-        /** Returns an operation that changes counts on both stores. */
-        static Operation<Void> change(LongFunction<Mono<Void>> onPrimary, Function<LimitStore, Mono<Void>> onFallback) {
-            return new Operation<>(
-                    Kind.CHANGE,
-                    (store, claims, deadline) -> onPrimary.apply(deadline),
-                    (store, claims) -> onFallback.apply(store));
-        }
-
-        /** Returns an operation that renews holds, and tells when the primary store has done so, or the fallback. */
-        static Operation<List<HoldRenewal>> renewal(
-                Consumer<List<HoldRenewal>> onPrimary, Consumer<List<HoldRenewal>> onFallback) {
-            return new Operation<>(
-                    Kind.CHANGE,
-                    (store, claims, deadline) -> store.renew(claims).doOnNext(onPrimary),
-                    (store, claims) -> store.renew(claims).doOnNext(onFallback));
-        }
-
-        /** Returns whether these claims may be granted from leases. */
-        boolean maySpend(List<Claim> claims) {
-            return kind == Kind.TAKE && Leases.areLeased(claims);
-        }
-
-        /** Returns a cached denial; null if a store has to be asked. */
-        @SuppressWarnings("unchecked") // only taking has such results, and its result is a decision
-        @Nullable
-        T cachedDenial(Failover failover, List<Claim> claims) {
-            return kind == Kind.TAKE ? (T) failover.denials().find(claims) : null;
-        }
-
-        /** Returns a grant from leases, or a cached denial, if {@link #maySpend}; null if a store has to be asked. */
-        @SuppressWarnings("unchecked") // only taking may spend, and its result is a decision
-        @Nullable
-        T spend(Failover failover, List<Claim> claims) {
-            StoreDecision leased = failover.leases().spend(claims);
-            return leased == null ? cachedDenial(failover, claims) : (T) leased;
-        }
-
-        /** Asks the primary store, which may execute the request until a time of {@link Deadlines#now}. */
-        private interface OnPrimary<T> {
-            Mono<T> ask(LimitStore primary, List<Claim> claims, long deadline);
         }
     }
 
