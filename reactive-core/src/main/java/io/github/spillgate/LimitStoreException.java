@@ -3,7 +3,7 @@ package io.github.spillgate;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The failure of a store to decide. The subclasses tell whether a retry can help: {@link
+ * The failure of a store to decide. The subclasses show whether a retry can help: {@link
  * LimitStoreUnavailableException} and {@link ForeignValueException}.
  */
 public class LimitStoreException extends RuntimeException {

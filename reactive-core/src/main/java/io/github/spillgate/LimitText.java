@@ -130,7 +130,7 @@ final class LimitText {
 
         private void checkFirst(String word) {
             if (!seen.add(word)) {
-                throw new IllegalArgumentException(word + " is said twice");
+                throw new IllegalArgumentException(word + " is there twice");
             }
         }
 

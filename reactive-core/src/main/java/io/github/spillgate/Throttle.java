@@ -488,7 +488,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
                     if (denial.source() == Source.LIMITER && denial.violated().isEmpty()) {
                         return new LimitLookupException(
                                 "a stream cannot go on: the limits of its key could not be looked up, and the lookup"
-                                        + " was told to deny then; expected limits, for example"
+                                        + " is configured to deny then; expected limits, for example"
                                         + " Otherwise.limits(Limit.perMinute(60))",
                                 null);
                     }
@@ -498,7 +498,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
                                 + " example 1");
                     }
                     return new LimitStoreException(
-                            "the store refuses, and says of no wait that would help: " + denial, null);
+                            "the store denies, and reports no time after which a retry could help: " + denial, null);
                 }
             }
         }

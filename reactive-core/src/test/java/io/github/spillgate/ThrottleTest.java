@@ -494,7 +494,7 @@ class ThrottleTest {
         StepVerifier.create(Flux.just(1).transform(limiter.throttle("a")))
                 .expectErrorSatisfies(error -> assertThat(error)
                         .isInstanceOf(LimitLookupException.class)
-                        .hasMessageContaining("the lookup was told to deny"))
+                        .hasMessageContaining("the lookup is configured to deny"))
                 .verify();
     }
 

@@ -12,7 +12,7 @@ import reactor.util.Loggers;
 /**
  * Whether the store decides or the fallback, and what is wrong with the store. Logs each outage once, and its end.
  *
- * <p>The breaker alone does not tell: with few keys it gets too few reports, because once the fallback has granted
+ * <p>The breaker alone cannot decide this: with few keys it gets too few reports, because once the fallback has granted
  * permits of a key, it decides on that key until they are reconciled.
  */
 final class Availability {

@@ -68,8 +68,8 @@ final class CountChanges {
     }
 
     /**
-     * Releases holds. If the primary store cannot be told, it is told later: the result is the same, because a hold has
-     * an id.
+     * Releases holds. If the primary store does not release them now, it does so later, with the same result: a hold
+     * has an id.
      */
     Mono<Void> release(List<Claim> holds) {
         Mono<Void> onPrimary = StoreCall.of(
@@ -95,8 +95,8 @@ final class CountChanges {
     }
 
     /**
-     * Renews holds. During an outage a local fallback renews them: they are in use and count there, and the primary
-     * store is told later.
+     * Renews holds. During an outage a local fallback renews them: they are in use and count there, and are reconciled
+     * later.
      */
     Mono<List<HoldRenewal>> renew(List<Claim> holds) {
         LocalFallback ledgers = local;

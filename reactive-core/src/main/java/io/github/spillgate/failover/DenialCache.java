@@ -212,7 +212,7 @@ final class DenialCache {
     }
 
     /**
-     * What the store has said of a count when it denied.
+     * The state of a count when the store denied.
      *
      * @param handle the identity of the count
      * @param room a claim with at most this room is denied

@@ -23,20 +23,21 @@ final class HoldLedger extends Ledger {
     // A hold has the same id in both stores. So a request that both of them have granted holds its permits once, and
     // nothing has to be cancelled.
     //
-    //   own         what this instance holds. It expires here a little later than in the primary store
-    //   untold      those of them that the fallback has granted or renewed, so that the primary store may not know them
-    //   in flight   those that the primary store is being told
-    //   others      what other instances hold, as of the last reply of the primary store
+    //   own            what this instance holds. It expires here a little later than in the primary store
+    //   unreconciled   those of them that the fallback has granted or renewed, so that the primary store may not know
+    //                  them
+    //   in flight      those that are being reconciled
+    //   others         what other instances hold, as of the last reply of the primary store
     //
     // The fallback grants permits as long as what this instance holds stays within its share, and at least one. Holds
     // that the primary store knows count in full: they are still in use. If the share is 1, there are no other
     // instances, and what others held until they ended counts until it expires.
     //
-    // While there are untold holds, the fallback decides (StoreCall). A reply of the primary store that arrives in
-    // spite of that is without them, so they are added to it.
+    // While there are unreconciled holds, the fallback decides (StoreCall). A reply of the primary store that arrives
+    // in spite of that is without them, so they are added to it.
 
     private final HoldCount own;
-    private final Map<UUID, Claim> untold = new LinkedHashMap<>();
+    private final Map<UUID, Claim> unreconciled = new LinkedHashMap<>();
     private @Nullable Reconciliation inFlight;
 
     private Claim current;
@@ -114,13 +115,13 @@ final class HoldLedger extends Ledger {
         UUID id = current.holdId();
         if (id != null && !own.isHeld(id)) {
             own.take(cost);
-            addUntold(id, cost);
+            addUnreconciled(id, cost);
         }
     }
 
-    private void addUntold(UUID id, long permits) {
-        if (!untold.containsKey(id) && !isInFlight(id)) {
-            untold.put(id, current.asking(permits));
+    private void addUnreconciled(UUID id, long permits) {
+        if (!unreconciled.containsKey(id) && !isInFlight(id)) {
+            unreconciled.put(id, current.asking(permits));
             addToReconcile(permits);
         }
     }
@@ -129,8 +130,8 @@ final class HoldLedger extends Ledger {
         return inFlight != null && inFlight.holds().stream().anyMatch(claim -> id.equals(claim.holdId()));
     }
 
-    private void told(UUID id) {
-        Claim claim = untold.remove(id);
+    private void reconciled(UUID id) {
+        Claim claim = unreconciled.remove(id);
         if (claim != null) {
             removeToReconcile(claim.permits());
         }
@@ -142,13 +143,13 @@ final class HoldLedger extends Ledger {
     void release() {
         UUID id = current.holdId();
         if (id != null) {
-            boolean mayStillArrive = untold.containsKey(id) || isInFlight(id);
+            boolean mayStillArrive = unreconciled.containsKey(id) || isInFlight(id);
             own.release();
             if (mayStillArrive) {
                 // Leaves a tombstone, so that a late reply of the primary store does not count it again.
                 own.release();
             }
-            told(id);
+            reconciled(id);
             if (inFlight != null) {
                 inFlight.dropHold(id);
             }
@@ -160,7 +161,7 @@ final class HoldLedger extends Ledger {
         UUID id = current.holdId();
         HoldRenewal.RenewalOutcome outcome = own.renew(current.permits());
         if (id != null && outcome != HoldRenewal.RenewalOutcome.RELEASED) {
-            addUntold(id, current.permits());
+            addUnreconciled(id, current.permits());
         }
         return outcome;
     }
@@ -170,7 +171,7 @@ final class HoldLedger extends Ledger {
         UUID id = current.holdId();
         if (id != null) {
             own.renew(current.permits());
-            told(id);
+            reconciled(id);
         }
     }
 
@@ -195,7 +196,7 @@ final class HoldLedger extends Ledger {
         if (at >= repliedAt || repliedAt - at >= ConfirmedUsage.OUT_OF_ORDER) {
             repliedAt = at;
             reported = usage.used();
-            reportedOwn = own.used() - heldOf(untold.values()) + added;
+            reportedOwn = own.used() - heldOf(unreconciled.values()) + added;
             othersUntil = now + Math.max(0, usage.wholeAt().toEpochMilli() - at);
         }
     }
@@ -205,7 +206,7 @@ final class HoldLedger extends Ledger {
         if (own.isHeld(id)) {
             return Fit.YES;
         }
-        long free = usage.limit().permits() - usage.used() - heldOf(untold.values());
+        long free = usage.limit().permits() - usage.used() - heldOf(unreconciled.values());
         if (free < 0) {
             return Fit.NO;
         }
@@ -233,17 +234,17 @@ final class HoldLedger extends Ledger {
     long cancelGrant(long takenAt, long permits) {
         UUID id = current.holdId();
         if (id != null) {
-            told(id);
+            reconciled(id);
         }
         return 0;
     }
 
-    // Telling the primary store.
+    // Reconciliation.
 
     @Override
     @Nullable
     Reconciliation reconciliation(String id, InstantSource clock) {
-        List<Claim> holds = untold.entrySet().stream()
+        List<Claim> holds = unreconciled.entrySet().stream()
                 .filter(hold -> own.isHeld(hold.getKey()))
                 .map(Map.Entry::getValue)
                 .toList();
@@ -257,7 +258,7 @@ final class HoldLedger extends Ledger {
 
     @Override
     void handOver(Reconciliation reconciliation) {
-        untold.clear();
+        unreconciled.clear();
         inFlight = reconciliation;
         handedOver();
     }
@@ -278,7 +279,7 @@ final class HoldLedger extends Ledger {
 
     @Override
     void forgetGrants() {
-        untold.clear();
+        unreconciled.clear();
         super.forgetGrants();
     }
 

@@ -89,8 +89,8 @@ final class Lease {
                 StoreUsage.of(claim, used, false, spentAt, usage.wholeAt().toEpochMilli()), spentAt);
     }
 
-    /** Gives back permits that were spent; returns false if the lease has ended. */
-    boolean giveBack(long permits) {
+    /** Undoes that permits were spent; returns false if the lease has ended. */
+    boolean unspend(long permits) {
         long before;
         do {
             before = left.get();

@@ -178,7 +178,7 @@ final class Leases {
             Lease.Spent spent = lease == null ? null : lease.spend(claim, Deadlines.now(), wallTime());
             if (lease == null || spent == null) {
                 for (int j = 0; j < i; j++) {
-                    giveBack(spentFrom.get(j), claims.get(j).permits());
+                    unspend(spentFrom.get(j), claims.get(j).permits());
                 }
                 return null;
             }
@@ -191,8 +191,8 @@ final class Leases {
                 at, usages, spentFrom.stream().map(Lease::charge).toList());
     }
 
-    private void giveBack(Lease lease, long permits) {
-        if (permits > 0 && !lease.giveBack(permits)) {
+    private void unspend(Lease lease, long permits) {
+        if (permits > 0 && !lease.unspend(permits)) {
             refund(lease.charge().part(permits));
         }
     }

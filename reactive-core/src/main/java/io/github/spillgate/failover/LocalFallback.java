@@ -158,7 +158,7 @@ public final class LocalFallback implements LimitStore {
         return Mono.fromRunnable(() -> releaseHolds(holds));
     }
 
-    /** Renews holds, of which the primary store will be told. */
+    /** Renews holds, which are then reconciled. */
     @Override
     public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
         return Mono.fromCallable(() -> holds.stream()

@@ -209,7 +209,7 @@ final class LocalGrants {
         }
     }
 
-    /** Returns the releases of which the primary store could not be told yet. */
+    /** Returns the holds that are to be released in the primary store when it is back. */
     ReleaseQueue releases() {
         return releases;
     }
@@ -237,7 +237,7 @@ final class LocalGrants {
         return holds;
     }
 
-    /** Notes that the fallback has renewed holds of which the primary store has to be told. */
+    /** Notes that the fallback has renewed holds, which are to be reconciled. */
     void renewed(List<Claim> holds) {
         if (reconcilers != null) {
             reconcilers.start(holds);

@@ -18,8 +18,8 @@ import reactor.core.publisher.SignalType;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * The holds that ended while the primary store could not be told. Tells it when it is back, unless they have expired
- * there by then. Bounded: beyond it, a hold is left to expire.
+ * The holds that ended during an outage of the primary store. They are released when it is back, unless they have
+ * expired there by then. Bounded: any further hold expires.
  */
 final class ReleaseQueue {
 

@@ -142,7 +142,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
         return changes.settle(settlements);
     }
 
-    /** {@inheritDoc} During an outage the primary store is told later. */
+    /** {@inheritDoc} During an outage they are released in the primary store later. */
     @Override
     public Mono<Void> release(List<Claim> holds) {
         return changes.release(holds);

@@ -55,7 +55,7 @@ final class StoreOperation<T> {
                 (store, claims) -> onFallback.apply(store));
     }
 
-    /** Returns an operation that renews holds, and tells when the primary store has done so, or the fallback. */
+    /** Returns an operation that renews holds, and reports whether the primary store or the fallback has done so. */
     static StoreOperation<List<HoldRenewal>> renewal(
             Consumer<List<HoldRenewal>> onPrimary, Consumer<List<HoldRenewal>> onFallback) {
         return new StoreOperation<>(

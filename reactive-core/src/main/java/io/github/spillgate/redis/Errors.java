@@ -139,10 +139,10 @@ final class Errors {
                     : new LimitStoreUnavailableException("Redis is unavailable: " + message, e);
         }
         if (isRefusal(message)) {
-            String told = message + advice(message);
+            String detail = message + advice(message);
             return isNoPermission(message)
-                    ? new LimitStoreRefusedException("Redis denied this user the command: " + told, e)
-                    : new LimitStoreUnreachableException("Redis rejected the connection: " + told, e);
+                    ? new LimitStoreRefusedException("Redis denied this user the command: " + detail, e)
+                    : new LimitStoreUnreachableException("Redis rejected the connection: " + detail, e);
         }
         Matcher unknown = UNKNOWN_COMMAND.matcher(message);
         if (unknown.find()) {
@@ -211,14 +211,14 @@ final class Errors {
                     withoutArguments.equals(reply) ? e : null);
         }
         SSLException tls = tlsIn(e);
-        String told = tls != null
+        String detail = tls != null
                 ? "TLS: " + messageOf(tls) + adviceOnTls(messageOf(tls))
                 : CLOSED_EARLY.matcher(messageOf(reason)).matches()
                         ? "closed without a reason, for example because of a wrong password, because the server"
                                 + " expects TLS, or because a proxy does not know HELLO or CLIENT: expected a URI such"
                                 + " as rediss://user:password@host:6379, or for a proxy " + FOR_A_PROXY
                         : messageOf(reason);
-        String why = reason == e && named.matches() ? "" : ": " + told;
+        String why = reason == e && named.matches() ? "" : ": " + detail;
         return new LimitStoreUnreachableException("Redis is unavailable: no connection" + address + why, e);
     }
 

@@ -84,11 +84,11 @@ class LeaseTest {
     @Test
     void theEndReturnsWhatIsLeftOnce() {
         spend(one.asking(4), MILLI);
-        assertThat(lease.giveBack(1)).isTrue();
+        assertThat(lease.unspend(1)).isTrue();
         assertThat(lease.end()).isEqualTo(7);
         assertThat(lease.end()).isZero();
         assertThat(spend(one, MILLI)).isNull();
-        assertThat(lease.giveBack(1)).isFalse();
+        assertThat(lease.unspend(1)).isFalse();
     }
 
     private Lease.@Nullable Spent spend(Claim claim, long nanos) {
