@@ -596,7 +596,7 @@ public final class RateLimiter implements AutoCloseable {
      * @throws IllegalArgumentException if another store made the decision, or the cost is negative
      */
     public Mono<Void> settle(Decision decision, long actual) {
-        Settlements.checkCost(actual);
+        Checks.cost(actual);
         return settle(decision, usage -> actual);
     }
 
@@ -619,7 +619,7 @@ public final class RateLimiter implements AutoCloseable {
         Checks.present(actual, "actual", "usage -> answer.tokens()");
         StoreDecision made = checkOurs(decision);
         return unlessClosed(() -> {
-            made.limits().forEach(usage -> Settlements.checkCost(actual.applyAsLong(usage)));
+            made.limits().forEach(usage -> Checks.cost(actual.applyAsLong(usage)));
             StoreDecision part = made.redeem(usage -> usage.limit().algorithm() != Algorithm.CONCURRENT);
             List<Settlement> settled = part == null ? List.of() : settlements.of(part, actual);
             if (settled.isEmpty()) {

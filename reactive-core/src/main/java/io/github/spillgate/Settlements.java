@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import io.github.spillgate.internal.Checks;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
@@ -49,14 +50,6 @@ final class Settlements {
         return debt;
     }
 
-    static long checkCost(long actual) {
-        if (actual < 0) {
-            throw new IllegalArgumentException(
-                    "cost " + actual + " cannot be settled: expected 0 or more, for example 0");
-        }
-        return actual;
-    }
-
     /** Returns a settlement for each usage with another cost than was charged. */
     List<Settlement> of(StoreDecision decision, ToLongFunction<? super Decision.Usage> actual) {
         List<Settlement> settlements = new ArrayList<>();
@@ -64,7 +57,7 @@ final class Settlements {
         long deadline = Schedulers.parallel().now(TimeUnit.NANOSECONDS) + HORIZON.toNanos();
         for (StoreDecision part : decision.parts()) {
             for (StoreUsage usage : part.usages()) {
-                long cost = checkCost(actual.applyAsLong(usage));
+                long cost = Checks.cost(actual.applyAsLong(usage));
                 if (cost != usage.cost()) {
                     settlements.add(new Settlement(id, part, usage.claim(), cost, mostUsed(usage.limit()), deadline));
                 }

@@ -3,6 +3,7 @@ package io.github.spillgate.http;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.Rule.WhenMissing;
+import io.github.spillgate.internal.Checks;
 import io.github.spillgate.spi.LimitStore;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -173,17 +174,7 @@ final class ChargeResolver {
         Rule.CostSource source = rule.costSource().orElse(null);
         return source == null
                 ? Mono.just(new LookupResult<>(rule.cost(), null))
-                : find(
-                        RuleLookupException.COST,
-                        () -> Scalars.map(source.find(match), ChargeResolver::checkCost),
-                        rule.cost());
-    }
-
-    private static Long checkCost(Long cost) {
-        if (cost < 0) {
-            throw new IllegalArgumentException("cost " + cost + " is negative: expected 0 or more, for example 5");
-        }
-        return cost;
+                : find(RuleLookupException.COST, () -> Scalars.map(source.find(match), Checks::cost), rule.cost());
     }
 
     /**

@@ -147,7 +147,7 @@ public final class Verdicts {
      * @throws IllegalArgumentException if the cost is negative
      */
     public void cost(long actual) {
-        cost = checkCost(actual);
+        cost = Checks.cost(actual);
     }
 
     /**
@@ -159,15 +159,7 @@ public final class Verdicts {
      * @throws IllegalArgumentException if the cost is negative
      */
     public void cost(String rule, long actual) {
-        costs.put(Checks.present(rule, "rule", "\"tokens\""), checkCost(actual));
-    }
-
-    private static long checkCost(long actual) {
-        if (actual < 0) {
-            throw new IllegalArgumentException(
-                    "cost " + actual + " cannot be settled: expected 0 or more, for example 0");
-        }
-        return actual;
+        costs.put(Checks.present(rule, "rule", "\"tokens\""), Checks.cost(actual));
     }
 
     /**

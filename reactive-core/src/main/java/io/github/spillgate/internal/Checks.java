@@ -61,6 +61,20 @@ public final class Checks {
     }
 
     /**
+     * Returns a cost in permits.
+     *
+     * @param cost the cost
+     * @return the same cost
+     * @throws IllegalArgumentException if it is negative
+     */
+    public static long cost(long cost) {
+        if (cost < 0) {
+            throw new IllegalArgumentException("cost " + cost + " is negative: expected 0 or more, for example 5");
+        }
+        return cost;
+    }
+
+    /**
      * Returns a share of a limit.
      *
      * @param share the share

@@ -1,5 +1,6 @@
 package io.github.spillgate.spi;
 
+import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Names;
 
 /**
@@ -29,10 +30,7 @@ public record Settlement(String id, StoreDecision decision, Claim claim, long ac
      */
     public Settlement {
         Names.check("settlement id", id, "\"k3x9-17\"");
-        if (actual < 0) {
-            throw new IllegalArgumentException(
-                    "cost " + actual + " cannot be settled: expected 0 or more, for example 0");
-        }
+        Checks.cost(actual);
     }
 
     /**
