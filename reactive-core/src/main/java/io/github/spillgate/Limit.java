@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Names;
 import io.github.spillgate.internal.Text;
@@ -97,8 +98,6 @@ public final class Limit {
     private static final long LEASES_IN_A_WINDOW = 100;
     private static final long LONGEST_LEASE = 100;
     private static final long SHORTEST_LEASED_WINDOW = 1_000;
-
-    private static final long MOST_EXACT = (1L << 53) - 1;
 
     private static final String CONCURRENT_NAME = "concurrent";
 
@@ -205,8 +204,7 @@ public final class Limit {
      */
     public static Limit bucket(long permits, Duration window, long burst) {
         long windowMillis = checkWindow(window);
-        checkPermits(permits, Math.min(MOST_BUCKET_PERMITS, MOST_EXACT / windowMillis), "a bucket with this window");
-        checkBurst(burst, permits, windowMillis);
+        checkBucket(permits, windowMillis, burst);
         Draft draft = new Draft(Algorithm.BUCKET, permits, windowMillis);
         draft.burst = burst;
         return new Limit(draft);
@@ -332,8 +330,7 @@ public final class Limit {
                     + " is a counter, which has no burst: expected a limit without .counter(), for example"
                     + " Limit.perSecond(10).burst(50)");
         }
-        checkPermits(permits, Math.min(MOST_BUCKET_PERMITS, MOST_EXACT / windowMillis), "a bucket with this window");
-        checkBurst(burst, permits, windowMillis);
+        checkBucket(permits, windowMillis, burst);
         return with(draft -> {
             draft.algorithm = Algorithm.BUCKET;
             draft.burst = burst;
@@ -672,10 +669,12 @@ public final class Limit {
         }
     }
 
-    private static void checkBurst(long burst, long permits, long windowMillis) {
+    private static void checkBucket(long permits, long windowMillis, long burst) {
+        long mostPermits = Math.min(MOST_BUCKET_PERMITS, Bounds.MOST_EXACT / windowMillis);
+        checkPermits(permits, mostPermits, "a bucket with this window");
         // The double errs by less than one part in 2^52, which does not matter for a bound of a hundred years.
         double filled = (double) LONGEST_FILL.toMillis() * permits / windowMillis;
-        long most = Math.min(MOST_EXACT / windowMillis, (long) Math.min(MOST_BUCKET_PERMITS, filled));
+        long most = Math.min(Bounds.MOST_EXACT / windowMillis, (long) Math.min(MOST_BUCKET_PERMITS, filled));
         if (burst < 1 || burst > most) {
             throw new IllegalArgumentException("burst " + burst + " is out of range: expected 1 to " + most + " for "
                     + permits + " permits in " + Durations.format(windowMillis) + ", for example "

@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
@@ -20,9 +21,6 @@ final class Settlements {
     static final Duration HORIZON = Duration.ofSeconds(50);
 
     private static final double MOST_DEBT = 10;
-
-    /** Doubles hold all integers up to this one, and so do the scripts. */
-    private static final long MOST_EXACT = (1L << 53) - 1;
 
     /** Unique to this process, by chance; with a number it is an id that no other process uses. */
     private static final String PROCESS =
@@ -74,8 +72,8 @@ final class Settlements {
                 switch (limit.algorithm()) {
                     case LOG -> Limit.MOST_LOG_PERMITS;
                     // Two windows are added.
-                    case COUNTER -> MOST_EXACT / 2;
-                    case BUCKET -> MOST_EXACT / limit.window().toMillis();
+                    case COUNTER -> Bounds.MOST_EXACT / 2;
+                    case BUCKET -> Bounds.MOST_EXACT / limit.window().toMillis();
                     case CONCURRENT -> limit.permits();
                 });
     }

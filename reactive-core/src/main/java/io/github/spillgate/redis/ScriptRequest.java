@@ -2,6 +2,7 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
+import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LostPermits;
@@ -47,9 +48,6 @@ final class ScriptRequest {
 
     /** The length of a group with one claim in a request to decide. */
     static final int GROUP_LENGTH = 1 + 4 + 7 + 1 + 2 + CLAIM_LENGTH;
-
-    /** Scripts count in doubles, which hold all integers up to this one. They never count further. */
-    private static final long MOST_EXACT = (1L << 53) - 1;
 
     private final List<Limit> limits = new ArrayList<>(1);
     private byte[] body;
@@ -310,7 +308,7 @@ final class ScriptRequest {
     }
 
     private ScriptRequest addExact(long number) {
-        return add(Math.min(number, MOST_EXACT), 7);
+        return add(Math.min(number, Bounds.MOST_EXACT), 7);
     }
 
     private ScriptRequest add(long number, int size) {
