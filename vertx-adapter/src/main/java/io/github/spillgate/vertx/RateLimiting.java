@@ -451,10 +451,9 @@ public final class RateLimiting {
                 String meant = Spelling.nearest(name, names)
                         .map(nearest -> "did you mean " + nearest + "? Expected ")
                         .orElse("expected ");
-                throw new IllegalArgumentException(
-                        "nothing of type " + type.getSimpleName() + " has been named so: " + meant
-                                + (names.isEmpty() ? "" : "one of " + String.join(", ", names) + ", or ")
-                                + "RateLimiting.of(…)." + method(type) + "(\"" + name + "\", …) before start()");
+                throw new IllegalArgumentException("no " + type.getSimpleName() + " has this name: " + meant
+                        + (names.isEmpty() ? "" : "one of " + String.join(", ", names) + ", or ")
+                        + "RateLimiting.of(…)." + method(type) + "(\"" + name + "\", …) before start()");
             }
             return type.cast(found);
         }

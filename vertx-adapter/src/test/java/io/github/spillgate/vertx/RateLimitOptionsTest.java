@@ -185,7 +185,7 @@ class RateLimitOptionsTest {
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "methods": "GETT"}]}        | rules[0].methods                | rule "a": method "GETT" is not registered for HTTP: did you mean GET?
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "key": "none"}]}            | rules[0].key                    | none
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "key": "bean:none"}]}       | rules[0].key                    | none
-                    {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "cost-from": "f"}]}         | rules[0].cost-from              | has been named so: expected RateLimiting.of(…).cost("f", …) before start()
+                    {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "cost-from": "f"}]}         | rules[0].cost-from              | no CostSource has this name: expected RateLimiting.of(…).cost("f", …) before start()
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "key": "hashed(address)"}]} | rules[0].key                    | "secret" in the options of Vert.x
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "key": "header:X Api"}]}    | rules[0].key                    | a name has no space in it, for example header:X-Api-Key
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "key": "principal", "phase": "before-authentication"}]} | rules[0].phase | rule "a": key principal is not known before authentication: expected after-authentication
