@@ -31,7 +31,6 @@ import io.grpc.internal.GrpcUtil;
 import io.grpc.stub.ClientCalls;
 import io.grpc.stub.MetadataUtils;
 import io.grpc.stub.StreamObserver;
-import io.lettuce.core.RedisClient;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -70,11 +69,11 @@ class RateLimitInterceptorTest {
     void callsAreAllowedUntilTheLimitAndThenEndWithResourceExhausted() {
         RateLimiter limiter = limiter(THREE, LONG);
         Talk talk = calls(limiter);
-        Channel client = talk.client(settings -> {});
+        Channel client = talk.client();
         for (String question : List.of("a", "b", "c")) {
-            assertThat(talk.say(client, CallOptions.DEFAULT, question)).isEqualTo(question);
+            assertThat(talk.say(client, question)).isEqualTo(question);
         }
-        StatusRuntimeException denied = failure(() -> talk.say(client, CallOptions.DEFAULT, "d"));
+        StatusRuntimeException denied = failure(() -> talk.say(client, "d"));
         assertThat(denied.getStatus().getCode()).isEqualTo(Status.Code.RESOURCE_EXHAUSTED);
         assertThat(Integer.parseInt(Talk.trailer(denied, "retry-after"))).isBetween(3_500, 3_600);
         assertThat(Talk.trailer(denied, "ratelimit-policy")).isEqualTo("\"1h\";q=3;w=3600");
@@ -89,9 +88,8 @@ class RateLimitInterceptorTest {
         Talk talk = calls(limiter(THREE, LONG));
         AtomicReference<Metadata> headers = new AtomicReference<>();
         Channel client = ClientInterceptors.intercept(
-                talk.client(settings -> {}),
-                MetadataUtils.newCaptureMetadataInterceptor(headers, new AtomicReference<>()));
-        talk.say(client, CallOptions.DEFAULT, "a");
+                talk.client(), MetadataUtils.newCaptureMetadataInterceptor(headers, new AtomicReference<>()));
+        talk.say(client, "a");
         assertThat(headers.get().get(Metadata.Key.of("ratelimit", Metadata.ASCII_STRING_MARSHALLER)))
                 .startsWith("\"1h\";r=2;t=");
     }
@@ -101,15 +99,15 @@ class RateLimitInterceptorTest {
         Talk talk = calls(limiter(THREE, LONG));
         Metadata headers = new Metadata();
         headers.put(Metadata.Key.of("x-api-key", Metadata.ASCII_STRING_MARSHALLER), "secret;r=9,\"x\"");
-        Channel client = ClientInterceptors.intercept(
-                talk.client(settings -> {}), MetadataUtils.newAttachHeadersInterceptor(headers));
+        Channel client =
+                ClientInterceptors.intercept(talk.client(), MetadataUtils.newAttachHeadersInterceptor(headers));
         for (int i = 0; i < 3; i++) {
-            talk.say(client, CallOptions.DEFAULT, "a");
+            talk.say(client, "a");
         }
-        StatusRuntimeException denied = failure(() -> talk.say(client, CallOptions.DEFAULT, "a"));
+        StatusRuntimeException denied = failure(() -> talk.say(client, "a"));
         assertThat(denied.getStatus().getDescription()).isEqualTo("too many requests");
         assertThat(denied.getTrailers().toString()).contains("retry-after").doesNotContain("secret");
-        assertThat(talk.say(talk.client(settings -> {}), CallOptions.DEFAULT, "a"))
+        assertThat(talk.say(talk.client(), "a"))
                 .as("a client without a key is charged by its address")
                 .isEqualTo("a");
     }
@@ -135,8 +133,8 @@ class RateLimitInterceptorTest {
                                         1.0,
                                         "retryableStatusCodes",
                                         List.of("RESOURCE_EXHAUSTED")))))));
-        talk.say(client, CallOptions.DEFAULT, "a");
-        assertThat(talk.say(client, CallOptions.DEFAULT, "b")).isEqualTo("b");
+        talk.say(client, "a");
+        assertThat(talk.say(client, "b")).isEqualTo("b");
         assertThat(asked.get()).as("decisions").isBetween(2, 4);
         assertThat(talk.handled()).hasSize(2);
     }
@@ -146,11 +144,11 @@ class RateLimitInterceptorTest {
         redisOfOurOwn();
         RateLimiter limiter = limiter(THREE, LONG);
         Talk talk = calls(limiter);
-        Channel client = talk.client(settings -> {});
-        talk.say(client, CallOptions.DEFAULT, "a");
+        Channel client = talk.client();
+        talk.say(client, "a");
         redis.pause();
         Answers answers = new Answers();
-        talk.sayLater(client, CallOptions.DEFAULT, answers);
+        talk.sayLater(client, answers);
         await().until(() -> asked.get() == 2);
         assertThat(talk.free(client)).as("on the only thread of the server").isEqualTo("free");
         assertThat(answers.heard).isEmpty();
@@ -164,14 +162,12 @@ class RateLimitInterceptorTest {
         redisOfOurOwn();
         RateLimiter limiter = limiter(THREE, Duration.ofMillis(100));
         Talk talk = calls(limiter);
-        Channel client = talk.client(settings -> {});
-        talk.say(client, CallOptions.DEFAULT, "a");
+        Channel client = talk.client();
+        talk.say(client, "a");
         redis.pause();
-        talk.say(client, CallOptions.DEFAULT, "b");
-        talk.say(client, CallOptions.DEFAULT, "c");
-        assertThat(failure(() -> talk.say(client, CallOptions.DEFAULT, "d"))
-                        .getStatus()
-                        .getCode())
+        talk.say(client, "b");
+        talk.say(client, "c");
+        assertThat(failure(() -> talk.say(client, "d")).getStatus().getCode())
                 .isEqualTo(Status.Code.RESOURCE_EXHAUSTED);
         redis.resume();
     }
@@ -181,16 +177,16 @@ class RateLimitInterceptorTest {
         redisOfOurOwn();
         RateLimiter limiter = limiter(THREE, LONG);
         Talk talk = calls(limiter);
-        Channel client = talk.client(settings -> {});
-        talk.say(client, CallOptions.DEFAULT, "a");
+        Channel client = talk.client();
+        talk.say(client, "a");
         redis.pause();
         Answers answers = new Answers();
-        ClientCall<String, String> call = talk.sayLater(client, CallOptions.DEFAULT, answers);
+        ClientCall<String, String> call = talk.sayLater(client, answers);
         await().until(() -> asked.get() == 2);
         call.cancel("changed my mind", null);
         await().atMost(LONG).until(() -> cancelled.get() == 1);
         redis.resume();
-        talk.say(client, CallOptions.DEFAULT, "b");
+        talk.say(client, "b");
         assertThat(talk.handled()).containsExactly("aours", "bours");
         assertThat(used(limiter)).isBetween(2L, 3L);
         assertNoWaiterIsLeft(limiter);
@@ -201,15 +197,15 @@ class RateLimitInterceptorTest {
         redisOfOurOwn();
         RateLimiter limiter = limiter(THREE, LONG);
         Talk talk = calls(limiter);
-        Channel client = talk.client(settings -> {});
-        talk.say(client, CallOptions.DEFAULT, "a");
+        Channel client = talk.client();
+        talk.say(client, "a");
         redis.pause();
         Answers answers = new Answers();
         talk.sayLater(client, CallOptions.DEFAULT.withDeadlineAfter(300, TimeUnit.MILLISECONDS), answers);
         await().atMost(LONG).until(() -> answers.heard.equals(List.of("DEADLINE_EXCEEDED")));
         await().atMost(LONG).until(() -> cancelled.get() == 1);
         redis.resume();
-        talk.say(client, CallOptions.DEFAULT, "b");
+        talk.say(client, "b");
         assertThat(talk.handled()).containsExactly("aours", "bours");
     }
 
@@ -218,9 +214,9 @@ class RateLimitInterceptorTest {
         redisOfOurOwn();
         RateLimiter limiter = limiter(THREE, Duration.ofMillis(100), Fallback.error());
         Talk talk = calls(limiter);
-        Channel client = talk.client(settings -> {});
+        Channel client = talk.client();
         redis.kill();
-        StatusRuntimeException failed = failure(() -> talk.say(client, CallOptions.DEFAULT, "a"));
+        StatusRuntimeException failed = failure(() -> talk.say(client, "a"));
         assertThat(failed.getStatus().getCode()).isEqualTo(Status.Code.UNAVAILABLE);
         assertThat(failed.getStatus().getDescription()).isNull();
         assertThat(talk.handled()).isEmpty();
@@ -229,11 +225,11 @@ class RateLimitInterceptorTest {
     @Test
     void aFailingHandlerEndsOnlyItsCall() {
         Talk talk = calls(limiter(THREE, LONG));
-        Channel client = talk.client(settings -> {});
-        StatusRuntimeException failed = failure(() -> talk.say(client, CallOptions.DEFAULT, Talk.FAIL));
+        Channel client = talk.client();
+        StatusRuntimeException failed = failure(() -> talk.say(client, Talk.FAIL));
         assertThat(failed.getStatus().getCode()).isEqualTo(Status.Code.UNKNOWN);
         assertThat(failed.toString()).doesNotContain("secret");
-        assertThat(talk.say(client, CallOptions.DEFAULT, "a")).isEqualTo("a");
+        assertThat(talk.say(client, "a")).isEqualTo("a");
     }
 
     @Test
@@ -308,7 +304,7 @@ class RateLimitInterceptorTest {
     void aStreamCancelledWhileAMessageWaitsLeavesNoWaiter() {
         RateLimiter limiter = limiter(THREE, LONG);
         Talk talk = messages(limiter, Duration.ofHours(2));
-        ClientCall<String, String> call = talk.stream(talk.client(settings -> {}));
+        ClientCall<String, String> call = talk.stream(talk.client());
         StreamObserver<String> stream = ClientCalls.asyncBidiStreamingCall(call, new Answers());
         for (int i = 0; i < 5; i++) {
             stream.onNext("m" + i);
@@ -336,9 +332,9 @@ class RateLimitInterceptorTest {
     void ofMessagesDoesNotChargeUnaryCalls() {
         RateLimiter limiter = limiter(THREE, LONG);
         Talk talk = messages(limiter, LONG);
-        Channel client = talk.client(settings -> {});
+        Channel client = talk.client();
         for (int i = 0; i < 5; i++) {
-            talk.say(client, CallOptions.DEFAULT, "a");
+            talk.say(client, "a");
         }
         assertThat(used(limiter)).isZero();
     }
@@ -349,7 +345,7 @@ class RateLimitInterceptorTest {
         RateLimiter messages = limiter(THREE, LONG);
         ForkJoinPool executor = new ForkJoinPool(1);
         Talk talk = talk(executor, service -> limited(service, calls, messages, executor));
-        talk.say(talk.client(settings -> {}), CallOptions.DEFAULT, "a");
+        talk.say(talk.client(), "a");
         Answers answers = new Answers();
         StreamObserver<String> stream = stream(talk, answers);
         for (int i = 0; i < 4; i++) {
@@ -376,15 +372,14 @@ class RateLimitInterceptorTest {
         stream.onCompleted();
         await().atMost(LONG).until(() -> first.heard.equals(List.of("a", "end")));
         await().atMost(LONG).until(() -> limiter.holders() == 0 && used(limiter) == 0);
-        assertThat(talk.say(talk.client(settings -> {}), CallOptions.DEFAULT, "b"))
-                .isEqualTo("b");
+        assertThat(talk.say(talk.client(), "b")).isEqualTo("b");
     }
 
     @Test
     void aCancelledStreamReleasesItsPermit() {
         RateLimiter limiter = limiter(ONE_AT_A_TIME, LONG);
         Talk talk = calls(limiter);
-        ClientCall<String, String> call = talk.stream(talk.client(settings -> {}));
+        ClientCall<String, String> call = talk.stream(talk.client());
         ClientCalls.asyncBidiStreamingCall(call, new Answers());
         await().atMost(LONG).until(() -> talk.started().size() == 1 && used(limiter) == 1);
         call.cancel("enough", null);
@@ -443,9 +438,7 @@ class RateLimitInterceptorTest {
     }
 
     private RateLimiter.Builder builder(Limit limit, Duration deadline) {
-        RedisClient client = RedisClient.create(redis.uri());
-        open.add(() -> client.shutdown(Duration.ZERO, Duration.ofSeconds(2)));
-        RedisStore store = RedisStore.create(client);
+        RedisStore store = RedisStore.create(redis.uri());
         open.add(store);
         return RateLimiter.builder("grpc-" + UUID.randomUUID())
                 .store(store)
@@ -488,7 +481,7 @@ class RateLimitInterceptorTest {
     }
 
     private static StreamObserver<String> stream(Talk talk, Answers answers) {
-        return ClientCalls.asyncBidiStreamingCall(talk.stream(talk.client(settings -> {})), answers);
+        return ClientCalls.asyncBidiStreamingCall(talk.stream(talk.client()), answers);
     }
 
     private static StatusRuntimeException failure(Runnable call) {

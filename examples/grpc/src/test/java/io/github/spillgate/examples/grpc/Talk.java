@@ -96,6 +96,11 @@ public final class Talk implements AutoCloseable {
         return ended;
     }
 
+    /** Opens a client. */
+    public Channel client() {
+        return client(settings -> {});
+    }
+
     /** Opens a client with its own settings. */
     public Channel client(Consumer<ManagedChannelBuilder<?>> settings) {
         ManagedChannelBuilder<?> builder =
@@ -107,17 +112,25 @@ public final class Talk implements AutoCloseable {
     }
 
     /** Sends a call, and waits for the response. */
-    public String say(Channel client, CallOptions options, String question) {
-        return ClientCalls.blockingUnaryCall(client, say, options.withDeadlineAfter(30, TimeUnit.SECONDS), question);
+    public String say(Channel client, String question) {
+        return ClientCalls.blockingUnaryCall(client, say, withDeadline(), question);
     }
 
     /** Calls the method that is not limited. */
     public String free(Channel client) {
-        return ClientCalls.blockingUnaryCall(
-                client, FREE, CallOptions.DEFAULT.withDeadlineAfter(30, TimeUnit.SECONDS), "");
+        return ClientCalls.blockingUnaryCall(client, FREE, withDeadline(), "");
+    }
+
+    private static CallOptions withDeadline() {
+        return CallOptions.DEFAULT.withDeadlineAfter(30, TimeUnit.SECONDS);
     }
 
     /** Sends a call without waiting for the response. */
+    public ClientCall<String, String> sayLater(Channel client, StreamObserver<String> answers) {
+        return sayLater(client, CallOptions.DEFAULT, answers);
+    }
+
+    /** Sends a call with these options without waiting for the response. */
     public ClientCall<String, String> sayLater(Channel client, CallOptions options, StreamObserver<String> answers) {
         ClientCall<String, String> call = client.newCall(say, options);
         ClientCalls.asyncUnaryCall(call, "later", answers);
