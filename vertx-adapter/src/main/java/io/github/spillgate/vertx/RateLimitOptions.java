@@ -110,62 +110,90 @@ public final class RateLimitOptions {
     record ParsedOptions(
             @Nullable String name,
             StoreType store,
-            @Nullable String redisUri,
-            boolean isCluster,
-            String namespace,
+            RedisOptions redis,
             Duration deadline,
             Duration readyTimeout,
             Duration cacheDenials,
             double debt,
             Duration longestHold,
             FallbackType fallback,
-            int localCounts,
-            @Nullable Double localShare,
-            ForwardingHeader header,
-            List<String> trustedProxies,
-            int ipv6Prefix,
-            int maxHops,
+            LocalOptions local,
+            AddressOptions clientAddress,
             @Nullable String secret,
-            boolean rateLimit,
-            boolean xRateLimit,
-            boolean retryAfter,
+            HeaderOptions headers,
             boolean preflights,
             Denials denials,
             boolean enabled,
             List<RuleOptions> rules) {
 
         static ParsedOptions of(Settings all) {
-            Settings redis = all.below("redis");
-            Settings local = all.below("local");
-            Settings client = all.below("client-address");
-            Settings headers = all.below("headers");
             ParsedOptions read = new ParsedOptions(
                     all.text("name"),
                     all.choice("store", StoreType.class, StoreType.AUTO),
-                    redis.text("uri"),
-                    redis.flag("cluster", false),
-                    redis.text("namespace", "spillgate"),
+                    RedisOptions.of(all.below("redis")),
                     all.duration("deadline", Duration.ofMillis(100)),
                     all.duration("ready-timeout", Duration.ofSeconds(2)),
                     all.duration("cache-denials", Duration.ofSeconds(1)),
                     all.decimal("debt", 1),
                     all.duration("longest-hold", Duration.ofHours(1)),
                     all.choice("fallback", FallbackType.class, FallbackType.LOCAL),
-                    local.integer("counts", 100_000),
-                    local.fraction("share"),
-                    client.choice("header", ForwardingHeader.class, ForwardingHeader.NONE),
-                    client.texts("trusted-proxies"),
-                    client.integer("ipv6-prefix", 64),
-                    client.integer("max-hops", 16),
+                    LocalOptions.of(all.below("local")),
+                    AddressOptions.of(all.below("client-address")),
                     all.text("secret"),
-                    headers.flag("rate-limit", true),
-                    headers.flag("x-rate-limit", true),
-                    headers.flag("retry-after", true),
+                    HeaderOptions.of(all.below("headers")),
                     all.flag("preflights", true),
                     all.choice("denials", Denials.class, Denials.RESPOND),
                     all.flag("enabled", true),
                     all.each("rules").stream().map(RuleOptions::of).toList());
-            List.of(redis, local, client, headers, all).forEach(Settings::rejectUnknown);
+            all.rejectUnknown();
+            return read;
+        }
+    }
+
+    /** The settings of Redis. */
+    record RedisOptions(@Nullable String uri, boolean isCluster, String namespace) {
+
+        static RedisOptions of(Settings redis) {
+            RedisOptions read = new RedisOptions(
+                    redis.text("uri"), redis.flag("cluster", false), redis.text("namespace", "spillgate"));
+            redis.rejectUnknown();
+            return read;
+        }
+    }
+
+    /** The settings of the store in this process. */
+    record LocalOptions(int counts, @Nullable Double share) {
+
+        static LocalOptions of(Settings local) {
+            LocalOptions read = new LocalOptions(local.integer("counts", 100_000), local.fraction("share"));
+            local.rejectUnknown();
+            return read;
+        }
+    }
+
+    /** The settings of the client's address. */
+    record AddressOptions(ForwardingHeader header, List<String> trustedProxies, int ipv6Prefix, int maxHops) {
+
+        static AddressOptions of(Settings client) {
+            AddressOptions read = new AddressOptions(
+                    client.choice("header", ForwardingHeader.class, ForwardingHeader.NONE),
+                    client.texts("trusted-proxies"),
+                    client.integer("ipv6-prefix", 64),
+                    client.integer("max-hops", 16));
+            client.rejectUnknown();
+            return read;
+        }
+    }
+
+    /** The settings of the header fields. */
+    record HeaderOptions(boolean rateLimit, boolean xRateLimit, boolean retryAfter) {
+
+        static HeaderOptions of(Settings headers) {
+            HeaderOptions read = new HeaderOptions(
+                    headers.flag("rate-limit", true),
+                    headers.flag("x-rate-limit", true),
+                    headers.flag("retry-after", true));
+            headers.rejectUnknown();
             return read;
         }
     }

@@ -25,6 +25,7 @@ import io.github.spillgate.internal.Checks;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.vertx.RateLimitOptions.AddressOptions;
 import io.github.spillgate.vertx.RateLimitOptions.Denials;
 import io.github.spillgate.vertx.RateLimitOptions.StoreType;
 import io.lettuce.core.AbstractRedisClient;
@@ -85,9 +86,9 @@ public final class RateLimiting {
         this.limiter = limiter;
         this.rules = rules;
         this.headers = RateLimitHeaders.all()
-                .rateLimit(options.rateLimit())
-                .xRateLimit(options.xRateLimit())
-                .retryAfter(options.retryAfter());
+                .rateLimit(options.headers().rateLimit())
+                .xRateLimit(options.headers().xRateLimit())
+                .retryAfter(options.headers().retryAfter());
         this.denials = options.denials() == Denials.FAIL ? DenialWriter.failing() : DenialWriter.ofProblem();
         this.preflights = options.preflights();
         this.readyTimeout = options.readyTimeout();
@@ -327,7 +328,9 @@ public final class RateLimiting {
             KeySyntax keys = keys();
             List<Rule> read = RuleReader.of(keys, RoutePaths.ofVertx(), new NamedBeans(named))
                     .read("rules", options.rules());
-            String uri = store == null && options.store() == StoreType.AUTO ? options.redisUri() : null;
+            String uri = store == null && options.store() == StoreType.AUTO
+                    ? options.redis().uri()
+                    : null;
             List<RedisURI> uris = uri == null ? List.of() : uris(uri);
             AbstractRedisClient client = uris.isEmpty() ? null : client(uris);
             Mono<Void> disconnect =
@@ -381,31 +384,32 @@ public final class RateLimiting {
         }
 
         private ClientAddress client() {
-            String[] trusted = options.trustedProxies().toArray(String[]::new);
+            AddressOptions settings = options.clientAddress();
+            String[] trusted = settings.trustedProxies().toArray(String[]::new);
             ClientAddress address = checked(
-                    "client-address.trusted-proxies", options.trustedProxies(), any -> switch (options.header()) {
+                    "client-address.trusted-proxies", settings.trustedProxies(), any -> switch (settings.header()) {
                         case NONE -> ClientAddress.ofPeer();
                         case X_FORWARDED_FOR -> ClientAddress.ofXForwardedFor(trusted);
                         case FORWARDED -> ClientAddress.ofForwarded(trusted);
                     });
-            ClientAddress cut = checked("client-address.ipv6-prefix", options.ipv6Prefix(), address::ipv6Prefix);
-            return checked("client-address.max-hops", options.maxHops(), cut::maxHops);
+            ClientAddress cut = checked("client-address.ipv6-prefix", settings.ipv6Prefix(), address::ipv6Prefix);
+            return checked("client-address.max-hops", settings.maxHops(), cut::maxHops);
         }
 
         private List<RedisURI> uris(String text) {
             return checked(
                     "redis.uri",
                     "…",
-                    any -> options.isCluster() ? RedisStore.clusterUris(text) : List.of(RedisStore.uri(text)));
+                    any -> options.redis().isCluster() ? RedisStore.clusterUris(text) : List.of(RedisStore.uri(text)));
         }
 
         private AbstractRedisClient client(List<RedisURI> uris) {
-            return options.isCluster() ? RedisClusterClient.create(uris) : RedisClient.create(uris.get(0));
+            return options.redis().isCluster() ? RedisClusterClient.create(uris) : RedisClient.create(uris.get(0));
         }
 
         private RedisStore redis(AbstractRedisClient redis, List<RedisURI> uris) {
             RedisStore.Builder store = RedisStore.builder(redis).nodes(uris);
-            return checked("redis.namespace", options.namespace(), store::namespace)
+            return checked("redis.namespace", options.redis().namespace(), store::namespace)
                     .build();
         }
 
@@ -415,14 +419,14 @@ public final class RateLimiting {
                         + "or"
                         + " store: local if that is intended");
             }
-            LocalStore local = checked("local.counts", options.localCounts(), LocalStore::bounded);
-            Double share = options.localShare();
+            LocalStore local = checked("local.counts", options.local().counts(), LocalStore::bounded);
+            Double share = options.local().share();
             return share == null ? local : checked("local.share", share, local::share);
         }
 
         private LimitStore localFallback() {
-            LocalFallback local = checked("local.counts", options.localCounts(), Fallback::local);
-            Double share = options.localShare();
+            LocalFallback local = checked("local.counts", options.local().counts(), Fallback::local);
+            Double share = options.local().share();
             return share == null ? local : checked("local.share", share, local::share);
         }
 

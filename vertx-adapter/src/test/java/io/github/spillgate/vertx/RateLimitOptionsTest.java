@@ -66,25 +66,21 @@ class RateLimitOptionsTest {
                 .isEqualTo(new RateLimitOptions.ParsedOptions(
                         "orders",
                         RateLimitOptions.StoreType.LOCAL,
-                        "redis://localhost:6379",
-                        true,
-                        "shop",
+                        new RateLimitOptions.RedisOptions("redis://localhost:6379", true, "shop"),
                         Duration.ofMillis(80),
                         Duration.ofSeconds(3),
                         Duration.ofMillis(500),
                         2.5,
                         Duration.ofMinutes(90),
                         RateLimitOptions.FallbackType.DENY,
-                        5_000,
-                        0.25,
-                        RateLimitOptions.ForwardingHeader.X_FORWARDED_FOR,
-                        java.util.List.of("10.0.0.0/8"),
-                        56,
-                        3,
+                        new RateLimitOptions.LocalOptions(5_000, 0.25),
+                        new RateLimitOptions.AddressOptions(
+                                RateLimitOptions.ForwardingHeader.X_FORWARDED_FOR,
+                                java.util.List.of("10.0.0.0/8"),
+                                56,
+                                3),
                         "0123456789abcdef",
-                        false,
-                        false,
-                        false,
+                        new RateLimitOptions.HeaderOptions(false, false, false),
                         false,
                         RateLimitOptions.Denials.FAIL,
                         false,
@@ -130,7 +126,8 @@ class RateLimitOptionsTest {
                         "clientAddress",
                         new JsonObject().put("header", "FORWARDED").put("trustedProxies", "10.0.0.1"));
 
-        assertThat(new RateLimitOptions(json).read().trustedProxies()).containsExactly("10.0.0.1");
+        assertThat(new RateLimitOptions(json).read().clientAddress().trustedProxies())
+                .containsExactly("10.0.0.1");
     }
 
     @Test
