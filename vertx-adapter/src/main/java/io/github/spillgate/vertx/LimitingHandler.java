@@ -14,7 +14,6 @@ import io.vertx.ext.web.RoutingContext;
 import io.vertx.ext.web.handler.InputTrustHandler;
 import io.vertx.ext.web.handler.SecurityPolicyHandler;
 import java.util.Optional;
-import java.util.function.BiConsumer;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 
@@ -120,29 +119,9 @@ sealed class LimitingHandler implements RateLimitHandler {
         }
         limited.restoreHeadersEndHandler(ctx);
         limited.startDecision();
-        HttpServerRequest sent = ctx.request();
-        RoutingSnapshot[] snapshot = new RoutingSnapshot[1];
-        Runnable beforeWaiting = () -> {
-            snapshot[0] = RoutingSnapshot.of(ctx);
-            limited.pause(sent);
-        };
-        BiConsumer<@Nullable Verdict, @Nullable Throwable> callback = (decided, error) -> {
-            boolean hasChanged = snapshot[0] != null && snapshot[0].hasChanged();
-            if (hasChanged && decided != null) {
-                LimitedRequest.noteLate(ctx, decided, headers);
-            }
-            Runnable deferred = limited.endDecision();
-            if (deferred != null) {
-                deferred.run();
-                return;
-            }
-            limited.resume(sent);
-            if (!hasChanged) {
-                proceed(ctx, decided, error);
-            }
-        };
+        PendingVerdict pending = new PendingVerdict(ctx, limited);
         try {
-            ContextDelivery.subscribe(contextOf(sent), verdict, beforeWaiting, callback);
+            ContextDelivery.subscribe(contextOf(ctx.request()), verdict, pending::beforeWaiting, pending::decided);
         } catch (Throwable e) {
             // For example a NoClassDefFoundError in a function of the user: no result will follow.
             limited.endDecision();
@@ -207,6 +186,42 @@ sealed class LimitingHandler implements RateLimitHandler {
     @Override
     public String toString() {
         return "RateLimitHandler[" + rules + (phase == null ? "" : ", " + phase) + "]";
+    }
+
+    /** The verdict on a request, from the subscription to it until the request goes on. */
+    private final class PendingVerdict {
+
+        private final RoutingContext ctx;
+        private final LimitedRequest limited;
+
+        /** The routing of the request when it began to wait; null if it has not waited. */
+        private @Nullable RoutingSnapshot snapshot;
+
+        PendingVerdict(RoutingContext ctx, LimitedRequest limited) {
+            this.ctx = ctx;
+            this.limited = limited;
+        }
+
+        void beforeWaiting() {
+            snapshot = RoutingSnapshot.of(ctx);
+            limited.pause(ctx.request());
+        }
+
+        void decided(@Nullable Verdict verdict, @Nullable Throwable error) {
+            boolean hasChanged = snapshot != null && snapshot.hasChanged();
+            if (hasChanged && verdict != null) {
+                LimitedRequest.noteLate(ctx, verdict, headers);
+            }
+            Runnable deferred = limited.endDecision();
+            if (deferred != null) {
+                deferred.run();
+                return;
+            }
+            limited.resume(ctx.request());
+            if (!hasChanged) {
+                proceed(ctx, verdict, error);
+            }
+        }
     }
 
     private static final class PreAuthenticationHandler extends LimitingHandler implements SecurityPolicyHandler {
