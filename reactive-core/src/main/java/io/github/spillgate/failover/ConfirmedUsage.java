@@ -41,7 +41,7 @@ final class ConfirmedUsage {
     private static final long NEVER = Long.MAX_VALUE;
 
     /** More than all sums of permits are off by. */
-    private static final double ROUNDING = 1e-6;
+    static final double ROUNDING = 1e-6;
 
     private final OwnUsage own = new OwnUsage();
 

@@ -6,13 +6,16 @@ import io.github.spillgate.local.Count;
 import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.CounterState;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.InstantSource;
+import java.util.Comparator;
 import java.util.List;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -343,16 +346,25 @@ class Ledger extends Count {
 
     /** If the primary store has lost permits, they still count here, and are added to what it replies from now on. */
     private void checkForLoss(StoreUsage usage, StoreDecision decision, boolean isReconciliation) {
-        long charged = isReconciliation ? certainlyReconciled(decision) : 0;
-        long kept = usage.used() - (decision.isCharged() ? usage.claim().permits() : charged);
+        InFlight sent = isReconciliation ? inFlight : null;
+        double charged = sent == null ? 0 : certainlyReconciled(sent);
+        long used = usage.used() - (decision.isCharged() ? usage.claim().permits() : 0);
         long certain = confirmed.certainIn(decision.at().toEpochMilli());
-        if (kept >= certain) {
+        if (used - (isChargedSinceNewest(decision) ? (long) charged : 0) >= certain) {
             return;
         }
+        // If the store still has the mark of the reconciliation, it was most likely charged after the loss.
         ConfirmedUsage missing = confirmed;
         missing.keepAtLeast(certain, now);
-        LostPermits permits = new LostPermits(claim, missing.newestReply(), missing.ages(now));
+        List<Grants> ages = missing.ages(now);
+        if (sent != null && !ages.isEmpty()) {
+            ages = Stream.concat(ages.stream(), takenForKept(sent, usage, decision).stream())
+                    .sorted(Comparator.comparingLong(Grants::toMillis).reversed())
+                    .toList();
+        }
+        LostPermits permits = new LostPermits(claim, missing.newestReply(), ages);
         confirmed = ConfirmedUsage.afterLoss(claim.limit());
+        long kept = used - (long) Math.ceil(charged - ConfirmedUsage.ROUNDING);
         missing.becomeLost(kept, lost(now) > 0 ? lost : null, now);
         lost = missing;
         restoredAt = NEVER;
@@ -361,18 +373,41 @@ class Ledger extends Count {
         }
     }
 
-    /** Returns how many permits of the reconciliation in flight the reply certainly includes. */
-    private long certainlyReconciled(StoreDecision reply) {
-        InFlight sent = inFlight;
+    /** Returns whether the primary store has certainly charged the reconciliation in flight since its newest reply. */
+    private boolean isChargedSinceNewest(StoreDecision reply) {
         boolean isChargedNow = reply.stamp() > 0;
-        if (sent == null || !isChargedNow) {
-            return 0;
+        return isChargedNow || (inFlight != null && inFlight.newestReply == confirmed.newestReply());
+    }
+
+    /**
+     * Returns the grants of a charged reconciliation, with their ages, that the primary store will take for permits
+     * that it has kept, because they are older than its newest reply. They are restored with those, or they would stand
+     * for them.
+     */
+    private List<Grants> takenForKept(InFlight charged, StoreUsage usage, StoreDecision reply) {
+        Limit limit = claim.limit();
+        long newest = confirmed.newestReply();
+        long repliedAt = reply.at().toEpochMilli();
+        List<Grants> ages = charged.reconciliation.ages();
+        if (limit.algorithm() == Algorithm.LOG) {
+            long slot = limit.resolution().toMillis();
+            return ages.stream()
+                    .filter(some -> (repliedAt - some.toMillis()) / slot <= newest / slot)
+                    .toList();
         }
+        // A counter or a bucket is in addition as a whole, or not at all.
+        CounterState counter = usage.counter();
+        long began = counter == null ? repliedAt - ages.get(0).toMillis() : counter.start();
+        return began < newest ? ages : List.of();
+    }
+
+    /** Returns how many permits of a charged reconciliation a reply certainly includes. */
+    private double certainlyReconciled(InFlight sent) {
         Limit limit = claim.limit();
         if (limit.algorithm() == Algorithm.BUCKET) {
             List<Grants> ages = sent.reconciliation.ages();
             long level = BucketState.units(limit, sent.reconciliation.permits());
-            return BucketState.levelAfter(limit, level, ages.get(0).fromMillis())
+            return (double) BucketState.levelAfter(limit, level, ages.get(0).fromMillis())
                     / limit.window().toMillis();
         }
         boolean isLog = limit.algorithm() == Algorithm.LOG;
@@ -383,7 +418,7 @@ class Ledger extends Count {
             double part = Math.max(0, 1 - some.fromMillis() / window);
             certain += some.permits() * (isLog ? Math.ceil(part) : part);
         }
-        return (long) certain;
+        return certain;
     }
 
     /**
@@ -570,7 +605,8 @@ class Ledger extends Count {
         inFlight = new InFlight(
                 reconciliation,
                 Math.max(reconciliation.firstMillis(), handedOverAt),
-                granted().wholeAt());
+                granted().wholeAt(),
+                confirmed.newestReply());
         handedOverAt = now;
         refundedUnnamed = 0;
         granted.clear();
@@ -680,6 +716,9 @@ class Ledger extends Count {
         /** The time of the first grant. The reconciliation may know it less precisely. */
         private final long from;
 
+        /** The newest reply before the grants were handed over, on the primary store's clock. */
+        private final long newestReply;
+
         private long until;
 
         /** How many permits count, without those refunded. */
@@ -691,10 +730,11 @@ class Ledger extends Count {
         /** The time at which the oldest of the refunded permits was granted. */
         private long refundedFrom = Long.MAX_VALUE;
 
-        InFlight(Reconciliation reconciliation, long from, long until) {
+        InFlight(Reconciliation reconciliation, long from, long until, long newestReply) {
             this.reconciliation = reconciliation;
             this.from = from;
             this.until = until;
+            this.newestReply = newestReply;
             this.permits = reconciliation.permits();
         }
 

@@ -74,6 +74,11 @@ final class FaultyLink implements LimitStore {
         delays = () -> millis;
     }
 
+    /** Sets how long refunds and restorations wait before they are sent. */
+    void pauseBeforeChanges(int millis) {
+        pauses = () -> millis;
+    }
+
     /** From now on other requests overtake refunds and restorations. */
     void pauseBeforeChanges(Random random, int mostMillis) {
         pauses = () -> random.nextInt(mostMillis + 1);

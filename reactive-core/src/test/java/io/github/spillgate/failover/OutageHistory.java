@@ -228,9 +228,19 @@ final class OutageHistory {
             link.mode(mode);
         }
 
+        /** Connects again, and executes what has stalled. */
+        void reconnect() {
+            link.up();
+        }
+
         /** Sets by how much replies are late. */
         void delay(int millis) {
             link.delay(millis);
+        }
+
+        /** Sets how long refunds and restorations wait before they are sent. */
+        void pauseBeforeChanges(int millis) {
+            link.pauseBeforeChanges(millis);
         }
 
         private void pauseBeforeChanges() {

@@ -65,7 +65,8 @@ class OutageHistoryTest {
         "4, 91990",
         "4, 1062148",
         "4, 1065528",
-        "4, 3011281"
+        "4, 3011281",
+        "1, 3040207"
     })
     void anEarlierFailureDoesNotReturn(int instances, long seed) {
         runOne(instances, new Random(seed));
@@ -96,6 +97,59 @@ class OutageHistoryTest {
             history.acquire(instance, 1);
             history.loseAll();
             history.acquire(instance, 20);
+        });
+    }
+
+    /** The store must not take reconciled grants that are older than its last reply for permits that it has kept. */
+    @ParameterizedTest
+    @CsvSource({"10/1h, UP", "10/1h, LOSES_REPLIES", "10/1h counter, UP", "10/1h counter, LOSES_REPLIES"})
+    void aLossBeforeOlderGrantsAreReconciledFreesNoPermits(String limit, Mode thenMode) {
+        history(limit, (history, instance) -> {
+            instance.connection(Mode.STALLED);
+            history.acquireAtOnce(instance, 6);
+            instance.connection(Mode.DOWN);
+            history.acquire(instance, 4);
+            instance.reconnect();
+            assertThat(history.granted()).isEqualTo(10);
+            history.loseAll();
+            instance.connection(thenMode);
+            history.pass(1_500);
+            instance.connection(Mode.UP);
+            history.pass(3_000);
+            history.acquire(instance, 20);
+        });
+    }
+
+    /** The repeated reconciliation must not stand for the permits that were lost before it was charged. */
+    @ParameterizedTest
+    @ValueSource(strings = {"10/1h", "10/1h counter"})
+    void aLossBeforeAReconciliationWithALostReplyFreesNoPermits(String limit) {
+        history(limit, (history, instance) -> {
+            history.acquire(instance, 4);
+            instance.connection(Mode.DOWN);
+            instance.acquire("key", 6);
+            history.loseAll();
+            instance.connection(Mode.LOSES_REPLIES);
+            history.pass(1_500);
+            instance.connection(Mode.UP);
+            history.pass(3_000);
+            assertThat(history.granted()).isEqualTo(10);
+            history.acquire(instance, 20);
+        });
+    }
+
+    /** Until the restoration, the reconciled grants must count beside the permits that are lost. */
+    @ParameterizedTest
+    @ValueSource(strings = {"10/1h", "10/1h counter"})
+    void aLossBeforeAReconciliationFreesNoPermitsUntilItIsRestored(String limit) {
+        history(limit, (history, instance) -> {
+            history.acquire(instance, 6);
+            instance.connection(Mode.DOWN);
+            instance.acquire("key", 4);
+            history.loseAll();
+            instance.pauseBeforeChanges(500);
+            instance.connection(Mode.UP);
+            history.acquire(instance, 40);
         });
     }
 
