@@ -9,6 +9,7 @@ import io.github.spillgate.Source;
 import io.github.spillgate.failover.FaultyLink.Call;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.util.ArrayDeque;
@@ -60,17 +61,19 @@ final class AdmissionOracle {
     //              those of the lost permits that the store certainly has again. If another instance has restored
     //              them, it may have taken indistinct ones for them.
     //   indistinct The same, from the restoration on, if the count does not show when these permits were granted: a
-    //              counter that is aligned to the clock, was kept in part or has older permits by a reconciliation, and
-    //              the same slot of a log. Also what another instance has restored and this one did not know: the mark
-    //              of a restoration counts all permits that were in use then, lost or not.
+    //              counter that is aligned to the clock, was kept in part or began earlier by a reconciliation, and
+    //              the same or an earlier slot of a log. Not a reconciliation that this instance knows to be charged
+    //              when it notices the loss. Also what another instance has restored and this one did not know: the
+    //              mark of a restoration counts all permits that were in use then, lost or not.
     //   refunds    A refund of permits that the store has lost may remove others; so may one of permits that were taken
     //              in the millisecond of a loss. A store that returns to a snapshot has refunded permits again, in
     //              place of others.
     //   exchanged  Of two grants of one millisecond, one was handed over before the other was made, and is refunded.
-    // The
-    //              refund may remove the other from the ledger, and the charge of the first then stands for it. Only
-    //              for the third rule: together they count as much.
+    //              The refund may remove the other from the ledger, and the charge of the first then stands for it.
+    //              Only for the third rule: together they count as much.
     //   again      What is lost while an earlier loss is not restored: nothing is evidence of it.
+    //   stale      What an instance was granted and has been lost without its notice. Until its time is over, it takes
+    //              as many later permits of others for its own, and what it restores may expire too early.
     //
     // Before the store loses anything, nothing must be restored.
 
@@ -106,6 +109,7 @@ final class AdmissionOracle {
         lossAt.add(clock.getAsLong());
         keepsInPart |= sinceStep > 0;
         keys.forEach((name, key) -> {
+            key.begins.clear();
             for (Request request : key.requests) {
                 if (sinceStep > 0 && request.isUnused() && request.chargedStep <= sinceStep) {
                     // The store may have it again, in place of others that it has lost.
@@ -197,6 +201,9 @@ final class AdmissionOracle {
 
         /** Permits that were perhaps not restored, because the store took others for them. */
         private final Deque<Allowance> hidden = new ArrayDeque<>();
+
+        /** The times of the first grants of the reconciliations that the store has charged: a counter begins there. */
+        private final List<Long> begins = new ArrayList<>();
 
         List<Request> inStore() {
             return requests.stream().filter(request -> request.inStore).toList();
@@ -334,6 +341,11 @@ final class AdmissionOracle {
         /** Whether it is in the ledger of its instance, and not in the store as far as that knows. */
         private boolean isUncharged() {
             return local && !chargeKnown && !reconciled;
+        }
+
+        /** Whether the instance has granted it itself, and takes the charge of the store for its own since a time. */
+        private boolean isLate(long since) {
+            return local && chargeKnown && chargedAt >= since;
         }
 
         void decided(Decision decided) {
@@ -636,6 +648,9 @@ final class AdmissionOracle {
 
         private void chargeBatch(Call call, String key) {
             for (Reconciliation reconciliation : reconciliations(call)) {
+                if (reconciliation.claim().key().equals(key)) {
+                    key(key).begins.add(reconciliation.firstMillis());
+                }
                 for (Request one : key(key).requests) {
                     if (reconciliation.id().equals(one.batch) && !one.inStore) {
                         one.inStore = true;
@@ -674,7 +689,7 @@ final class AdmissionOracle {
             }
             return limit.isAlignedToClock()
                     || keepsInPart
-                    || key(request.key).inStore().stream().anyMatch(one -> one.local && one.at <= since);
+                    || key(request.key).begins.stream().anyMatch(begin -> begin < since);
         }
 
         @Override
@@ -740,8 +755,10 @@ final class AdmissionOracle {
         private void notice(String key, Call call, StoreDecision reply, StoreUsage usage, Executed then) {
             Knowledge knowledge = knowledge(key);
             long at = reply.at().toEpochMilli();
-            long kept = usage.used() - (reply.isCharged() ? usage.claim().permits() : 0);
-            if (at <= knowledge.newestAt || kept >= certain(key, knowledge, at)) {
+            double charged = reply.isCharged() ? usage.claim().permits() : charged(key, call);
+            long kept = usage.used() - (long) Math.ceil(charged - 1e-6);
+            long most = usage.used() - (reply.stamp() > 0 ? (long) charged : 0);
+            if (at <= knowledge.newestAt || most >= certain(key, knowledge, at)) {
                 return;
             }
             List<Request> known = knowledge.newest;
@@ -759,7 +776,9 @@ final class AdmissionOracle {
             Request own = call.context().getOrDefault(Request.class, null);
             knowledge.kept = Math.max(0, kept - certainlyKept(key, then, one -> one != own && known.contains(one), at));
             if (at < knowledge.newestEnd && sum(known, one -> one.counts() && isWithin(one, at)) > 0) {
-                knowledge.unsent.add(known);
+                Set<Request> restored = new LinkedHashSet<>(known);
+                restored.addAll(chargedBy(call, key));
+                knowledge.unsent.add(List.copyOf(restored));
             }
             forgetEvidence(key);
             knowledge.evidenceSince = at;
@@ -767,6 +786,30 @@ final class AdmissionOracle {
                 // The store has granted as much in the millisecond of that reply: the ledger has nothing to wait for.
                 knowledge.forgotten = List.of();
             }
+        }
+
+        /** Returns the grants of a reconciliation. */
+        private List<Request> chargedBy(Call call, String key) {
+            if (call.kind() != Call.Kind.RECONCILE) {
+                return List.of();
+            }
+            Set<String> ids = new HashSet<>();
+            reconciliations(call).forEach(one -> ids.add(one.id()));
+            return requests(one -> one.key.equals(key) && ids.contains(one.batch));
+        }
+
+        /** Returns how many permits of a reconciliation certainly count in its reply. */
+        private double charged(String key, Call call) {
+            double charged = 0;
+            if (call.kind() == Call.Kind.RECONCILE) {
+                for (Reconciliation one : reconciliations(call)) {
+                    for (Grants some : one.claim().key().equals(key) ? one.ages() : List.<Grants>of()) {
+                        double part = Math.max(0, 1 - (double) some.fromMillis() / window());
+                        charged += some.permits() * (limit.algorithm() == Algorithm.LOG ? Math.ceil(part) : part);
+                    }
+                }
+            }
+            return charged;
         }
 
         /** Returns how many of some permits the store certainly had when it replied: it may not have restored all. */
@@ -781,7 +824,10 @@ final class AdmissionOracle {
         private long stale(String key, Knowledge knowledge) {
             return sum(
                     key(key).requests,
-                    one -> one.by == this && one.evidence && one.everLost && !knowledge.newest.contains(one));
+                    one -> one.by == this
+                            && one.everLost
+                            && (one.evidence || one.isLate(knowledge.evidenceSince))
+                            && !knowledge.newest.contains(one));
         }
 
         /** Returns how many permits in use the store has certainly granted to this instance. */

@@ -66,7 +66,8 @@ class OutageHistoryTest {
         "4, 1062148",
         "4, 1065528",
         "4, 3011281",
-        "1, 3040207"
+        "1, 3040207",
+        "2, 3077121"
     })
     void anEarlierFailureDoesNotReturn(int instances, long seed) {
         runOne(instances, new Random(seed));
