@@ -10,6 +10,7 @@ import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.internal.SharedFailure;
 import java.time.Clock;
 import java.time.Duration;
 import java.time.Instant;
@@ -19,7 +20,6 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
@@ -97,9 +97,6 @@ final class CircuitGate {
     private final AtomicInteger successesToReport;
 
     private final AtomicBoolean opening = new AtomicBoolean();
-
-    /** The cause of the newest failure. */
-    private final AtomicReference<@Nullable Throwable> lastCause = new AtomicReference<>();
 
     CircuitGate(
             String store,
@@ -231,8 +228,8 @@ final class CircuitGate {
     }
 
     /**
-     * Reports a failure after this time. Requests that were sent in one command fail with the same cause, and count as
-     * one: otherwise a single lost connection with many requests in flight would open the breaker.
+     * Reports a failure after this time. The failures by one lost connection count as one; otherwise a single one with
+     * many requests in flight would open the breaker.
      */
     void failed(long nanos, Throwable error) {
         if (error instanceof ForeignValueException) {
@@ -241,8 +238,7 @@ final class CircuitGate {
             availability.foundForeignValue(error);
             return;
         }
-        Throwable cause = error.getCause();
-        if (cause != null && lastCause.getAndSet(cause) == cause) {
+        if (error.getCause() instanceof SharedFailure shared && !shared.isFirstFor(this)) {
             breaker.releasePermission();
         } else {
             breaker.onError(Math.max(0, nanos), TimeUnit.NANOSECONDS, error);

@@ -2,7 +2,6 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.LimitStoreUnavailableException;
 import io.netty.channel.EventLoop;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -236,9 +235,8 @@ final class BatchQueue {
         }
     }
 
-    private static LimitStoreException loopEnded() {
-        return new LimitStoreUnavailableException(
-                "Redis is unavailable: the event loop of its connection has ended", null);
+    private LimitStoreException loopEnded() {
+        return connection.unusable("the event loop of its connection has ended");
     }
 
     /** A run of the event loop. When it ends, the decisions that have joined the queue are sent. */

@@ -1,7 +1,6 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreUnavailableException;
 import io.lettuce.core.RedisChannelHandler;
 import io.lettuce.core.RedisConnectionStateListener;
 import io.lettuce.core.RedisException;
@@ -211,9 +210,7 @@ final class Connection implements CommandSender {
 
     /** Decisions no longer wait for the retired connection once another one is open. */
     private void replaced(OpenConnection silent) {
-        silent.queue()
-                .end(new LimitStoreUnavailableException(
-                        "Redis is unavailable: the connection was lost or stopped responding", null));
+        silent.queue().end(silent.unusable("the connection was lost or stopped responding"));
         closeRetiredSoon(silent);
     }
 

@@ -400,7 +400,7 @@ final class Errors {
     }
 
     /** Returns the message on one line, or the name of the type if there is none. */
-    private static String messageOf(Throwable e) {
+    static String messageOf(Throwable e) {
         if (e instanceof CancellationException) {
             // Lettuce's way to end the commands of a connection.
             return "the connection was closed";

@@ -9,7 +9,9 @@ import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.netty.channel.EventLoop;
 import java.time.Duration;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -46,6 +48,8 @@ final class OpenConnection implements CommandSender {
     /** How long a connection to a demoted primary is kept at least: the next one may lead to the same server. */
     static final long SHORTEST_STAY = TimeUnit.SECONDS.toNanos(1);
 
+    private static final String LOST = "the connection has just been lost";
+
     private final StatefulRedisConnection<byte[], byte[]> connection;
     private final EventLoop loop;
     private final RedisClock clock;
@@ -53,6 +57,9 @@ final class OpenConnection implements CommandSender {
     private final long number;
     private final long openedAt;
     private final BatchQueue queue;
+
+    /** The breakers that have counted the loss of this connection. */
+    private final Set<Object> lossObservers = ConcurrentHashMap.newKeySet();
 
     /** The number of the newest command; written by the event loop. */
     private volatile long sent;
@@ -119,7 +126,7 @@ final class OpenConnection implements CommandSender {
                 return;
             }
             if (!EventLoops.run(loop, new PendingCommand<>(sending, sink))) {
-                sink.error(lost());
+                sink.error(unusable(LOST));
             }
         });
     }
@@ -213,8 +220,20 @@ final class OpenConnection implements CommandSender {
         answered = number;
     }
 
-    private static LimitStoreUnavailableException lost() {
-        return new LimitStoreUnavailableException("Redis is unavailable: the connection has just been lost", null);
+    /**
+     * Returns the failure of requests that were not sent on this connection, and will not be. Together with its lost
+     * commands they count as one failure.
+     */
+    LimitStoreUnavailableException unusable(String why) {
+        return new LimitStoreUnavailableException(
+                "Redis is unavailable: " + why, new ConnectionLostException(why, null, lossObservers));
+    }
+
+    /** The failure of a command. Without a reply, that is the loss of this connection, if the connection is lost. */
+    private Throwable failure(Throwable e) {
+        return e instanceof RedisCommandExecutionException || connection.isOpen()
+                ? e
+                : new ConnectionLostException(Errors.messageOf(e), e, lossObservers);
     }
 
     /** A command from its submission to its reply. The reply is awaited even after a cancellation. */
@@ -240,13 +259,13 @@ final class OpenConnection implements CommandSender {
                 return;
             }
             if (!connection.isOpen()) {
-                fail(lost());
+                fail(unusable(LOST));
                 return;
             }
             number = countSent();
             command.subscribe(this);
             if (!connection.isOpen()) {
-                fail(new RedisException("the connection was lost while the command was being sent"));
+                fail(failure(new RedisException("the connection was lost while the command was being sent")));
             }
         }
 
@@ -281,7 +300,7 @@ final class OpenConnection implements CommandSender {
                 countAnswered(number);
                 noteRefusal(e.getMessage());
             }
-            fail(e);
+            fail(failure(e));
         }
 
         private void fail(Throwable e) {

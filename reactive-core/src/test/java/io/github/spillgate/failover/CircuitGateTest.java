@@ -9,10 +9,15 @@ import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.internal.SharedFailure;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
 import java.util.concurrent.CancellationException;
 import java.util.function.UnaryOperator;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
 /** The gate omits calls from the breaker's window only where they make no difference. */
@@ -121,22 +126,49 @@ class CircuitGateTest {
         assertThat(gate.freeCapacity()).isEqualTo(100);
     }
 
-    /** A lost connection has up to four commands in flight, with many requests each. */
     @Test
-    void theRequestsOfALostCommandCountAsOneFailure() {
+    void failuresThatShareTheirCauseCountAsOneForEachGate() {
         CircuitGate gate = gate(settings -> settings);
-        answered(gate, 20, 0);
-        for (int command = 0; command < 4; command++) {
-            Throwable lost = new CancellationException();
-            for (int request = 0; request < 50; request++) {
-                gate.failed(0, new LimitStoreUnansweredException("Redis did not reply", lost));
-            }
+        CircuitGate ofAnotherLimiter = gate(settings -> settings);
+        List<LostForTests> lost = Stream.generate(LostForTests::new).limit(9).toList();
+        // Of several at the same time.
+        for (int request = 0; request < 50; request++) {
+            lost.forEach(cause -> gate.failed(0, unanswered(cause)));
         }
         assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
-        for (int command = 0; command < 6; command++) {
-            gate.failed(0, new LimitStoreUnansweredException("Redis did not reply", new CancellationException()));
+        lost.forEach(cause -> ofAnotherLimiter.failed(0, unanswered(cause)));
+        for (CircuitGate each : List.of(gate, ofAnotherLimiter)) {
+            each.failed(0, unanswered(new LostForTests()));
+            assertThat(each.state()).isEqualTo(Breaker.OPEN);
+        }
+    }
+
+    /** A store of a user may create its exceptions once. */
+    @Test
+    void failuresWithTheSameExceptionAreCountedEach() {
+        CircuitGate gate = gate(settings -> settings);
+        Throwable error = unanswered(new CancellationException());
+        for (int request = 0; request < 10; request++) {
+            assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
+            gate.failed(0, error);
         }
         assertThat(gate.state()).isEqualTo(Breaker.OPEN);
+    }
+
+    private static LimitStoreUnansweredException unanswered(Throwable cause) {
+        return new LimitStoreUnansweredException("no reply", cause);
+    }
+
+    private static final class LostForTests extends RuntimeException implements SharedFailure {
+
+        private static final long serialVersionUID = 1L;
+
+        private final transient Set<Object> observers = new HashSet<>();
+
+        @Override
+        public boolean isFirstFor(Object observer) {
+            return observers.add(observer);
+        }
     }
 
     private static CircuitGate gate(UnaryOperator<CircuitBreakerConfig.Builder> change) {

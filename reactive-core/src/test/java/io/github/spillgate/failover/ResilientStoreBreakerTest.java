@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.ForeignValueException;
+import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
@@ -68,6 +69,18 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         assertThat(limiter.state().source()).isEqualTo(Source.LOCAL);
         assertThat(remote.calls()).isEqualTo(10);
         now(limiter.tryAcquire("b"));
+        assertThat(remote.calls()).isEqualTo(10);
+    }
+
+    @Test
+    void aStoreThatReusesOneExceptionOpensTheBreakerAfterAsManyCalls() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.failsWith(new LimitStoreUnavailableException("created once", new IllegalStateException("once, too")));
+        for (int i = 0; i < 10; i++) {
+            assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+            now(limiter.tryAcquire("key-" + i));
+        }
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
         assertThat(remote.calls()).isEqualTo(10);
     }
 
