@@ -60,6 +60,9 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     /** The part of the deadline for which the fallback waits for an event loop that may have to read the reply. */
     private static final int PART_FOR_READING = 2;
 
+    /** The part of the deadline for which a connection is silent that is judged apart from the others. */
+    private static final int PART_OF_SILENCE = 2;
+
     private static final int STARTED = 1;
     private static final int SERVED = 2;
     private static final int ENDED = 4;
@@ -375,9 +378,18 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     private void judgeSilence() {
         // A probe is judged at once: until then it takes the place of another one, which may be on a loop that works.
         if (passage == CircuitGate.Passage.ASK && upstream instanceof RemoteSubscription remote) {
-            remote.ifSilentFor(failover.deadlineNanos(), TimeUnit.NANOSECONDS, this::judgeUnanswered);
+            remote.ifSilentFor(failover.deadlineNanos(), TimeUnit.NANOSECONDS, () -> judgeSilence(remote));
         } else {
             judgeUnanswered();
+        }
+    }
+
+    /** The store is not judged by one connection that is silent alone: callers on others would fall back for nothing. */
+    private void judgeSilence(RemoteSubscription remote) {
+        if (!remote.isSilentAlone(failover.deadlineNanos() / PART_OF_SILENCE, TimeUnit.NANOSECONDS)) {
+            judgeUnanswered();
+        } else {
+            first(JUDGED);
         }
     }
 

@@ -12,6 +12,7 @@ import java.util.Queue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
+import java.util.function.LongPredicate;
 import org.jspecify.annotations.Nullable;
 import org.reactivestreams.Subscription;
 import reactor.core.CoreSubscriber;
@@ -49,6 +50,10 @@ final class BatchQueue {
     // A reply that has arrived is not known before the event loop reads it, and the loop may be busy. So whether Redis
     // is silent is judged after the loop's next run, which begins with reading. The time of Redis counts from the end
     // of the run in which the decision joined the queue, even if it waits there for other batches.
+    //
+    // Redis executes commands in about the order in which they arrive. If it has replied to a later command on another
+    // connection, it has executed those in flight here, or never gets them: not Redis is silent, but this connection.
+    // An order that differs a little is no silence of half a deadline.
 
     private static final int TRIES = 4;
     private static final long BEFORE_NEXT_TRY_MILLIS = 10;
@@ -64,6 +69,7 @@ final class BatchQueue {
     /** Emits the answers; null if their callers are on the event loop, and continue there. */
     private final @Nullable Delivery delivery;
 
+    private final LongPredicate elsewhere;
     private final OpenConnection connection;
     private final Queue<PendingDecision> queue = new ArrayDeque<>();
 
@@ -87,19 +93,22 @@ final class BatchQueue {
      * @param decide sends a batch to Redis
      * @param keys the keys of the counts
      * @param delivery emits the answers; null for callers that are on the connection's event loop
+     * @param elsewhere returns whether Redis has replied on another connection to a command sent after a time
      */
     BatchQueue(
             OpenConnection connection,
             Function<Batch, Mono<Object>> decide,
             CountKeys keys,
             BatchBounds bounds,
-            @Nullable Delivery delivery) {
+            @Nullable Delivery delivery,
+            LongPredicate elsewhere) {
         this.connection = connection;
         this.loop = connection.loop();
         this.decide = decide;
         this.keys = keys;
         this.bounds = bounds;
         this.delivery = delivery;
+        this.elsewhere = elsewhere;
     }
 
     /** Sends the decision, at the end of the event loop's current run or in a later batch. */
@@ -257,6 +266,11 @@ final class BatchQueue {
             if (!EventLoops.runLater(loop, 0, () -> judgeAfterNextRun(nanos, decision, task))) {
                 task.run();
             }
+        }
+
+        /** Returns whether Redis is silent only on this connection, for this time at least. */
+        boolean isSilentAlone(long nanos) {
+            return connection.isSilentAlone(nanos, elsewhere);
         }
 
         private void judgeAfterNextRun(long nanos, PendingDecision decision, Runnable task) {

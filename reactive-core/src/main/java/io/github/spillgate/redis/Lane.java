@@ -50,7 +50,7 @@ final class Lane {
     }
 
     private BatchQueue newQueue(OpenConnection open) {
-        return new BatchQueue(open, batch -> decide(batch, open), keys, bounds, delivery);
+        return new BatchQueue(open, batch -> decide(batch, open), keys, bounds, delivery, server::hasAnsweredSince);
     }
 
     private Mono<Object> decide(Batch batch, OpenConnection open) {
@@ -65,9 +65,16 @@ final class Lane {
         return connection;
     }
 
+    /** Returns whether the server has replied on this lane to a command that was sent after this time. */
+    boolean hasAnsweredSince(long time) {
+        OpenConnection open = connection.ifResponsive();
+        return open != null && open.hasAnsweredSince(time);
+    }
+
     /**
      * Returns the connection if it is open; otherwise begins to open it. On an event loop of the application it begins
-     * at most once a second: other lanes may work, so no breaker would stop the attempts.
+     * at most once a second: other lanes may work, so no breaker would stop the attempts. Nor does one there return a
+     * connection that has stalled alone: until a reply arrives or it is replaced, the lane of the store is used.
      */
     @Nullable
     OpenConnection ifOpen() {
@@ -78,7 +85,7 @@ final class Lane {
         if (open == null && isTimeToTry()) {
             open = connection.ifOpen();
         }
-        return open;
+        return open == null || open.isStalled() ? null : open;
     }
 
     private boolean isTimeToTry() {

@@ -33,6 +33,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Predicate;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.util.Logger;
@@ -159,6 +160,17 @@ final class LoopLanes {
         // Without a write if all are taken: a loop that gets no place tries again with each decision.
         return placesTaken.get() < MOST_LOOPS
                 && placesTaken.getAndUpdate(taken -> Math.min(MOST_LOOPS, taken + 1)) < MOST_LOOPS;
+    }
+
+    /** Returns whether a lane to a server has this property. */
+    boolean anyMatch(Server server, Predicate<Lane> property) {
+        for (Loop loop : loops.values()) {
+            Lane lane = loop.lanes.get(server);
+            if (lane != null && property.test(lane)) {
+                return true;
+            }
+        }
+        return false;
     }
 
     /** Closes the lanes to a server that is no longer used. */

@@ -17,6 +17,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
+import java.util.function.LongPredicate;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 import org.reactivestreams.Subscription;
@@ -69,6 +70,12 @@ final class OpenConnection implements CommandSender {
 
     /** The time of the newest reply, or of the first command in flight if that was sent later. */
     private volatile long activeAt;
+
+    /** When the newest command with a reply was sent. */
+    private volatile long answeredSentAt;
+
+    /** The number of the newest reply when only this connection was found to be silent; negative before. */
+    private volatile long stalledAfter = -1;
 
     private volatile boolean isRefused;
 
@@ -150,6 +157,36 @@ final class OpenConnection implements CommandSender {
         return sent != answered && nanoTime.getAsLong() - activeAt <= nanos;
     }
 
+    /** Returns whether Redis has replied here to a command that was sent after this time. */
+    boolean hasAnsweredSince(long time) {
+        return answered > 0 && answeredSentAt - time > 0;
+    }
+
+    /**
+     * Returns whether only this connection is silent, for this time at least: Redis has replied on another one to a
+     * command that was sent later than one that is in flight here.
+     *
+     * @param elsewhere returns whether Redis has replied on another connection to a command sent after a time
+     */
+    boolean isSilentAlone(long nanos, LongPredicate elsewhere) {
+        long newest = answered;
+        if (isStalled()) {
+            return true;
+        }
+        // The oldest command in flight was not sent later than this.
+        long since = activeAt;
+        if (sent == newest || nanoTime.getAsLong() - since < nanos || !elsewhere.test(since)) {
+            return false;
+        }
+        stalledAfter = newest;
+        return true;
+    }
+
+    /** Returns whether only this connection was found to be silent, and no reply has arrived since. */
+    boolean isStalled() {
+        return stalledAfter == answered && sent != answered;
+    }
+
     /** Records why Redis refused a command: a primary that is demoted to a replica keeps its connections. */
     void noteRefusal(@Nullable String why) {
         if (Errors.isDemotion(why)) {
@@ -206,17 +243,18 @@ final class OpenConnection implements CommandSender {
         }
     }
 
-    private long countSent() {
+    private long countSent(long now) {
         long number = sent + 1;
         if (answered == number - 1) {
-            activeAt = nanoTime.getAsLong();
+            activeAt = now;
         }
         sent = number;
         return number;
     }
 
-    private void countAnswered(long number) {
+    private void countAnswered(long number, long sentAt) {
         activeAt = nanoTime.getAsLong();
+        answeredSentAt = sentAt;
         answered = number;
     }
 
@@ -246,6 +284,7 @@ final class OpenConnection implements CommandSender {
         private final AtomicBoolean done = new AtomicBoolean();
 
         private long number;
+        private long sentAt;
 
         PendingCommand(Mono<T> command, MonoSink<T> sink) {
             this.command = command;
@@ -262,7 +301,8 @@ final class OpenConnection implements CommandSender {
                 fail(unusable(LOST));
                 return;
             }
-            number = countSent();
+            sentAt = nanoTime.getAsLong();
+            number = countSent(sentAt);
             command.subscribe(this);
             if (!connection.isOpen()) {
                 fail(failure(new RedisException("the connection was lost while the command was being sent")));
@@ -281,7 +321,7 @@ final class OpenConnection implements CommandSender {
 
         @Override
         public void onNext(T reply) {
-            countAnswered(number);
+            countAnswered(number, sentAt);
             if (done.compareAndSet(false, true)) {
                 sink.success(reply);
             }
@@ -297,7 +337,7 @@ final class OpenConnection implements CommandSender {
         @Override
         public void onError(Throwable e) {
             if (e instanceof RedisCommandExecutionException) {
-                countAnswered(number);
+                countAnswered(number, sentAt);
                 noteRefusal(e.getMessage());
             }
             fail(failure(e));

@@ -181,6 +181,12 @@ final class PendingDecision implements RemoteSubscription {
         }
     }
 
+    @Override
+    public boolean isSilentAlone(long time, TimeUnit unit) {
+        BatchQueue.Run joined = run;
+        return joined != null && joined.isSilentAlone(unit.toNanos(time));
+    }
+
     /** Marks the decision as sent; returns false if it was cancelled. */
     boolean markSent() {
         return STAGE.compareAndSet(this, WAITING, SENT);

@@ -102,6 +102,13 @@ final class Server {
         return used.connection().ifResponsive() != null;
     }
 
+    /** Returns whether this server has replied on any lane to a command that was sent after this time. */
+    boolean hasAnsweredSince(long time) {
+        LoopLanes loops = settings.loops();
+        return lane.hasAnsweredSince(time)
+                || (loops != null && loops.anyMatch(this, other -> other.hasAnsweredSince(time)));
+    }
+
     private @Nullable Lane laneOfLoop() {
         LoopLanes loops = settings.loops();
         return loops == null ? null : loops.current(this);

@@ -21,4 +21,16 @@ public interface RemoteSubscription extends Subscription {
      * @param task runs on any thread, at most once
      */
     void ifSilentFor(long time, TimeUnit unit, Runnable task);
+
+    /**
+     * Returns whether only the connection of this request is silent: the server has replied to a later request on
+     * another connection. A deadline that is missed for this reason does not count as a failure of the server.
+     *
+     * @param time how long the connection has been silent at least
+     * @param unit the unit of the time
+     * @return whether the server replies on another connection; by default false, if that is not known
+     */
+    default boolean isSilentAlone(long time, TimeUnit unit) {
+        return false;
+    }
 }

@@ -91,6 +91,11 @@ final class BadNetwork implements AutoCloseable {
         return connections.stream().anyMatch(connection -> connection.stalled && connection.waiting);
     }
 
+    /** Returns whether the client has closed all stalled connections. */
+    boolean isEachStalledClosedByClient() {
+        return connections.stream().allMatch(connection -> !connection.stalled || connection.closedByClient);
+    }
+
     /** Forwards again on all connections, including everything held back. */
     synchronized void endStalls() {
         connections.forEach(connection -> connection.stalled = false);
@@ -180,6 +185,7 @@ final class BadNetwork implements AutoCloseable {
         private volatile boolean dead;
         private volatile boolean stalled;
         private volatile boolean waiting;
+        private volatile boolean closedByClient;
 
         Connection(Socket front, Socket back) {
             this.front = front;
@@ -208,6 +214,7 @@ final class BadNetwork implements AutoCloseable {
                     inTransit.add(new Chunk(Arrays.copyOf(buffer, read), System.nanoTime() + delay));
                 }
             } finally {
+                closedByClient |= !replies;
                 inTransit.add(new Chunk(new byte[0], System.nanoTime()));
             }
         }

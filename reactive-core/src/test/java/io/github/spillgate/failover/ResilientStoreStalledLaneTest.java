@@ -1,0 +1,167 @@
+package io.github.spillgate.failover;
+
+import static io.github.spillgate.testkit.LoopRequests.awaitLane;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.LoopRequests;
+import io.github.spillgate.testkit.RedisForTests;
+import io.netty.channel.EventLoop;
+import io.netty.channel.EventLoopGroup;
+import io.netty.channel.MultiThreadIoEventLoopGroup;
+import io.netty.channel.nio.NioIoHandler;
+import io.netty.util.concurrent.Future;
+import java.time.Duration;
+import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/**
+ * The connection of one of three event loops stalls, with enough decisions in flight to open the breaker, which has its
+ * default window. If all stall, Redis is silent.
+ */
+class ResilientStoreStalledLaneTest {
+
+    private static final Duration LONG = Duration.ofSeconds(30);
+
+    /** Longer than a thread of a busy machine waits for a processor, shorter than until a connection is replaced. */
+    private static final Duration DEADLINE = Duration.ofSeconds(1);
+
+    /** As many failures open the breaker. */
+    private static final int IN_FLIGHT = 10;
+
+    private final RedisForTests redis = RedisForTests.startOwn();
+    private final BadNetwork network = new BadNetwork(redis.uri().getPort());
+    private final EventLoopGroup group = new MultiThreadIoEventLoopGroup(3, NioIoHandler.newFactory());
+    private final List<EventLoop> others = List.of(group.next(), group.next());
+    private final EventLoop stalling = group.next();
+    private final RedisStore store = RedisStore.create(network.uri());
+    private final RateLimiter limiter = RateLimiter.builder("stalled")
+            .store(store)
+            .deadline(DEADLINE)
+            .limit(Limit.perHour(1_000_000))
+            .build();
+
+    private final AtomicLong keys = new AtomicLong();
+
+    @BeforeEach
+    void openTheLanes() {
+        store.prepare().block(LONG);
+        others.forEach(other -> awaitLane(other, limiter));
+        // As the last one, so that its connection is the newest.
+        awaitLane(stalling, limiter);
+    }
+
+    @AfterEach
+    void shutdown() {
+        limiter.closeLater().block(LONG);
+        store.closeLater().block(LONG);
+        Future<?> unused = group.shutdownGracefully(0, 5, TimeUnit.SECONDS);
+        network.close();
+        redis.close();
+    }
+
+    @Test
+    void theOtherLoopsGoOnDecidingInRedis() {
+        network.stallNewest();
+        List<CompletableFuture<Decision>> stalled = request(stalling, 3 * IN_FLIGHT);
+        Queue<Source> sources = new ConcurrentLinkedQueue<>();
+        // They miss their deadlines one after another.
+        while (!stalled.stream().allMatch(CompletableFuture::isDone)) {
+            for (EventLoop other : others) {
+                sources.add(request(other, 1).get(0).join().source());
+            }
+            assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+        }
+        assertThat(sources).containsOnly(Source.REDIS);
+        assertThat(stalled)
+                .allSatisfy(decision -> assertThat(decision.join().source()).isEqualTo(Source.LOCAL));
+        // After the timer of the loop that judges the silence, which was set before the decisions were made.
+        stalling.schedule(() -> {}, 20, TimeUnit.MILLISECONDS).syncUninterruptibly();
+        // On the connection of the store, before that of the loop is replaced.
+        assertThat(request(stalling, IN_FLIGHT))
+                .allSatisfy(decision -> assertThat(decision.join().source()).isEqualTo(Source.REDIS));
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+        network.endStalls();
+        awaitLane(stalling, limiter);
+    }
+
+    @Test
+    void aConnectionThatStaysStalledIsReplacedAndOpensNoBreaker() {
+        network.stallNewest();
+        List<CompletableFuture<Decision>> stalled = request(stalling, 3 * IN_FLIGHT);
+        while (!stalled.stream().allMatch(CompletableFuture::isDone)) {
+            others.forEach(other -> request(other, 1).get(0).join());
+        }
+        int before = network.connections();
+        await().atMost(LONG).until(() -> {
+            others.forEach(other -> request(other, 1).get(0).join());
+            request(stalling, 1).get(0).join();
+            assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+            return network.connections() > before;
+        });
+        awaitLane(stalling, limiter);
+        // Its decisions in flight fail then.
+        await().atMost(LONG).until(network::isEachStalledClosedByClient);
+        assertThat(request(stalling, IN_FLIGHT))
+                .allSatisfy(decision -> assertThat(decision.join().source()).isEqualTo(Source.REDIS));
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+    }
+
+    @Test
+    void aSilentRedisOpensTheBreakerAtTheFirstDeadline() {
+        long before = keys.get();
+        network.dropPackets();
+        List<CompletableFuture<Decision>> silent = Stream.concat(others.stream(), Stream.of(stalling))
+                .flatMap(loop -> request(loop, IN_FLIGHT).stream())
+                .toList();
+        silent.forEach(CompletableFuture::join);
+        await().atMost(LONG).until(() -> limiter.state().breaker() == Breaker.OPEN);
+        assertThat(keys.get() - before).isEqualTo(3 * IN_FLIGHT);
+        network.restore();
+    }
+
+    /** Replies to earlier requests arrive on the other connections: they do not show that Redis is fast enough. */
+    @Test
+    void aSlowRedisOpensTheBreaker() {
+        AtomicLong delay = new AtomicLong(DEADLINE.toMillis() * 7 / 10);
+        AtomicInteger replies = new AtomicInteger();
+        network.delayReplies(() -> {
+            replies.incrementAndGet();
+            return delay.get();
+        });
+        RateLimiter patient = RateLimiter.builder("patient")
+                .store(store)
+                .deadline(LONG)
+                .limit(Limit.perHour(1_000_000))
+                .build();
+        others.forEach(other -> LoopRequests.request(other, patient.tryAcquire("early")));
+        await().atMost(LONG).until(() -> replies.get() == others.size());
+        delay.set(LONG.toMillis());
+        request(stalling, IN_FLIGHT).forEach(CompletableFuture::join);
+        await().atMost(LONG).until(() -> limiter.state().breaker() == Breaker.OPEN);
+        patient.closeLater().block(LONG);
+    }
+
+    /** Each on a key of its own, so that none waits for the reconciliation of another. */
+    private List<CompletableFuture<Decision>> request(EventLoop loop, int times) {
+        return IntStream.range(0, times)
+                .mapToObj(i -> LoopRequests.request(loop, limiter.tryAcquire("key-" + keys.getAndIncrement())))
+                .toList();
+    }
+}
