@@ -8,7 +8,6 @@ import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.cluster.SlotHash;
-import io.lettuce.core.codec.ByteArrayCodec;
 import java.nio.charset.StandardCharsets;
 import java.util.Collection;
 import java.util.HashSet;
@@ -270,7 +269,7 @@ final class Cluster implements Topology {
 
         @Override
         public StatefulRedisConnection<byte[], byte[]> connect() {
-            StatefulRedisConnection<byte[], byte[]> connection = nodes.connect(ByteArrayCodec.INSTANCE, uri);
+            StatefulRedisConnection<byte[], byte[]> connection = Connection.connect(nodes, uri);
             eviction.check(connection, uri.getHost() + ":" + uri.getPort());
             return connection;
         }

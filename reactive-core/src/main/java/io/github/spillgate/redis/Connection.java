@@ -2,12 +2,16 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreException;
 import io.lettuce.core.RedisChannelHandler;
+import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisConnectionStateListener;
 import io.lettuce.core.RedisException;
 import io.lettuce.core.RedisFuture;
+import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.api.async.RedisAsyncCommands;
+import io.lettuce.core.codec.ByteArrayCodec;
 import io.netty.channel.EventLoop;
+import java.time.Duration;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -34,11 +38,13 @@ import reactor.core.scheduler.Schedulers;
  * Lettuce would reconnect and send these commands again; but Redis may have executed them, and would then charge or
  * refund twice.
  *
- * <p>Silence. An attempt is abandoned after {@value #LONGEST_ATTEMPT_SECONDS} s, and another one begins. At most
- * {@value #MOST_ATTEMPTS} run at a time, because each holds a thread until Lettuce ends it. If an abandoned attempt
- * succeeds, its connection is closed. A connection on which Redis does not reply any more is replaced, because Redis
- * may have come back elsewhere. A connection to a server that refuses writes is replaced too: a primary that is demoted
- * keeps its connections, and the next one leads to the new primary. There is at most one new connection per second.
+ * <p>Silence. An attempt is abandoned after {@value #LONGEST_ATTEMPT_SECONDS} s, and another one begins. If an
+ * abandoned attempt succeeds, its connection is closed. Lettuce ends an attempt after the timeout of the URI, 60 s by
+ * default. If the store knows the URI, it shortens that. Otherwise several attempts run at a time, at most {@value
+ * #MOST_ATTEMPTS}, because each holds a thread. A connection on which Redis does not reply any more is replaced,
+ * because Redis may have come back elsewhere. A connection to a server that refuses writes is replaced too: a primary
+ * that is demoted keeps its connections, and the next one leads to the new primary. There is at most one new connection
+ * per second.
  *
  * <p>Retirement. A replaced connection stays open until another one is, up to {@value #LONGEST_RETIREMENT_SECONDS} s,
  * because a Redis that was only busy still replies there. Once another connection works, a Redis that is alive replies
@@ -48,7 +54,7 @@ import reactor.core.scheduler.Schedulers;
 final class Connection implements CommandSender {
 
     static final int LONGEST_ATTEMPT_SECONDS = 5;
-    static final int MOST_ATTEMPTS = 2;
+    static final int MOST_ATTEMPTS = 13;
     static final int LONGEST_RETIREMENT_SECONDS = 60;
     static final int SHORTEST_RETIREMENT_SECONDS = 1;
 
@@ -90,6 +96,27 @@ final class Connection implements CommandSender {
         this.firstCall = firstCall;
         this.nanoTime = nanoTime;
         this.newQueue = newQueue;
+    }
+
+    /**
+     * Connects, and blocks. Replies to the handshake may be lost, for example if a proxy drops HELLO; Lettuce waits for
+     * them as long as for a later reply.
+     */
+    static StatefulRedisConnection<byte[], byte[]> connect(RedisClient client, RedisURI uri) {
+        StatefulRedisConnection<byte[], byte[]> opened =
+                client.connect(ByteArrayCodec.INSTANCE, withShortHandshake(uri));
+        opened.setTimeout(uri.getTimeout());
+        return opened;
+    }
+
+    /** Returns the URI with a timeout for the handshake. That of a Sentinel stays: it is for several servers. */
+    static RedisURI withShortHandshake(RedisURI uri) {
+        Duration longest = Duration.ofSeconds(LONGEST_ATTEMPT_SECONDS);
+        // For Lettuce, zero is no limit.
+        boolean isShort = !uri.getTimeout().isZero() && uri.getTimeout().compareTo(longest) <= 0;
+        return isShort || !uri.getSentinels().isEmpty()
+                ? uri
+                : RedisURI.builder(uri).withTimeout(longest).build();
     }
 
     /** Sends a command once the connection is open; the reply is emitted on the connection's thread. */

@@ -71,6 +71,9 @@ final class Errors {
     private static final Pattern CLOSED_EARLY =
             Pattern.compile("RedisHandshakeHandler not registered|Connection closed prematurely|.*Connection reset.*");
 
+    /** Lettuce's message for a connection without a reply to the handshake. */
+    private static final Pattern NO_HANDSHAKE = Pattern.compile("Connection initialization timed out after .*");
+
     /** The reply of a single Redis to CLUSTER commands. */
     private static final String NO_CLUSTER = "This instance has cluster support disabled";
 
@@ -89,6 +92,10 @@ final class Errors {
     /** The settings of a client that sends no HELLO and no CLIENT. */
     private static final String FOR_A_PROXY = "ClientOptions with protocolVersion(ProtocolVersion.RESP2) and a RedisURI"
             + " with setLibraryName(\"\") and setLibraryVersion(\"\")";
+
+    private static final String EXPECTED_REPLY =
+            ": expected a Redis that this host can reach, or for a proxy that drops" + " HELLO or CLIENT, "
+                    + FOR_A_PROXY + "; retrying";
 
     /** Control characters of a server's text, which may forge lines in a log. */
     private static final Pattern CONTROL = Pattern.compile("[\\x00-\\x1f\\x7f-\\x9f]");
@@ -217,7 +224,8 @@ final class Errors {
                         ? "closed without a reason, for example because of a wrong password, because the server"
                                 + " expects TLS, or because a proxy does not know HELLO or CLIENT: expected a URI such"
                                 + " as rediss://user:password@host:6379, or for a proxy " + FOR_A_PROXY
-                        : messageOf(reason);
+                        : messageOf(reason)
+                                + (NO_HANDSHAKE.matcher(messageOf(reason)).matches() ? EXPECTED_REPLY : "");
         String why = reason == e && named.matches() ? "" : ": " + detail;
         return new LimitStoreUnreachableException("Redis is unavailable: no connection" + address + why, e);
     }
@@ -225,10 +233,7 @@ final class Errors {
     /** Returns our exception for a server to which there is no connection after this time. */
     static LimitStoreException notConnected(int seconds) {
         return new LimitStoreUnreachableException(
-                "Redis is unavailable: no connection within " + seconds
-                        + " s: expected a Redis that this host can reach, or for a proxy that drops HELLO or CLIENT, "
-                        + FOR_A_PROXY + "; retrying",
-                null);
+                "Redis is unavailable: no connection within " + seconds + " s" + EXPECTED_REPLY, null);
     }
 
     /**

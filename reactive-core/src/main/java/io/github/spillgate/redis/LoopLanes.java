@@ -104,8 +104,9 @@ final class LoopLanes {
      * ends.
      */
     static StatefulRedisConnection<byte[], byte[]> connect(RedisClient client, RedisURI uri) {
-        CompletableFuture<StatefulRedisConnection<byte[], byte[]>> opening =
-                client.connectAsync(ByteArrayCodec.INSTANCE, uri).toCompletableFuture();
+        CompletableFuture<StatefulRedisConnection<byte[], byte[]>> opening = client.connectAsync(
+                        ByteArrayCodec.INSTANCE, Connection.withShortHandshake(uri))
+                .toCompletableFuture();
         try {
             StatefulRedisConnection<byte[], byte[]> opened =
                     opening.get(Connection.LONGEST_ATTEMPT_SECONDS, TimeUnit.SECONDS);

@@ -52,7 +52,7 @@ interface Topology {
                 return role.requirePrimary(
                         nodes.isEmpty()
                                 ? client.connect(ByteArrayCodec.INSTANCE)
-                                : client.connect(ByteArrayCodec.INSTANCE, nodes.get(0)));
+                                : Connection.connect(client, nodes.get(0)));
             }
 
             @Override

@@ -11,6 +11,7 @@ import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.CommandProxy;
 import io.github.spillgate.testkit.LogForTests;
 import io.github.spillgate.testkit.RedisForTests;
+import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import java.time.Duration;
 import org.junit.jupiter.api.AfterEach;
@@ -104,11 +105,31 @@ class ResilientStoreProxyTest {
         assertDecidedAgain();
     }
 
-    @Test
-    void aProxyThatDropsHelloIsNamed() {
-        proxy.answer(command -> command.equals("HELLO") ? CommandProxy.DROP : CommandProxy.PASS);
+    @ParameterizedTest
+    @ValueSource(strings = {"HELLO", "CLIENT"})
+    void aProxyThatDropsTheHandshakeIsNamed(String dropped) {
+        proxy.answer(command -> command.equals(dropped) ? CommandProxy.DROP : CommandProxy.PASS);
         assertNamed("a proxy that drops HELLO or CLIENT", "setLibraryName(\"\")");
         assertDecidedAgain();
+    }
+
+    /** Lettuce waits for the handshake as long as for a reply: 60 s by default. */
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void aHandshakeThatTheNetworkDropsKeepsNoOtherFromBeginning(boolean isUriKnown) {
+        proxy.answer(command -> command.equals("HELLO") ? CommandProxy.DROP : CommandProxy.PASS);
+        RedisClient client = RedisClient.create(uri);
+        store = isUriKnown ? RedisStore.create(uri) : RedisStore.create(client);
+        limiter = RateLimiter.builder("dropped")
+                .store(store)
+                .limit(Limit.perMinute(100_000))
+                .build();
+        await().atMost(PATIENCE.dividedBy(2)).until(() -> {
+            limiter.tryAcquire(KEY).block();
+            return proxy.calls("HELLO") >= 3;
+        });
+        assertDecidedAgain(PATIENCE.dividedBy(2));
+        client.shutdown(Duration.ZERO, Duration.ofSeconds(1));
     }
 
     @Test
@@ -145,8 +166,12 @@ class ResilientStoreProxyTest {
     }
 
     private void assertDecidedAgain() {
+        assertDecidedAgain(PATIENCE);
+    }
+
+    private void assertDecidedAgain(Duration patience) {
         proxy.answer(command -> CommandProxy.PASS);
-        await().atMost(PATIENCE).until(() -> limiter.tryAcquire(KEY).block().source() == Source.REDIS);
+        await().atMost(patience).until(() -> limiter.tryAcquire(KEY).block().source() == Source.REDIS);
         await().atMost(PATIENCE).until(() -> {
             limiter.tryAcquire(KEY).block();
             StoreState state = limiter.state();
