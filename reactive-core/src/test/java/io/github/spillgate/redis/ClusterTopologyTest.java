@@ -16,6 +16,7 @@ import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.testkit.CommandProxy;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisBinary;
 import io.github.spillgate.testkit.RedisClusterForTests;
@@ -30,6 +31,7 @@ import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.cluster.SlotHash;
 import java.time.Duration;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Queue;
@@ -37,13 +39,18 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BiFunction;
+import java.util.function.Consumer;
 import java.util.function.Predicate;
+import java.util.function.UnaryOperator;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
@@ -64,6 +71,16 @@ class ClusterTopologyTest {
         return limiter(cluster);
     }
 
+    /** On a store that asks these nodes for the others. */
+    private RateLimiter limiter(List<RedisURI> nodes) {
+        client = RedisClusterClient.create(nodes);
+        store = RedisStore.builder(client).nodes(nodes).build();
+        return RateLimiter.builder("api")
+                .store(new Unprotected(store))
+                .limit(LIMIT)
+                .build();
+    }
+
     private RateLimiter limiter(RedisClusterForTests nodes) {
         client = RedisClusterClient.create(nodes.uris().subList(0, 1));
         store = RedisStore.create(client);
@@ -71,6 +88,73 @@ class ClusterTopologyTest {
                 .store(new Unprotected(store))
                 .limit(LIMIT)
                 .build();
+    }
+
+    /** How the nodes report their addresses. */
+    private enum Endpoints {
+        /** As they are configured to, from Redis 7.0 on. */
+        CONFIGURED,
+
+        /** As proxies make of it that stand in front of them, with any Redis. */
+        CHANGED;
+
+        /** The node in a reply to CLUSTER SLOTS, with its metadata from Redis 7.0 on. */
+        private static final Pattern NODE = Pattern.compile(
+                "\\*[34]\r\n\\$9\r\n127\\.0\\.0\\.1\r\n:(\\d+)\r\n" + "(\\$40\r\n[0-9a-f]{40}\r\n)(?:[*%]0\r\n)?");
+
+        private static final Pattern REDIRECT = Pattern.compile("^-(MOVED|ASK) (\\d+) 127\\.0\\.0\\.1:(\\d+)");
+
+        static Stream<Endpoints> all() {
+            String version = RedisBinary.first().name();
+            return version.contains(" 5.") || version.contains(" 6.") ? Stream.of(CHANGED) : Stream.of(values());
+        }
+
+        /** Returns a reply that has the port of a proxy for each node, and a host name that is not known. */
+        static String withoutHostName(String reply, UnaryOperator<String> proxy) {
+            String slots = NODE.matcher(reply)
+                    .replaceAll(node -> "*4\r\n\\$1\r\n?\r\n:" + proxy.apply(node.group(1)) + "\r\n\\" + node.group(2)
+                            + "*2\r\n\\$2\r\nip\r\n\\$9\r\n127.0.0.1\r\n");
+            return redirect(slots, "?:", proxy);
+        }
+
+        /** Returns a reply that has the port of a proxy for each node, and no host. */
+        static String withoutHost(String reply, UnaryOperator<String> proxy) {
+            String slots = NODE.matcher(reply)
+                    .replaceAll(node ->
+                            "*4\r\n\\$-1\r\n:" + proxy.apply(node.group(1)) + "\r\n\\" + node.group(2) + "*0\r\n");
+            return redirect(slots, ":", proxy);
+        }
+
+        private static String redirect(String reply, String host, UnaryOperator<String> proxy) {
+            return REDIRECT.matcher(reply)
+                    .replaceAll(to -> "-" + to.group(1) + " " + to.group(2) + " " + host + proxy.apply(to.group(3)));
+        }
+    }
+
+    /** Has all nodes report their addresses in another way, and does something with the URI of one of them. */
+    private void with(
+            Endpoints endpoints,
+            String type,
+            BiFunction<String, UnaryOperator<String>, String> changed,
+            Consumer<List<RedisURI>> action) {
+        if (endpoints == Endpoints.CONFIGURED) {
+            with(
+                    "cluster-preferred-endpoint-type",
+                    type,
+                    () -> action.accept(cluster.uris().subList(0, 1)));
+            return;
+        }
+        Map<String, CommandProxy> proxies = new LinkedHashMap<>();
+        try {
+            cluster.nodes().forEach(node -> proxies.put(String.valueOf(node.port()), new CommandProxy(node.port())));
+            UnaryOperator<String> proxyOf =
+                    port -> String.valueOf(proxies.get(port).port());
+            proxies.values().forEach(proxy -> proxy.changeReplies(reply -> changed.apply(reply, proxyOf)));
+            int first = proxies.values().iterator().next().port();
+            action.accept(List.of(RedisURI.create("127.0.0.1", first)));
+        } finally {
+            proxies.values().forEach(CommandProxy::close);
+        }
     }
 
     @AfterEach
@@ -106,12 +190,12 @@ class ClusterTopologyTest {
         }
     }
 
-    @Test
-    void aNodeWithAnUnknownHostNameIsFoundByItsAddress() {
-        assumePreferredEndpoints();
+    @ParameterizedTest
+    @MethodSource("endpoints")
+    void aNodeWithAnUnknownHostNameIsFoundByItsAddress(Endpoints endpoints) {
         cluster = RedisClusterForTests.shared();
-        with("cluster-preferred-endpoint-type", "hostname", () -> {
-            RateLimiter limiter = limiter(cluster);
+        with(endpoints, "hostname", Endpoints::withoutHostName, nodes -> {
+            RateLimiter limiter = limiter(nodes);
             assertThat(decisions(limiter)).isEqualTo(200);
             // If the connections to a node break, another node is asked for the slots.
             long before = slotQueries(1) + slotQueries(2);
@@ -142,29 +226,23 @@ class ClusterTopologyTest {
     }
 
     private long slotQueries(int node) {
-        Matcher asked = Pattern.compile("cmdstat_cluster\\|slots:calls=(\\d+)")
+        // Before Redis 7.0, together with other commands.
+        Matcher asked = Pattern.compile("cmdstat_cluster(?:\\|slots)?:calls=(\\d+)")
                 .matcher(cluster.nodes().get(node).commands().info("commandstats"));
         return asked.find() ? Long.parseLong(asked.group(1)) : 0;
     }
 
-    private static void assumePreferredEndpoints() {
-        String name = RedisBinary.first().name();
-        Assumptions.assumeTrue(name.contains(" 7.") || name.contains(" 8."), name);
+    private static Stream<Endpoints> endpoints() {
+        return Endpoints.all();
     }
 
     /** As behind a balancer: the others are where the one is that was asked, and only their ports are told. */
-    @Test
-    void nodesWithoutAHostUseTheHostOfTheQueriedNode() {
-        assumePreferredEndpoints();
+    @ParameterizedTest
+    @MethodSource("endpoints")
+    void nodesWithoutAHostUseTheHostOfTheQueriedNode(Endpoints endpoints) {
         cluster = RedisClusterForTests.shared();
-        with("cluster-preferred-endpoint-type", "unknown-endpoint", () -> {
-            List<RedisURI> nodes = cluster.uris().subList(0, 1);
-            client = RedisClusterClient.create(nodes);
-            store = RedisStore.builder(client).nodes(nodes).build();
-            RateLimiter limiter = RateLimiter.builder("api")
-                    .store(new Unprotected(store))
-                    .limit(LIMIT)
-                    .build();
+        with(endpoints, "unknown-endpoint", Endpoints::withoutHost, nodes -> {
+            RateLimiter limiter = limiter(nodes);
             assertThat(decisions(limiter)).isEqualTo(200);
             int slot = SlotHash.getSlot("key-1");
             cluster.migrateSlot(

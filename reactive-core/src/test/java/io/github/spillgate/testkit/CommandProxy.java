@@ -45,6 +45,7 @@ public final class CommandProxy implements Closeable {
     private final Map<String, AtomicLong> calls = new ConcurrentHashMap<>();
     private final Collection<Socket> open = ConcurrentHashMap.newKeySet();
     private volatile Function<List<String>, String> rule = command -> PASS;
+    private volatile UnaryOperator<String> change = UnaryOperator.identity();
 
     /**
      * Starts a proxy that passes everything on.
@@ -94,6 +95,15 @@ public final class CommandProxy implements Closeable {
         rule = next;
     }
 
+    /**
+     * Changes the replies of Redis.
+     *
+     * @param next returns what the client gets in place of a reply, both with a character for each byte
+     */
+    public void changeReplies(UnaryOperator<String> next) {
+        change = next;
+    }
+
     /** Returns how many commands of this name clients have sent. */
     public long calls(String command) {
         AtomicLong known = calls.get(command);
@@ -136,7 +146,8 @@ public final class CommandProxy implements Closeable {
                     commands.write(command.toByteArray());
                     ByteArrayOutputStream reply = new ByteArrayOutputStream();
                     copyReply(replies, reply);
-                    out.write(reply.toByteArray());
+                    out.write(change.apply(reply.toString(StandardCharsets.ISO_8859_1))
+                            .getBytes(StandardCharsets.ISO_8859_1));
                 } else {
                     out.write(("-" + answer + "\r\n").getBytes(StandardCharsets.UTF_8));
                 }
