@@ -12,6 +12,8 @@ import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.LoopRequests;
 import io.github.spillgate.testkit.RedisForTests;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.api.sync.RedisCommands;
 import io.netty.channel.EventLoop;
 import io.netty.channel.EventLoopGroup;
 import io.netty.channel.MultiThreadIoEventLoopGroup;
@@ -23,7 +25,6 @@ import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -140,18 +141,17 @@ class ResilientStoreStalledLaneTest {
     @Test
     void aSlowRedisOpensTheBreaker() {
         AtomicLong delay = new AtomicLong(DEADLINE.toMillis() * 7 / 10);
-        AtomicInteger replies = new AtomicInteger();
-        network.delayReplies(() -> {
-            replies.incrementAndGet();
-            return delay.get();
-        });
+        network.delayReplies(delay::get);
         RateLimiter patient = RateLimiter.builder("patient")
                 .store(store)
                 .deadline(LONG)
                 .limit(Limit.perHour(1_000_000))
                 .build();
-        others.forEach(other -> LoopRequests.request(other, patient.tryAcquire("early")));
-        await().atMost(LONG).until(() -> replies.get() == others.size());
+        others.forEach(other -> LoopRequests.request(other, patient.tryAcquire("early-" + keys.getAndIncrement())));
+        try (RedisClient direct = RedisClient.create(redis.uri())) {
+            RedisCommands<String, String> admin = direct.connect().sync();
+            await().atMost(LONG).until(() -> admin.keys("*early-*").size() == others.size());
+        }
         delay.set(LONG.toMillis());
         request(stalling, IN_FLIGHT).forEach(CompletableFuture::join);
         await().atMost(LONG).until(() -> limiter.state().breaker() == Breaker.OPEN);
