@@ -131,12 +131,11 @@ final class Cluster implements Topology {
         return new CommandSender() {
             @Override
             public <T> Mono<T> send(Command<T> command) {
-                return server.connection()
-                        .send((commands, clock) -> Mono.defer(() -> {
-                            // Right before the command: no other thread writes between the two.
-                            commands.asking().subscribe(ok -> {}, error -> {});
-                            return command.on(commands, clock);
-                        }));
+                return server.connection().send((commands, clock) -> {
+                    // Right before the command: no other thread writes between the two.
+                    commands.asking().subscribe(ok -> {}, error -> {});
+                    return command.on(commands, clock);
+                });
             }
         };
     }

@@ -2,6 +2,7 @@ package io.github.spillgate.redis;
 
 import io.lettuce.core.api.reactive.RedisReactiveCommands;
 import java.util.function.Function;
+import org.reactivestreams.Publisher;
 import reactor.core.publisher.Mono;
 
 /** Sends commands to Redis, on one connection or on the current one. */
@@ -11,7 +12,7 @@ interface CommandSender {
     <T> Mono<T> send(Command<T> command);
 
     /** Sends a command that does not depend on the server's clock. */
-    default <T> Mono<T> send(Function<RedisReactiveCommands<byte[], byte[]>, Mono<T>> command) {
+    default <T> Mono<T> send(Function<RedisReactiveCommands<byte[], byte[]>, Publisher<T>> command) {
         return send((commands, clock) -> command.apply(commands));
     }
 
@@ -20,11 +21,11 @@ interface CommandSender {
     interface Command<T> {
 
         /**
-         * Returns the command, which is sent on subscription.
+         * Returns the command, which is sent on subscription. Called on the event loop of the connection, right before that.
          *
          * @param commands the commands of the connection
          * @param clock the clock of the connection's server
          */
-        Mono<T> on(RedisReactiveCommands<byte[], byte[]> commands, RedisClock clock);
+        Publisher<T> on(RedisReactiveCommands<byte[], byte[]> commands, RedisClock clock);
     }
 }

@@ -15,15 +15,16 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
 import java.util.function.LongPredicate;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
+import org.reactivestreams.Publisher;
 import org.reactivestreams.Subscription;
 import reactor.core.CoreSubscriber;
 import reactor.core.publisher.Mono;
-import reactor.core.publisher.MonoSink;
+import reactor.core.publisher.Operators;
 import reactor.util.context.Context;
 
 /**
@@ -124,18 +125,12 @@ final class OpenConnection implements CommandSender {
      */
     @Override
     public <T> Mono<T> send(Command<T> command) {
-        return Mono.create(sink -> {
-            Mono<T> sending;
-            try {
-                sending = command.on(connection.reactive(), clock);
-            } catch (LinkageError e) {
-                sink.error(Errors.unreachable(e));
-                return;
+        return new Mono<>() {
+            @Override
+            public void subscribe(CoreSubscriber<? super T> actual) {
+                actual.onSubscribe(new PendingCommand<>(command, actual));
             }
-            if (!EventLoops.run(loop, new PendingCommand<>(sending, sink))) {
-                sink.error(unusable(LOST));
-            }
-        });
+        };
     }
 
     long now() {
@@ -275,35 +270,57 @@ final class OpenConnection implements CommandSender {
     }
 
     /** A command from its submission to its reply. The reply is awaited even after a cancellation. */
-    private final class PendingCommand<T> implements Runnable, CoreSubscriber<T> {
+    private final class PendingCommand<T> implements Subscription, Runnable, CoreSubscriber<T> {
 
-        private final Mono<T> command;
-        private final MonoSink<T> sink;
+        private static final int NEW = 0;
+        private static final int SUBMITTED = 1;
 
-        /** Whether the caller has its answer or has cancelled. */
-        private final AtomicBoolean done = new AtomicBoolean();
+        /** The caller has its answer or has cancelled. */
+        private static final int DONE = 2;
 
+        private final Command<T> command;
+        private final CoreSubscriber<? super T> actual;
+        private final AtomicInteger state = new AtomicInteger();
         private long number;
         private long sentAt;
 
-        PendingCommand(Mono<T> command, MonoSink<T> sink) {
+        PendingCommand(Command<T> command, CoreSubscriber<? super T> actual) {
             this.command = command;
-            this.sink = sink;
-            sink.onCancel(() -> done.set(true));
+            this.actual = actual;
+        }
+
+        /** Submits the command: its reply is then always requested. */
+        @Override
+        public void request(long n) {
+            if (Operators.validate(n) && state.compareAndSet(NEW, SUBMITTED) && !EventLoops.run(loop, this)) {
+                fail(unusable(LOST));
+            }
+        }
+
+        @Override
+        public void cancel() {
+            state.set(DONE);
         }
 
         @Override
         public void run() {
-            if (done.get()) {
+            if (state.get() == DONE) {
                 return;
             }
             if (!connection.isOpen()) {
                 fail(unusable(LOST));
                 return;
             }
+            Publisher<T> sending;
+            try {
+                sending = command.on(connection.reactive(), clock);
+            } catch (RuntimeException | LinkageError e) {
+                fail(e instanceof LinkageError missing ? Errors.unreachable(missing) : e);
+                return;
+            }
             sentAt = nanoTime.getAsLong();
             number = countSent(sentAt);
-            command.subscribe(this);
+            sending.subscribe(this);
             if (!connection.isOpen()) {
                 fail(failure(new RedisException("the connection was lost while the command was being sent")));
             }
@@ -311,7 +328,7 @@ final class OpenConnection implements CommandSender {
 
         @Override
         public Context currentContext() {
-            return Context.of(sink.contextView());
+            return actual.currentContext();
         }
 
         @Override
@@ -322,15 +339,16 @@ final class OpenConnection implements CommandSender {
         @Override
         public void onNext(T reply) {
             countAnswered(number, sentAt);
-            if (done.compareAndSet(false, true)) {
-                sink.success(reply);
+            if (isFirst()) {
+                actual.onNext(reply);
+                actual.onComplete();
             }
         }
 
         @Override
         public void onComplete() {
-            if (done.compareAndSet(false, true)) {
-                sink.success();
+            if (isFirst()) {
+                actual.onComplete();
             }
         }
 
@@ -344,9 +362,13 @@ final class OpenConnection implements CommandSender {
         }
 
         private void fail(Throwable e) {
-            if (done.compareAndSet(false, true)) {
-                sink.error(e);
+            if (isFirst()) {
+                actual.onError(e);
             }
+        }
+
+        private boolean isFirst() {
+            return state.getAndSet(DONE) != DONE;
         }
     }
 }

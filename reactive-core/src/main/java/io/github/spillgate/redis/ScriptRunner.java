@@ -4,6 +4,7 @@ import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisFuture;
 import io.lettuce.core.RedisNoScriptException;
 import io.lettuce.core.api.async.RedisAsyncCommands;
+import io.lettuce.core.api.reactive.RedisReactiveCommands;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicReference;
@@ -11,6 +12,8 @@ import java.util.function.Function;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
+import org.reactivestreams.Publisher;
+import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
@@ -80,14 +83,8 @@ final class ScriptRunner {
      * clock.
      */
     Mono<Object> run(CommandSender first, CommandSender then, byte[][] keys, Function<RedisClock, byte[]> request) {
-        return Mono.defer(() -> {
-            Load known = replied.get();
-            if (known != null && known.isFollowedByText()) {
-                return sendText(first, keys, request);
-            }
-            return sendDigest(first, known, keys, request)
-                    .onErrorResume(ScriptRunner::isUnknown, e -> runUnknown(known, then, keys, request));
-        });
+        Call call = new Call(then, keys, request);
+        return first.send(call).onErrorResume(ScriptRunner::isUnknown, call::runUnknown);
     }
 
     /** Makes the digest known, with a request that changes nothing. */
@@ -100,45 +97,61 @@ final class ScriptRunner {
         return commands.eval(script.text(), script.output(), idleKeys.get(), script.idleRequest());
     }
 
-    private Mono<Object> runUnknown(
-            @Nullable Load known, CommandSender sender, byte[][] keys, Function<RedisClock, byte[]> request) {
-        Load load = newest.get();
-        while (load == null || load == known || load.hasFailed()) {
-            Load mine = new Load(load);
-            if (newest.compareAndSet(load, mine)) {
-                return mine.around(sendText(sender, keys, request));
-            }
-            load = newest.get();
-        }
-        return load.awaited()
-                .publishOn(Schedulers.parallel())
-                .then(Mono.defer(() -> sendDigest(sender, replied.get(), keys, request)
-                        .onErrorResume(
-                                ScriptRunner::isUnknown, e -> newLoad().around(sendText(sender, keys, request)))));
-    }
-
     /** Returns whether the server does not know the digest, or no digests at all. */
     private static boolean isUnknown(Throwable e) {
         return e instanceof RedisNoScriptException
                 || (e instanceof RedisCommandExecutionException && Errors.isUnknownCommand(e, "EVALSHA"));
     }
 
-    private Load newLoad() {
-        return newest.updateAndGet(Load::new);
-    }
+    /** A call of the script, which is sent with the digest. Must be subscribed to once. */
+    private final class Call implements CommandSender.Command<Object> {
 
-    private Mono<Object> sendDigest(
-            CommandSender sender, @Nullable Load known, byte[][] keys, Function<RedisClock, byte[]> request) {
-        Mono<Object> reply = sender.send(
-                (commands, clock) -> commands.evalsha(script.sha1(), script.output(), keys, request.apply(clock))
-                        .next());
-        return known == null || known.hasHelped ? reply : reply.doOnNext(any -> known.hasHelped = true);
-    }
+        private final CommandSender then;
+        private final byte[][] keys;
+        private final Function<RedisClock, byte[]> request;
 
-    private Mono<Object> sendText(CommandSender sender, byte[][] keys, Function<RedisClock, byte[]> request) {
-        return sender.send(
-                (commands, clock) -> commands.eval(script.text(), script.output(), keys, request.apply(clock))
-                        .next());
+        /** The last load that had a reply when this was sent; used by the thread that sends it, and afterwards. */
+        private volatile @Nullable Load known;
+
+        Call(CommandSender then, byte[][] keys, Function<RedisClock, byte[]> request) {
+            this.then = then;
+            this.keys = keys;
+            this.request = request;
+        }
+
+        @Override
+        public Publisher<Object> on(RedisReactiveCommands<byte[], byte[]> commands, RedisClock clock) {
+            Load load = replied.get();
+            known = load;
+            if (load != null && load.isFollowedByText()) {
+                return evalText(commands, clock);
+            }
+            Flux<Object> reply = commands.evalsha(script.sha1(), script.output(), keys, request.apply(clock));
+            return load == null || load.hasHelped ? reply : reply.doOnNext(any -> load.hasHelped = true);
+        }
+
+        private Flux<Object> evalText(RedisReactiveCommands<byte[], byte[]> commands, RedisClock clock) {
+            return commands.eval(script.text(), script.output(), keys, request.apply(clock));
+        }
+
+        /** Sends the text, or the digest again after another call has sent the text. */
+        Mono<Object> runUnknown(Throwable unknown) {
+            Load before = known;
+            Load load = newest.get();
+            while (load == null || load == before || load.hasFailed()) {
+                Load mine = new Load(load);
+                if (newest.compareAndSet(load, mine)) {
+                    return mine.around(then.send(this::evalText));
+                }
+                load = newest.get();
+            }
+            return load.awaited()
+                    .publishOn(Schedulers.parallel())
+                    .then(then.send(this))
+                    .onErrorResume(
+                            ScriptRunner::isUnknown,
+                            again -> newest.updateAndGet(Load::new).around(then.send(this::evalText)));
+        }
     }
 
     /** A call that sends the text. */
