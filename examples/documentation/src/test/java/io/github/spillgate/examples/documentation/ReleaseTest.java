@@ -46,6 +46,9 @@ class ReleaseTest {
 
     private static final String GROUP = "io/github/spillgate";
     private static final String PUBLISHED = ".,reactive-core,reactive-core/bom,webflux-adapter,vertx-adapter";
+    private static final String[] EVERY_JAR = {
+        ".pom", ".jar", "-sources.jar", "-javadoc.jar", "-cyclonedx.json", "-cyclonedx.xml"
+    };
     private static final Duration LONG = Duration.ofMinutes(15);
     private static final Duration START = Duration.ofMinutes(2);
     private static final Pattern VERSION = Pattern.compile("-0\\.1\\.0-(?:[0-9.]+-[0-9]+|SNAPSHOT)");
@@ -60,17 +63,7 @@ class ReleaseTest {
 
     @BeforeAll
     static void release() throws Exception {
-        repository = temp.resolve("repository");
-        maven(
-                copy(ROOT, temp.resolve("source")),
-                "-Prelease",
-                "-DskipTests",
-                "-Dmaven.install.skip=true",
-                "-DaltDeploymentRepository=staging::" + repository.toUri(),
-                "-Dmaven.repo.local=" + localRepository(),
-                "-pl",
-                PUBLISHED,
-                "deploy");
+        repository = deploy(copy(ROOT, temp.resolve("source")), temp.resolve("repository"));
         settings = Files.writeString(temp.resolve("settings.xml"), settings());
     }
 
@@ -91,8 +84,7 @@ class ReleaseTest {
     @ValueSource(strings = {"spillgate-reactive-core", "spillgate-vertx-adapter", "spillgate-webflux-adapter"})
     void everyJarHasSourcesJavadocAndAnSbom(String artifact) throws Exception {
         Map<String, Path> files = files(artifact);
-        assertThat(files.keySet())
-                .contains(".pom", ".jar", "-sources.jar", "-javadoc.jar", "-cyclonedx.json", "-cyclonedx.xml");
+        assertThat(files.keySet()).contains(EVERY_JAR);
         for (Path file : files.values()) {
             assertThat(Path.of(file + ".sha1")).exists();
             assertThat(Path.of(file + ".md5")).exists();
@@ -295,15 +287,15 @@ class ReleaseTest {
     @Proof
     @Test
     void aSecondBuildGivesTheSameBytes() throws Exception {
-        Path again = copy(ROOT, temp.resolve("another/place"));
-        maven(again, "-Prelease", "-DskipTests", "-Dmaven.repo.local=" + localRepository(), "-pl", PUBLISHED, "verify");
-        Map<String, String> first = hashes(temp.resolve("source"));
+        Path second = deploy(copy(ROOT, temp.resolve("another/place")), temp.resolve("another/repository"));
+        Map<String, String> first = hashes(repository);
         assertThat(first.keySet())
-                .anyMatch(file -> file.endsWith("-javadoc.jar"))
-                .anyMatch(file -> file.endsWith("-sources.jar"))
-                .anyMatch(file -> file.endsWith("-cyclonedx.json"))
-                .hasSizeGreaterThan(15);
-        assertThat(hashes(again)).isEqualTo(first);
+                .contains("spillgate-bom.pom", "spillgate-parent.pom")
+                .containsAll(
+                        Stream.of("spillgate-reactive-core", "spillgate-vertx-adapter", "spillgate-webflux-adapter")
+                                .flatMap(artifact -> Stream.of(EVERY_JAR).map(artifact::concat))
+                                .toList());
+        assertThat(hashes(second)).isEqualTo(first);
     }
 
     private static Service webflux(Path project, String... arguments) throws IOException {
@@ -374,8 +366,13 @@ class ReleaseTest {
     }
 
     private static Map<String, Path> files(String artifact) throws IOException {
+        return files(repository.resolve(GROUP).resolve(artifact));
+    }
+
+    private static Map<String, Path> files(Path directory) throws IOException {
+        String artifact = directory.getFileName().toString();
         Map<String, Path> files = new TreeMap<>();
-        for (Path file : Snippets.files(repository.resolve(GROUP).resolve(artifact))) {
+        for (Path file : Snippets.files(directory)) {
             String name = file.getFileName().toString();
             if (name.startsWith(artifact) && !name.matches(".*\\.(?:md5|sha1|sha256|sha512)")) {
                 files.put(VERSION.matcher(name.substring(artifact.length())).replaceFirst(""), file);
@@ -392,18 +389,16 @@ class ReleaseTest {
         }
     }
 
-    private static Map<String, String> hashes(Path source) throws Exception {
+    /** Returns the hash of each uploaded file, by its name without the version. */
+    private static Map<String, String> hashes(Path repository) throws Exception {
         Map<String, String> hashes = new TreeMap<>();
-        for (String module : PUBLISHED.split(",", -1)) {
-            Path target = source.resolve(module).resolve("target").normalize();
-            if (Files.exists(target)) {
-                try (Stream<Path> files = Files.list(target)) {
-                    for (Path file : files.filter(Files::isRegularFile).sorted().toList()) {
-                        byte[] hash = MessageDigest.getInstance("SHA-256").digest(Files.readAllBytes(file));
-                        hashes.put(
-                                source.relativize(file).toString(),
-                                HexFormat.of().formatHex(hash));
-                    }
+        try (Stream<Path> artifacts = Files.list(repository.resolve(GROUP))) {
+            for (Path artifact : artifacts.toList()) {
+                for (Map.Entry<String, Path> file : files(artifact).entrySet()) {
+                    byte[] hash = MessageDigest.getInstance("SHA-256").digest(Files.readAllBytes(file.getValue()));
+                    hashes.put(
+                            artifact.getFileName() + file.getKey(),
+                            HexFormat.of().formatHex(hash));
                 }
             }
         }
@@ -436,6 +431,20 @@ class ReleaseTest {
 
     private static Path localRepository() {
         return Path.of(System.getProperty("spillgate.tests.local-repository"));
+    }
+
+    private static Path deploy(Path source, Path repository) throws Exception {
+        maven(
+                source,
+                "-Prelease",
+                "-DskipTests",
+                "-Dmaven.install.skip=true",
+                "-DaltDeploymentRepository=staging::" + repository.toUri(),
+                "-Dmaven.repo.local=" + localRepository(),
+                "-pl",
+                PUBLISHED,
+                "deploy");
+        return repository;
     }
 
     private static void maven(Path directory, String... arguments) throws Exception {
