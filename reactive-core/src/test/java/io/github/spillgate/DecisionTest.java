@@ -223,7 +223,7 @@ class DecisionTest {
     }
 
     @Test
-    void theWaitOfAServerWhoseClockIsBehindIsConverted() {
+    void theWaitIsConvertedIfTheClockOfTheServerIsBehind() {
         Claim a = claim("a", 1);
         Claim b = claim("b", 1);
         StoreDecision behind = StoreDecision.ofTake(Source.OTHER, 1_000, List.of(violated(a, 10, 1_900)));

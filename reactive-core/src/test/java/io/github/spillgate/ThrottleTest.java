@@ -463,7 +463,7 @@ class ThrottleTest {
     }
 
     @Test
-    void anElementWhoseCostFunctionThrowsIsDiscarded() {
+    void anElementIsDiscardedIfItsCostFunctionThrows() {
         RateLimiter limiter = limiter(Limit.perSecond(100));
         List<Integer> discarded = new ArrayList<>();
         Flux.just(1, 0)

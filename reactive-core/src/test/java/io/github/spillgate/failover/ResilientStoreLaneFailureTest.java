@@ -113,7 +113,7 @@ class ResilientStoreLaneFailureTest {
     }
 
     @Test
-    void aLaneWhoseConnectionIsLostFallsBackAlone() {
+    void aLaneFallsBackAloneIfItsConnectionIsLost() {
         for (int i = 0; i < 3; i++) {
             long before = failing.decidedBy(Source.LOCAL);
             network.stallNewest();
@@ -127,7 +127,7 @@ class ResilientStoreLaneFailureTest {
     }
 
     @Test
-    void aLaneWhoseConnectionStallsFallsBackAlone() {
+    void aLaneFallsBackAloneIfItsConnectionStalls() {
         network.stallNewest();
         awaitFallback();
         network.endStalls();

@@ -126,7 +126,7 @@ class ResilientStoreRefusalTest {
     }
 
     @Test
-    void aUserWhoMayNotSelectTheDatabaseIsNamedWithTheMissingRight() {
+    void anErrorNamesTheUserThatLacksTheRightToSelectTheDatabase() {
         database = 3;
         try (LogForTests log = LogForTests.listen()) {
             createLimiter("~spillgate:* +@all -select");

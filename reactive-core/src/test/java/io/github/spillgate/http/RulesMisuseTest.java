@@ -64,7 +64,7 @@ class RulesMisuseTest {
     }
 
     @Test
-    void twoRulesWhoseLimitsGetOneNameAreRejected() {
+    void twoRulesAreRejectedIfTheirLimitsGetOneName() {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> rules(
                         Rule.named("login")

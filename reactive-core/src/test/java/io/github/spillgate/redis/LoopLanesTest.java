@@ -221,7 +221,7 @@ class LoopLanesTest {
 
     /** Other lanes work, so no breaker would stop the attempts. */
     @Test
-    void aLoopWhoseConnectionIsRejectedTriesOnceASecond() {
+    void aLoopRetriesARejectedConnectionOnceASecond() {
         EventLoop loop = loops(1).next();
         RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
         connection.sync().configSet("maxclients", String.valueOf(connections()));

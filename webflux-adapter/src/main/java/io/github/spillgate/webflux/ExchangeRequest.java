@@ -71,7 +71,7 @@ public final class ExchangeRequest implements Request {
         try {
             return exchange.getRequest().getRemoteAddress();
         } catch (IllegalArgumentException | IllegalStateException e) {
-            // On Tomcat, a request whose client has disconnected has no address; an error here would bypass the limit.
+            // On Tomcat, a request has no address once its client has disconnected; an error would bypass the limit.
             return null;
         }
     }

@@ -15,7 +15,7 @@ class ExchangeRequestTest {
     /** Both happen on Tomcat: the connection is closed, or Tomcat has recycled the request. */
     @ParameterizedTest
     @ValueSource(classes = {IllegalArgumentException.class, IllegalStateException.class})
-    void aRequestWhoseServerHasNoAddressAnyMoreHasNoPeer(Class<? extends RuntimeException> failure) {
+    void aRequestHasNoPeerIfItsServerHasNoAddress(Class<? extends RuntimeException> failure) {
         assertThat(requestWithoutAddress(failure).peer()).isNull();
     }
 

@@ -193,7 +193,7 @@ class RateLimitInterceptorTest {
     }
 
     @Test
-    void aCallWhoseDeadlinePassesBeforeItsDecisionNeverReachesItsHandler() {
+    void aCallNeverReachesItsHandlerIfItsDeadlinePassesFirst() {
         redisOfOurOwn();
         RateLimiter limiter = limiter(THREE, LONG);
         Talk talk = calls(limiter);
