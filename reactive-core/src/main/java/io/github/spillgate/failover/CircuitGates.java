@@ -93,7 +93,7 @@ final class CircuitGates {
         return inUse().stream().anyMatch(CircuitGate::decides);
     }
 
-    /** Returns whether the fallback decides in place of any node of the store. */
+    /** Returns whether the fallback decides instead of any node of the store. */
     boolean isAnyFallenBack() {
         return !inUse().stream().allMatch(CircuitGate::decides);
     }

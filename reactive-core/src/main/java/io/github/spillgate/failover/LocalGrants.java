@@ -17,8 +17,8 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * What the fallback has granted in place of the primary store, and its reconciliation. If the fallback is no {@link
- * LocalFallback}, its grants are only counted, as lost to the primary store.
+ * The permits that the fallback has granted instead of the primary store, and their reconciliation. If the fallback is
+ * no {@link LocalFallback}, its grants are only counted, as lost to the primary store.
  */
 final class LocalGrants {
 

@@ -247,7 +247,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
             this.primary = Checks.present(primary, "store", "RedisStore.create(redisClient)");
             if (primary.deadline().isPresent()) {
                 throw new IllegalArgumentException("store " + primary
-                        + " answers in time by itself: expected one that may not, for example"
+                        + " has a deadline of its own: expected one without, for example"
                         + " RedisStore.create(redisClient)");
             }
         }

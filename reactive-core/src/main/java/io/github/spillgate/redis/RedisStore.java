@@ -36,7 +36,7 @@ import reactor.core.scheduler.Schedulers;
  * A store that decides in Redis: one script in one round trip, on the clock of Redis.
  *
  * <p>All instances of a service that use the same Redis, namespace and limiter name share their counts. Each count
- * expires by itself once it no longer affects any decision.
+ * expires once it no longer affects any decision.
  *
  * <p>The store opens its own connections at first use: one for callers on any thread, and with a known address one on
  * each event loop on which decisions are requested; see {@link Builder#nodes}. A client of the caller is not shut down

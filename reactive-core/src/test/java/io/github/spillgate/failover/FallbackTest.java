@@ -78,7 +78,7 @@ class FallbackTest {
         for (LimitStore fallback : List.of(Fallback.allow(), Fallback.deny(), Fallback.error())) {
             assertThatIllegalArgumentException()
                     .isThrownBy(() -> ResilientStore.of(fallback))
-                    .withMessageContaining("store " + fallback + " answers in time by itself");
+                    .withMessageContaining("store " + fallback + " has a deadline of its own");
         }
         assertThat(Fallback.allow()).hasToString("Fallback[allow]");
         assertThat(Fallback.deny()).hasToString("Fallback[deny]");

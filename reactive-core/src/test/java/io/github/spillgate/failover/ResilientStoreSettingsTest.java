@@ -18,7 +18,7 @@ class ResilientStoreSettingsTest extends ResilientStoreFixture {
     void aStoreThatNeedsNoDeadlineIsRejected() {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> ResilientStore.of(local))
-                .withMessageContaining("answers in time by itself")
+                .withMessageContaining("has a deadline of its own")
                 .withMessageContaining("RedisStore.create(redisClient)");
         RateLimiter limiter = on(local);
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.NONE);
