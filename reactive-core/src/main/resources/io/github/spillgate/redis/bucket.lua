@@ -35,7 +35,7 @@ local function readBucket(key, limit)
   if at > now then
     -- The clock was set back: everything counts as taken now, and cannot be refunded.
     return {key = key, limit = limit, level = level, at = now, older = 0, olderAt = now, expires = expires,
-      isSetBack = true, mended = true}
+      isSetBack = true, mustWrite = true}
   end
   local bucket = {key = key, limit = limit, level = level, at = at, older = older, olderAt = at - age,
     expires = expires}

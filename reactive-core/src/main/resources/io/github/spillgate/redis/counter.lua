@@ -18,7 +18,7 @@ local function readCounter(key, limit)
   if start > opening then
     -- The clock was set back: all permits count as taken now, those of the previous window up to one full window.
     return {key = key, limit = limit, previous = 0, current = max(current, min(previous + current, limit.permits)),
-      start = opening, mended = true}
+      start = opening, mustWrite = true}
   end
   local stored = start
   if now - start >= window then
@@ -27,14 +27,14 @@ local function readCounter(key, limit)
   if now - start >= window or (previous == 0 and current == 0) then
     return {key = key, limit = limit, previous = 0, current = 0, start = opening}
   end
-  return {key = key, limit = limit, previous = previous, current = current, start = start, inPlace = start == stored}
+  return {key = key, limit = limit, previous = previous, current = current, start = start, isInPlace = start == stored}
 end
 
 local function writeCounter(counter)
   if counter.previous == 0 and counter.current == 0 then
     call('DEL', counter.key)
-  elseif counter.inPlace then
-    call('SETRANGE', counter.key, '3', pack('<I7I7', counter.previous, counter.current))
+  elseif counter.isInPlace then
+    call('SETRANGE', counter.key, FRONT, pack('<I7I7', counter.previous, counter.current))
   else
     call('SET', counter.key, pack('<I3I7I7I6', A_COUNTER, counter.previous, counter.current, counter.start), 'PX',
       counter.start + 2 * counter.limit.window - now)

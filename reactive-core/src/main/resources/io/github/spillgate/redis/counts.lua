@@ -45,8 +45,8 @@
 -- raise an error with the key.
 --
 -- The clock is that of Redis, read once per script. If it was set back, all hits in the future are moved to now, and
--- this is written even by a denial: otherwise clients would be denied until the clock has caught up. Hits of a log may
--- be in the future by the lease time, because leased permits are charged at the end of their lease. Expired entries
+-- even a denial writes this (mustWrite): otherwise clients would be denied until the clock has caught up. Hits of a log
+-- may be in the future by the lease time, because leased permits are charged at the end of their lease. Expired entries
 -- are removed at the next write; a denial or a peek writes only if they are more than MOST_LEFT, so that no later
 -- reader walks over many of them again.
 
@@ -58,8 +58,7 @@ local HOLDS = 4745075 -- 'sgH'
 local COUNTER, SHORT_BUCKET, LONG_BUCKET = 23, 16, 32 -- bytes
 local EXACT = 9007199254740992 -- a double below this is an integer that was not rounded
 local HEAD = 42
-local FRONT = '3'
-local BEHIND_HEAD = '42' -- as text, because Redis is slow at formatting numbers
+local FRONT, BEHIND_HEAD = '3', '42' -- positions behind the format and behind the head; text, which Redis sends faster
 local ENTRY = 9
 local FIRST_PIECE, LONGEST_PIECE = 16, 512 -- in entries
 local MOST_LEFT = 64

@@ -115,7 +115,7 @@ local function lease(count, parts, most)
       addToLog(count, leased, lastSlot(limit))
     end
   end
-  count.changed = count.changed or leased > 0
+  count.mustWrite = count.mustWrite or leased > 0
   return leased
 end
 
@@ -156,7 +156,7 @@ local function decideRest()
     end
 
     local isDenied = granted < times and mode ~= LEASE
-    if status == 0 and mode == 1 and not isWritable then
+    if status == 0 and mode == TAKE and not isWritable then
       for i = 1, number do
         if groupCosts[i] > 0 and (granted > 0 or groupLimits[i].isCountingDenied) then
           status = UNWRITTEN
@@ -165,7 +165,7 @@ local function decideRest()
     end
     if status > 0 then
       granted = 0
-    elseif mode == 1 and granted > 0 then
+    elseif mode == TAKE and granted > 0 then
       for i = 1, number do
         local count, cost = groupCounts[i], groupCosts[i] * granted
         if cost > 0 then
@@ -178,7 +178,7 @@ local function decideRest()
           else
             count.current = count.current + cost
           end
-          count.changed = true
+          count.mustWrite = true
         end
       end
     end
@@ -190,7 +190,7 @@ local function decideRest()
         reply[r] = usageOf(nil, 0, count and status == FOREIGN and 0 or status)
       else
         local violated = isDenied and timesThatFit(count, limit, cost, 1, groupIds[i]) == 0 and DENIED or 0
-        if isDenied and mode == 1 and limit.isCountingDenied and cost > 0 then
+        if isDenied and mode == TAKE and limit.isCountingDenied and cost > 0 then
           -- Only up to the limit: a log keeps the newest hits, a counter gets one full window, a bucket its burst.
           local isChanged = true
           if limit.isLog then
@@ -208,7 +208,7 @@ local function decideRest()
           else
             count.current = max(count.current, min(count.current + cost, limit.permits))
           end
-          count.changed = count.changed or isChanged
+          count.mustWrite = count.mustWrite or isChanged
         end
         reply[r] = usageOf(count, granted, violated,
           isDenied and limit.isLog and whenLogFits(count, limit.permits, cost) or now)
@@ -218,7 +218,7 @@ local function decideRest()
 
   if isWritable then
     for _, count in pairs(counts) do
-      if count and (count.changed or count.mended) then
+      if count and count.mustWrite then
         writeCount(count)
       end
     end

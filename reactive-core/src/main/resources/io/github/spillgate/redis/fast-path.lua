@@ -7,7 +7,7 @@
 
 local LIMIT, GROUP = 21, 24 -- bytes; a group with one count
 local SHORT, BEHIND_SHORT_LOG = 40, '402' -- a log with room for so many entries is read and written as a whole
-local BEHIND_FRONT = 29
+local BEHIND_FRONT = 29 -- the first byte behind the part of a log's head that most hits change
 
 local usages, decided = nil, 0 -- the usages of the decided groups, and their number
 local rest = 3 + LIMIT * unpackFrom('<I2', argument) -- the position of the first group that is not decided
@@ -18,13 +18,13 @@ while rest <= #argument do
   if l ~= known then
     known, kind, permits, window, resolution, option = l, unpackFrom('<I1I7I6I6I1', argument, 3 + LIMIT * (l - 1))
   end
-  if mode ~= 1 or counts ~= 1 or cost == 0 or kind == CONCURRENT or option == 1 or isLate(deadline) then
+  if mode ~= TAKE or counts ~= 1 or cost == 0 or kind == CONCURRENT or option == 1 or isLate(deadline) then
     break
   end
   local key = KEYS[k]
   local bytes = redis.pcall('GETRANGE', key, '0', BEHIND_SHORT_LOG)
   local length = #bytes -- 0 if it is an error
-  local isNew = bytes == ''
+  local isEmpty = bytes == ''
   local written, first, second, third = nil, 0, 0, 0 -- the last write, and the figures of the usage
   cost = cost * times -- rounded only if it is above all permits
 
@@ -32,7 +32,7 @@ while rest <= #argument do
     local slot = floor(now / resolution)
     local leaves = (slot + 1) * resolution + window
     local format, used, newest, count, from, to, oldest, base, room, expires = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
-    local isKnown, isShort = isNew, false
+    local isKnown, isShort = isEmpty, false
     if length >= HEAD then
       format, used, newest, count, from, to, oldest, base, room, expires = unpackFrom('<I3I6I6I4I2I2I5I6I2I6', bytes)
       local gone = (newest + 1) * resolution + window
@@ -40,11 +40,11 @@ while rest <= #argument do
       isKnown = format == A_LOG and from <= to and to <= room and count <= used and gone <= expires
         and expires <= gone + window and newest <= slot
         and length == HEAD + (isShort and room * ENTRY or SHORT * ENTRY + 1)
-      isNew = gone <= now
+      isEmpty = gone <= now
     end
 
     -- Entries that have expired, which are the oldest.
-    if isKnown and not isNew and from < to and (base + oldest + 1) * resolution + window <= now then
+    if isKnown and not isEmpty and from < to and (base + oldest + 1) * resolution + window <= now then
       local piece, at, most = bytes, HEAD + from * ENTRY + 1, from + MOST_LEFT
       repeat
         if at + ENTRY > #piece + 1 then
@@ -65,7 +65,7 @@ while rest <= #argument do
 
     if not isKnown then
       break
-    elseif isNew then
+    elseif isEmpty then
       used = cost
       if used <= permits then
         expires = leaves + floor(window / 16)
@@ -119,7 +119,7 @@ while rest <= #argument do
       format, level, at, older, age, expires = unpackFrom('<I3I7I6I7I5I4', bytes)
     elseif length == SHORT_BUCKET then
       format, level, at = unpackFrom('<I3I7I6', bytes)
-    elseif not isNew then
+    elseif not isEmpty then
       break
     end
     if format ~= A_BUCKET or at > now or older > level then
@@ -160,7 +160,7 @@ while rest <= #argument do
       if now - start >= window or previous + current == 0 then
         previous, current, start, isInPlace = 0, 0, opening, false
       end
-    elseif not isNew then
+    elseif not isEmpty then
       break
     end
     if format ~= A_COUNTER or start > opening then

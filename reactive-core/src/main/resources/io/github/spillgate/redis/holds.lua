@@ -32,7 +32,7 @@ local function visitHolds(holds)
       noteHoldTimes(holds, expiry, life, permits)
     end
   end
-  holds.entries, holds.mended = table.concat(kept), true
+  holds.entries, holds.mustWrite = table.concat(kept), true
 end
 
 -- Returns the holds that have not expired, or nil if the value is foreign.

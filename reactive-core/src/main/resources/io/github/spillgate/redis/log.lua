@@ -92,7 +92,7 @@ local function readLog(key, limit, checksLength)
   if newest > slot then
     loadWhole(log)
     log.newest, log.oldest = slot, nil
-    log.mended = true
+    log.mustWrite = true
     while log.last > log.first do
       local older, some = entry(log, log.last - 1)
       if older < slot then
@@ -114,7 +114,7 @@ local function readLog(key, limit, checksLength)
     log.oldest = nil
   end
   if log.first - stored > MOST_LEFT then
-    log.mended = true
+    log.mustWrite = true
   end
   return log
 end

@@ -269,7 +269,7 @@ local function restoreLog(log, grants, lost, earlier)
     trimLog(log, added - missing)
     chargeLog(log, slots)
   end
-  if added > 0 or log.mended then
+  if added > 0 or log.mustWrite then
     writeLog(log)
   end
   return log, added > 0 and max(all, has) or nil, last
@@ -301,7 +301,7 @@ local function restoreCounter(counter, grants, lost, earlier)
       counter.current = counter.current + missing
     end
   end
-  if missing > 0 or counter.mended then
+  if missing > 0 or counter.mustWrite then
     writeCounter(counter)
   end
   return counter, missing > 0 and permits or nil
@@ -326,7 +326,7 @@ local function restoreBucket(bucket, grants, lost, earlier)
   if missing > 0 then
     addToBucket(bucket, missing, now)
   end
-  if missing > 0 or bucket.mended then
+  if missing > 0 or bucket.mustWrite then
     writeBucket(bucket, 0)
   end
   return bucket, missing > 0 and math.ceil(most / limit.window) or nil
@@ -362,7 +362,7 @@ local function reconcileLog(i, log, grants)
   if isCharged then
     chargeLog(log, slots)
   end
-  if isCharged or log.mended then
+  if isCharged or log.mustWrite then
     writeLog(log)
   end
   return log, isCharged
@@ -376,7 +376,7 @@ local function reconcileBucket(i, bucket, grants)
   if isCharged then
     writeBucket(charged, reachOf(bucket.limit))
     return charged, isCharged
-  elseif bucket.mended then
+  elseif bucket.mustWrite then
     writeBucket(bucket, 0)
   end
   return bucket, isCharged
@@ -387,9 +387,9 @@ local function reconcileCounter(i, counter, grants)
   local charged = chargeCounter(counter, grants)
   local isCharged = charged and mark(i, 2 * counter.limit.window)
   if isCharged then
-    counter, charged.mended = charged, true
+    counter, charged.mustWrite = charged, true
   end
-  if counter.mended then
+  if counter.mustWrite then
     writeCounter(counter)
   end
   return counter, isCharged

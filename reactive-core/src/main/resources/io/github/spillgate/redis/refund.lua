@@ -55,7 +55,7 @@ for i, count in ipairs(counts) do
   if isChanged and leavesMarks and KEYS[#counts + i] then
     call('SET', KEYS[#counts + i], string.format('%.0f', micros), 'PX', reachOf(limit))
   end
-  if isChanged or count.mended then
+  if isChanged or count.mustWrite then
     writeCount(count)
   end
 end

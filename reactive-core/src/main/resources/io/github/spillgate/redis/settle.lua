@@ -78,11 +78,11 @@ while at <= #argument do
   if one.count and not isReset(resetMark, stamp) and call('SET', mark, '', 'NX', 'PX', MARK_LIFE) then
     one.granted = 1
     local isChanged = more > 0 and charge(one.count, more, most) or back > 0 and refund(one.count, back, takenAt)
-    one.count.changed = one.count.changed or isChanged
+    one.count.mustWrite = one.count.mustWrite or isChanged
   end
 end
 for _, count in pairs(counts) do
-  if count.changed or count.mended then
+  if count.mustWrite then
     writeCount(count)
   end
 end

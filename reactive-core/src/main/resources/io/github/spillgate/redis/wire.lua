@@ -29,7 +29,7 @@
 -- counts is FOREIGN, UNWRITTEN or LATE.
 
 local LOG, ALIGNED_COUNTER, BUCKET, CONCURRENT = 1, 3, 4, 5
-local LEASE = 2 -- the mode of a group, see decide.lua
+local TAKE, LEASE = 1, 2 -- modes of a group, see decide.lua
 local DENIED, FOREIGN, UNWRITTEN, LATE = 1, 2, 3, 4
 local USAGE = '<I4I1I7I7I7'
 local REPLY_OF_ONE = '<I7I4I1I7I7I7' -- the time and one usage
