@@ -62,7 +62,10 @@ final class BatchQueue {
     private static final long NEXT_RUN = TimeUnit.MILLISECONDS.toNanos(1);
 
     private final EventLoop loop;
+
+    /** Sends a batch to Redis, as {@link Lane} does. */
     private final Function<Batch, Mono<Object>> decide;
+
     private final CountKeys keys;
     private final BatchBounds bounds;
 

@@ -33,6 +33,7 @@ final class Errors {
     static final String RIGHTS =
             "~spillgate:* +role +eval +evalsha +time +getrange +strlen +set +setrange +del +pexpire";
 
+    /** The codes of a Redis that cannot decide now, for example because it is out of memory (OOM) or is starting. */
     private static final Set<String> TRANSIENT = Set.of(
             "NOSCRIPT",
             "OOM",

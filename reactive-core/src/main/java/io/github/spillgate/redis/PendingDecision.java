@@ -42,7 +42,10 @@ final class PendingDecision implements RemoteSubscription {
     private final int parts;
 
     private final long deadline;
+
+    /** Adds this decision to a queue, as {@link RedisStore} does. */
     private final Consumer<PendingDecision> onRequest;
+
     private final Consumer<StoreDecision> onUnused;
     private final CoreSubscriber<? super StoreDecision> subscriber;
     private volatile int stage;
