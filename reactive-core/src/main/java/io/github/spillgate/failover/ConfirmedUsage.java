@@ -61,9 +61,6 @@ final class ConfirmedUsage {
     /** The counter at the newest reply; null for others. */
     private @Nullable CounterState counter;
 
-    /** The bucket at the newest reply; null for others. */
-    private @Nullable BucketState bucket;
-
     /** The permits in use at the newest reply. */
     private long reported;
 
@@ -116,20 +113,22 @@ final class ConfirmedUsage {
         usedThenUntil = Math.min(usedThenUntil, latest);
     }
 
-    /** Returns the bucket with these permits in use, which may be rounded up; null if it is none. */
-    private @Nullable BucketState bucketOf(long permits, long repliedAt) {
-        return limit.algorithm() == Algorithm.BUCKET
-                ? new BucketState(BucketState.units(limit, permits), repliedAt)
-                : null;
-    }
-
     /** Returns after how many milliseconds nothing is in use any more. A bucket may be above its burst. */
     private long longestUse() {
         long reach = limit.reach().toMillis();
-        if (limit.algorithm() != Algorithm.BUCKET || Math.max(used, usedThen) <= limit.burst()) {
+        if (!isBucket() || Math.max(used, usedThen) <= limit.burst()) {
             return reach;
         }
-        return new BucketState(BucketState.units(limit, Math.max(used, usedThen)), 0).wholeAt(limit);
+        return bucketOf(Math.max(used, usedThen), 0).wholeAt(limit);
+    }
+
+    private boolean isBucket() {
+        return limit.algorithm() == Algorithm.BUCKET;
+    }
+
+    /** Returns the bucket with these permits in use, which a reply has rounded up. */
+    private BucketState bucketOf(long permits, long time) {
+        return new BucketState(BucketState.units(limit, permits), time);
     }
 
     /**
@@ -154,7 +153,6 @@ final class ConfirmedUsage {
             reported = permits;
             exceeds = permits > usage.limit().burst();
             counter = usage.counter();
-            bucket = bucketOf(permits, repliedAt);
             fades = true;
             used = permits;
             usedUntil = until;
@@ -164,7 +162,6 @@ final class ConfirmedUsage {
             if (repliedAt == newestReply && permits > reported) {
                 reported = permits;
                 counter = usage.counter();
-                bucket = bucketOf(permits, repliedAt);
             }
             dropExpired(now);
             raiseTo(permits, until);
@@ -292,17 +289,14 @@ final class ConfirmedUsage {
         if (!fades || passed <= 0) {
             return 0;
         }
-        CounterState state = counter;
-        if (state != null) {
-            long then = newestReply + passed / step() * step();
-            return reported - state.at(limit, then).used(limit, then);
+        if (limit.algorithm() == Algorithm.LOG) {
+            return own.released(limit, newestReply, newestReply + passed);
         }
-        BucketState level = bucket;
-        if (level != null) {
-            return reported
-                    - level.at(limit, level.at() + passed / step() * step()).used(limit);
+        long then = newestReply + passed / step() * step();
+        if (isBucket()) {
+            return reported - bucketOf(reported, newestReply).at(limit, then).used(limit);
         }
-        return limit.algorithm() == Algorithm.LOG ? own.released(limit, newestReply, newestReply + passed) : 0;
+        return counter == null ? 0 : reported - counter.at(limit, then).used(limit, then);
     }
 
     /** Returns the next time after this one at which the usage may change; {@code Long.MAX_VALUE} if there is none. */
@@ -375,7 +369,7 @@ final class ConfirmedUsage {
             }
             return ages;
         }
-        if (limit.algorithm() == Algorithm.BUCKET) {
+        if (isBucket()) {
             // A bucket that does not fade is as high as it counts here.
             long level = fades ? reported : at(now);
             long age = fades ? passed : 0;
@@ -410,7 +404,7 @@ final class ConfirmedUsage {
             fades = false;
         }
         // A bucket returns permits once, and it does so for what the store still has.
-        fades &= bucket == null;
+        fades &= !isBucket();
         if (lostBefore != null) {
             fades = false;
             used = at(now) + lostBefore.at(now);
@@ -454,7 +448,7 @@ final class ConfirmedUsage {
             used -= subtracted;
             usedThen = Math.min(usedThen, used);
             // The formula of a counter or bucket would let these permits expire once more.
-            fades &= counter == null && bucket == null;
+            fades &= counter == null && !isBucket();
         }
         return subtracted;
     }
