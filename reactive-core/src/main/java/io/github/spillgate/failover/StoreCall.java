@@ -290,25 +290,27 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
                     pair.primaryReplied(reply, fits);
                     releaseIfCancelled(reply);
                 }
-                if (repliedInTime && failover.grants().isReconciled()) {
-                    gate.decided();
-                }
+                noteDecided();
             } else if (fits) {
                 stopEarlyDeadline();
                 gate.decided();
                 serve(reply);
             } else {
                 stopEarlyDeadline();
-                if (repliedInTime && failover.grants().isReconciled()) {
-                    // It decides, but does not know permits that it has lost.
-                    gate.decided();
-                }
-                openPair();
+                noteDecided();
                 if (pair != null) {
+                    pair.open();
                     pair.primaryReplied(reply, false);
                 }
                 fallBack(null);
             }
+        }
+    }
+
+    /** Notes that the primary store decides, although its reply is not passed on: that is late, or does not fit. */
+    private void noteDecided() {
+        if (repliedInTime && failover.grants().isReconciled()) {
+            gate.decided();
         }
     }
 
@@ -325,12 +327,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         } finally {
             gate.leave(passage);
             if (!first(SERVED)) {
-                if (pair != null) {
-                    pair.primaryFailed(error);
-                    if (error instanceof LimitStoreUnansweredException) {
-                        releaseIfCancelled(null);
-                    }
-                }
+                failPair(error);
             } else {
                 stopEarlyDeadline();
                 if (refused) {
@@ -338,6 +335,15 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
                 } else {
                     fallBack(error);
                 }
+            }
+        }
+    }
+
+    private void failPair(Throwable error) {
+        if (pair != null) {
+            pair.primaryFailed(error);
+            if (error instanceof LimitStoreUnansweredException) {
+                releaseIfCancelled(null);
             }
         }
     }
@@ -479,10 +485,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
                 asked.cancel();
             }
             gate.leave(passage);
-            if (pair != null) {
-                pair.primaryFailed(unanswered());
-                releaseIfCancelled(null);
-            }
+            failPair(unanswered());
         }
     }
 
@@ -630,7 +633,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
 
         @Override
         public boolean isAnswered() {
-            return has(ENDED) && has(JUDGED);
+            return StoreCall.this.isAnswered();
         }
 
         @Override
