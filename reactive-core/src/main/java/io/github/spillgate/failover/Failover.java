@@ -31,26 +31,6 @@ record Failover(
         LongAdder fallbacks,
         LongAdder missedDeadlines) {
 
-    static Failover of(
-            LimitStore primary,
-            LimitStore fallback,
-            long deadlineNanos,
-            CircuitGates gates,
-            LocalGrants grants,
-            DenialCache denials) {
-        return new Failover(
-                primary,
-                fallback,
-                deadlineNanos,
-                gates,
-                grants,
-                denials,
-                new Leases(primary, grants),
-                Timers.of(deadlineNanos),
-                new LongAdder(),
-                new LongAdder());
-    }
-
     /** Returns how long a caller still waits, less the time that it has already spent waiting for something else. */
     long timeLeft(ContextView context) {
         Object since = context.getOrDefault(LimitStore.WAITING_SINCE, null);

@@ -13,6 +13,7 @@ import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.atomic.LongAdder;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
@@ -75,7 +76,17 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
         gates = new CircuitGates(primary, fallback, builder.maxInFlight, deadlineNanos, builder.breaker);
         DenialCache denials = new DenialCache(builder.cacheDenials);
         grants = new LocalGrants(primary, fallback, gates, denials);
-        failover = Failover.of(primary, fallback, deadlineNanos, gates, grants, denials);
+        failover = new Failover(
+                primary,
+                fallback,
+                deadlineNanos,
+                gates,
+                grants,
+                denials,
+                new Leases(primary, grants),
+                Failover.Timers.of(deadlineNanos),
+                new LongAdder(),
+                new LongAdder());
         changes = new CountChanges(failover);
         // So that a wrong setting is reported at startup, and the first request does not wait for a connection.
         Mono.defer(primary::prepare).subscribe(null, error -> gates.whole().failed(0, error));
