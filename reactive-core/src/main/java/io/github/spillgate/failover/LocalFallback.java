@@ -280,19 +280,16 @@ public final class LocalFallback implements LimitStore {
     ChargedPermits settleGrant(Settlement one) {
         Claim claim = one.claim();
         StoreDecision decision = one.decision();
-        AtomicReference<@Nullable ChargedPermits> charged = new AtomicReference<>();
-        ledgers.apply(claim, one.toCharge() > 0, ledger -> {
+        return ledgers.apply(claim, one.toCharge() > 0, ledger -> {
             if (ledger.isResetSince(decision.stamp())) {
-                return false;
+                return null;
             }
             if (one.toCharge() > 0) {
                 ledger.takeBeyond(claim.limit(), one.toCharge(), one.most());
-            } else {
-                charged.set(ledger.refundGrant(decision.at().toEpochMilli(), one.toRefund()));
+                return null;
             }
-            return true;
+            return ledger.refundGrant(decision.at().toEpochMilli(), one.toRefund());
         });
-        return charged.get();
     }
 
     /** Grants the additional cost of a decision of the primary store, which cannot be asked. */
