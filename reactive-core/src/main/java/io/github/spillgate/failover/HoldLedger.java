@@ -223,7 +223,7 @@ final class HoldLedger extends Ledger {
     }
 
     @Override
-    void granted(long permits, long takenAt) {
+    void grantedInPrimary(long permits, long takenAt) {
         if (current.holdId() != null) {
             own.take(permits);
         }

@@ -96,7 +96,7 @@ class Ledger extends Count {
     private long restoredAt = NEVER;
 
     private @Nullable InFlight inFlight;
-    private @Nullable ChargedPeriod charged;
+    private @Nullable ChargedPeriod chargedPeriod;
 
     /** How many granted permits are to be reconciled, including those that have expired since. */
     private long toReconcile;
@@ -199,18 +199,18 @@ class Ledger extends Count {
 
     @Override
     public boolean fits(Limit limit, long cost) {
-        return granted().fits(limit, cost + reserved(now));
+        return grantsNow().fits(limit, cost + reserved(now));
     }
 
     @Override
     public void take(long cost) {
-        granted().take(cost);
+        grantsNow().take(cost);
         addToReconcile(cost);
     }
 
     @Override
     public void recordDenied(Limit limit, long cost) {
-        long before = granted().recorded();
+        long before = grantsNow().recorded();
         granted.recordDenied(limit, cost);
         addToReconcile(Math.max(0, granted.recorded() - before));
     }
@@ -229,12 +229,12 @@ class Ledger extends Count {
 
     @Override
     public long used() {
-        return granted().used() + reserved(now);
+        return grantsNow().used() + reserved(now);
     }
 
     @Override
     public long wholeAt() {
-        long end = Math.max(granted().wholeAt(), confirmed.endsAt(now));
+        long end = Math.max(grantsNow().wholeAt(), confirmed.endsAt(now));
         if (lost != null && restoredAt == NEVER) {
             end = Math.max(end, lost.endsAt(now));
         }
@@ -254,7 +254,7 @@ class Ledger extends Count {
             long until = reservedUntil(from);
             long all = cost + reserved(from);
             if (all <= limit.burst()) {
-                long fitsAt = Math.max(from, granted().fitsAt(limit, all));
+                long fitsAt = Math.max(from, grantsNow().fitsAt(limit, all));
                 if (fitsAt < until) {
                     return fitsAt;
                 }
@@ -266,7 +266,7 @@ class Ledger extends Count {
     }
 
     /** Returns the grants. Those of a bucket return only once nothing else is in use that returns at the same rate. */
-    private Count granted() {
+    private Count grantsNow() {
         if (granted instanceof BucketGrants bucket) {
             long from = confirmed.emptyAt(now);
             if (lost != null && restoredAt == NEVER) {
@@ -320,18 +320,20 @@ class Ledger extends Count {
         confirmed.report(usage, repliedAt, now);
         Limit limit = usage.limit();
         // A reply may be older than the charge of a reconciliation, and then does not include it.
-        boolean hasGranted =
-                toReconcile > 0 || inFlight != null || (charged != null && now < leavesWindowAt(charged.to));
+        boolean hasGranted = toReconcile > 0
+                || inFlight != null
+                || (chargedPeriod != null && now < leavesWindowAt(chargedPeriod.to));
         long used = (hasGranted || confirmed.exceeds() ? Math.max(usage.used(), confirmed.at(now)) : usage.used())
                 + lostIn(repliedAt);
         Fit fit = Fit.YES;
         if (hasGranted || used > limit.burst()) {
-            fit = !granted().fits(limit, used)
+            Count grants = grantsNow();
+            fit = !grants.fits(limit, used)
                     ? Fit.NO
-                    : granted.fits(limit, used + inFlight(now)) ? Fit.YES : Fit.IF_RECONCILED;
+                    : grants.fits(limit, used + inFlight(now)) ? Fit.YES : Fit.IF_RECONCILED;
         }
         if (isOnly && fit == Fit.YES && decision.isCharged()) {
-            granted(usage.claim().permits(), repliedAt);
+            grantedInPrimary(usage.claim().permits(), repliedAt);
         }
         return fit;
     }
@@ -340,7 +342,7 @@ class Ledger extends Count {
      * Notes that the primary store has granted permits to this instance. Call this once for each decision that fits: a
      * decision that does not fit yet is checked again.
      */
-    void granted(long permits, long takenAt) {
+    void grantedInPrimary(long permits, long takenAt) {
         confirmed.granted(permits, takenAt);
     }
 
@@ -462,7 +464,7 @@ class Ledger extends Count {
     /**
      * Subtracts permits that the primary store took at a time of its clock, if they are certainly confirmed.
      *
-     * @param isEvidence whether they were {@linkplain #granted noted}
+     * @param isEvidence whether they were {@linkplain #grantedInPrimary noted}
      */
     void refundConfirmed(long permits, long takenAt, boolean isEvidence) {
         if (isEvidence) {
@@ -528,7 +530,9 @@ class Ledger extends Count {
         if (inFlight != null && inFlight.includes(takenAt)) {
             missing -= inFlight.refund(takenAt, missing);
         }
-        return charged != null && charged.includes(takenAt) ? toRefund(charged, takenAt, missing) : null;
+        return chargedPeriod != null && chargedPeriod.includes(takenAt)
+                ? toRefund(chargedPeriod, takenAt, missing)
+                : null;
     }
 
     /** Returns permits to refund in the primary store; null if there are none, or they no longer count. */
@@ -580,7 +584,7 @@ class Ledger extends Count {
         confirmed.reset(now);
         lost = null;
         inFlight = null;
-        charged = null;
+        chargedPeriod = null;
         refundedUnnamed = 0;
     }
 
@@ -605,7 +609,7 @@ class Ledger extends Count {
         inFlight = new InFlight(
                 reconciliation,
                 Math.max(reconciliation.firstMillis(), handedOverAt),
-                granted().wholeAt(),
+                grantsNow().wholeAt(),
                 confirmed.newestReply());
         handedOverAt = now;
         refundedUnnamed = 0;
@@ -646,8 +650,8 @@ class Ledger extends Count {
             }
         }
         ChargedPeriod period = ChargedPeriod.of(sent, reply, now);
-        ChargedPeriod before = charged;
-        charged = before == null || leavesWindowAt(before.to) <= now ? period : period.with(before);
+        ChargedPeriod before = chargedPeriod;
+        chargedPeriod = before == null || leavesWindowAt(before.to) <= now ? period : period.with(before);
         ChargedPermits refund = toRefund(period, sent.refundedFrom, sent.refunded);
         if (refund != null) {
             subtractCharged(sent.refunded);
@@ -661,7 +665,7 @@ class Ledger extends Count {
             inFlight = null;
             // Merged with the next period, it would include these grants. Their refunds would then be sent to the
             // primary store, and remove permits that other instances use.
-            charged = null;
+            chargedPeriod = null;
         }
     }
 
@@ -692,7 +696,7 @@ class Ledger extends Count {
 
     @Override
     public List<Grants> grants() {
-        return granted().grants();
+        return grantsNow().grants();
     }
 
     /** Learns of permits that are missing in a reply of the primary store. Called under the monitor of the count. */

@@ -243,7 +243,7 @@ public final class LocalFallback implements LimitStore {
         for (StoreDecision part : decision.parts()) {
             long takenAt = part.at().toEpochMilli();
             for (Claim claim : part.claims()) {
-                ledgers.update(claim, ledger -> ledger.granted(claim.permits(), takenAt));
+                ledgers.update(claim, ledger -> ledger.grantedInPrimary(claim.permits(), takenAt));
             }
         }
     }
