@@ -109,13 +109,12 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
         if (Rules.isUnmatched(verdict)) {
             return chain.filter(exchange);
         }
-        return LimitedExchange.releaseAtEnd(
+        Mono<Void> limited = LimitedExchange.decide(
                 exchange,
-                LimitedExchange.decide(
-                        exchange,
-                        responses,
-                        verdict,
-                        problem -> responses.deny(exchange, problem),
-                        () -> LimitedExchange.settleAtEnd(exchange, chain.filter(exchange))));
+                responses,
+                verdict,
+                problem -> responses.deny(exchange, problem),
+                () -> LimitedExchange.settleAtEnd(exchange, chain.filter(exchange)));
+        return LimitedExchange.releaseAtEnd(exchange, limited);
     }
 }
