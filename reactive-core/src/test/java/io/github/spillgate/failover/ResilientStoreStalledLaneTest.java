@@ -147,7 +147,10 @@ class ResilientStoreStalledLaneTest {
                 .deadline(LONG)
                 .limit(Limit.perHour(1_000_000))
                 .build();
-        others.forEach(other -> LoopRequests.request(other, patient.tryAcquire("early-" + keys.getAndIncrement())));
+        for (EventLoop other : others) {
+            CompletableFuture<Decision> unused =
+                    LoopRequests.request(other, patient.tryAcquire("early-" + keys.getAndIncrement()));
+        }
         try (RedisClient direct = RedisClient.create(redis.uri())) {
             RedisCommands<String, String> admin = direct.connect().sync();
             await().atMost(LONG).until(() -> admin.keys("*early-*").size() == others.size());
