@@ -160,12 +160,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision
      */
     public Mono<Decision> tryAcquire(Collection<Charge> charges) {
-        List<Charge> given = allPresent(charges);
-        if (claims.needLookup(given)) {
-            return reported(decideLookedUp(given, this::takeClaims));
-        }
-        ChargedClaims known = claims.following(given);
-        return reported(Mono.defer(() -> takeClaims(known.current())));
+        return reported(decide(allPresent(charges), this::takeClaims));
     }
 
     /**
@@ -199,7 +194,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision
      */
     public Mono<Decision> acquire(Charge charge, Duration longestWait) {
-        return reported(acquire(charge, WaitQueues.checkLongestWait(longestWait)));
+        return reported(acquire(List.of(charge), WaitQueues.checkLongestWait(longestWait)));
     }
 
     /**
@@ -319,7 +314,7 @@ public final class RateLimiter implements AutoCloseable {
 
     /** Waits for the permits of an element. A lookup may find a concurrency limit, or one may replace the limits. */
     private Mono<Decision> acquireToThrottle(Charge charge) {
-        return acquire(charge, Waiter.FOREVER).map(decision -> {
+        return acquire(List.of(charge), Waiter.FOREVER).map(decision -> {
             if (HoldIds.areIn(decision)) {
                 queues.refund(decision);
                 throw noThrottle();
@@ -521,12 +516,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision
      */
     public Mono<Decision> peek(Collection<Charge> charges) {
-        List<Charge> given = allPresent(charges);
-        if (claims.needLookup(given)) {
-            return decideLookedUp(given, this::peekClaims);
-        }
-        ChargedClaims known = claims.following(given);
-        return Mono.defer(() -> peekClaims(known.current()));
+        return decide(allPresent(charges), this::peekClaims);
     }
 
     /**
@@ -691,7 +681,7 @@ public final class RateLimiter implements AutoCloseable {
                         "permits " + charge.permits() + " cannot be refunded: expected 1 or more, for example 1");
             }
         }
-        return change(given, this::refundClaims);
+        return change(given, store::refund);
     }
 
     /**
@@ -713,7 +703,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return completes when the usage is cleared
      */
     public Mono<Void> reset(Charge... charges) {
-        return change(allPresent(Arrays.asList(Checks.some(charges, "charges", CHARGE))), this::resetClaims);
+        return change(allPresent(Arrays.asList(Checks.some(charges, "charges", CHARGE))), store::reset);
     }
 
     /**
@@ -837,8 +827,12 @@ public final class RateLimiter implements AutoCloseable {
         return reported(Mono.defer(() -> takeClaims(claims.underCurrentLimits(known, under, charge))));
     }
 
-    private Mono<Decision> acquire(Charge charge, long longestWait) {
-        return acquire(List.of(charge), longestWait);
+    private Mono<Decision> decide(List<Charge> charges, Function<List<Claim>, Mono<Decision>> decide) {
+        if (claims.needLookup(charges)) {
+            return decideLookedUp(charges, decide);
+        }
+        ChargedClaims known = claims.following(charges);
+        return Mono.defer(() -> decide.apply(known.current()));
     }
 
     private Mono<Decision> acquire(List<Charge> charges, long longestWait) {
@@ -879,14 +873,6 @@ public final class RateLimiter implements AutoCloseable {
         return answer == null ? queues.acquire(claims, currentClaims, longestWait) : answer;
     }
 
-    private Mono<Void> refundClaims(List<Claim> claims) {
-        return thenWake(claims, store.refund(claims));
-    }
-
-    private Mono<Void> resetClaims(List<Claim> claims) {
-        return thenWake(claims, store.reset(claims));
-    }
-
     /** Returns an error if this is closed, a denial if a cost can never fit, and null if the store must decide. */
     private @Nullable Mono<Decision> answerWithoutStore(List<Claim> claims) {
         if (closed) {
@@ -909,13 +895,16 @@ public final class RateLimiter implements AutoCloseable {
 
     /** Refunds or resets. Without a limit nothing is counted, so there is nothing to change. */
     private Mono<Void> change(List<Charge> charges, Function<List<Claim>, Mono<Void>> change) {
+        Function<List<Claim>, Mono<Void>> changeAndWake = found -> thenWake(found, change.apply(found));
         if (claims.needLookup(charges)) {
             return lookUp(
                     charges,
-                    found -> found.isDenied() || found.isUnlimited() ? Mono.empty() : change.apply(found.claims()));
+                    found -> found.isDenied() || found.isUnlimited()
+                            ? Mono.empty()
+                            : changeAndWake.apply(found.claims()));
         }
         ChargedClaims known = claims.following(charges);
-        return unlessClosed(() -> change.apply(known.current()));
+        return unlessClosed(() -> changeAndWake.apply(known.current()));
     }
 
     /** Looks up limits first. The time of the lookup is part of the deadline of what follows. */
