@@ -142,10 +142,7 @@ final class DenialCache {
 
     /** Returns how long a denial is cached. Other instances refund leased permits after a lease time. */
     private long longest(Limit limit) {
-        return limit.isLeased()
-                ? Math.min(
-                        longest, TimeUnit.MILLISECONDS.toNanos(limit.leaseTime().toMillis()))
-                : longest;
+        return limit.isLeased() ? Math.min(longest, limit.leaseTime().toNanos()) : longest;
     }
 
     /** Replaces the denial in the slot, unless that covers the new one. */

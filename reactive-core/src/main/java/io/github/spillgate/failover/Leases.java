@@ -263,9 +263,7 @@ final class Leases {
                 if (key.has(claim.permits(), now)) {
                     continue;
                 }
-                long block = key.beginLease(
-                        now,
-                        TimeUnit.MILLISECONDS.toNanos(claim.limit().leaseTime().toMillis()));
+                long block = key.beginLease(now, claim.limit().leaseTime().toNanos());
                 if (block > 0) {
                     lease(key, claim.asking(Math.min(block, claim.limit().burst())), now);
                 }
@@ -275,7 +273,7 @@ final class Leases {
 
     private void lease(LeasedKey key, Claim block, long sentAt) {
         long wallAt = wallTime();
-        long length = TimeUnit.MILLISECONDS.toNanos(block.limit().leaseTime().toMillis());
+        long length = block.limit().leaseTime().toNanos();
         int parts = 2 * Math.max(1, grants.instances(block.limiter()));
         Mono.defer(() -> primary.lease(block, parts, sentAt + length))
                 .subscribe(

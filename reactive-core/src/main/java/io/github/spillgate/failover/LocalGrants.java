@@ -72,9 +72,7 @@ final class LocalGrants {
         }
         Fit fit = fallback.confirm(decision);
         // A request at the very end of a reset is sent afterwards.
-        boolean isReset =
-                decision.isCharged() && !resets.isEmpty() && resets.isAnySince(decision.claims(), askedAt + 1);
-        return isReset ? Fit.NO : fit;
+        return decision.isCharged() && isResetSince(decision.claims(), askedAt + 1) ? Fit.NO : fit;
     }
 
     /** Notes a grant of the fallback that has to be charged in the primary store. */
