@@ -81,7 +81,12 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         reconcileCommands = new ReconcileCommands(router, keys, holdCommands);
         multiSlot = new MultiSlotDecider(
                 this::take, this::peek, refundCommands::refund, builder.longestPeek, builder.deliverOn);
-        closing = Mono.fromFuture(
+        closing = closing(topology, loops, builder.client == null ? shutDown(client) : Mono.empty());
+    }
+
+    /** Returns a Mono that closes the connections once, and then the client if that is the store's own. */
+    private static Mono<Void> closing(Topology topology, @Nullable LoopLanes loops, Mono<Void> shutDown) {
+        return Mono.fromFuture(
                         () -> loops == null
                                 ? topology.beginClosing()
                                 : CompletableFuture.allOf(topology.beginClosing(), loops.beginClosing()),
@@ -89,7 +94,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                 // If the client has been shut down already, the future may never complete.
                 .timeout(LONGEST_CLOSING, Schedulers.parallel())
                 .onErrorComplete()
-                .then(builder.client == null ? shutDown(client) : Mono.empty())
+                .then(shutDown)
                 // Off the connection's thread, because the subscriber may wait for that thread to end.
                 .publishOn(Schedulers.parallel())
                 .cache();
