@@ -28,7 +28,7 @@ import reactor.util.context.Context;
 
 /**
  * Admits requests to the primary store: a bounded number in flight, and only those that the circuit breaker permits. An
- * admitted request reports its result once, and leaves once.
+ * admitted request reports its result once, and is released once.
  */
 final class CircuitGate {
 
@@ -130,6 +130,8 @@ final class CircuitGate {
                 .build();
     }
 
+    // Admission.
+
     /** Never throws: if a function that the user has set fails, the request does not pass. */
     Passage pass() {
         try {
@@ -174,18 +176,20 @@ final class CircuitGate {
         }
     }
 
-    /** Leaves without having sent a request. */
-    void turnBack(Passage passage) {
+    /** Releases a request that reports no result: it was not sent, or was cancelled. */
+    void releaseWithoutResult(Passage passage) {
         breaker.releasePermission();
-        leave(passage);
+        release(passage);
     }
 
-    /** Leaves after a request has ended. */
-    void leave(Passage passage) {
+    /** Releases a request that has ended. Its result is reported apart from that. */
+    void release(Passage passage) {
         if (passage == Passage.ASK) {
             capacity.release();
         }
     }
+
+    // Results of requests.
 
     /** Reports a reply that took this time. */
     void answered(long nanos) {
@@ -297,6 +301,8 @@ final class CircuitGate {
     void fellBack(Passage passage) {
         availability.fellBack(passage.reason());
     }
+
+    // State.
 
     /** Returns whether decisions are made by the store. */
     boolean decides() {

@@ -190,7 +190,7 @@ final class Reconciler {
         batch = sending;
         held.retainAll(identities(sending));
         if (sending.isEmpty()) {
-            gate.turnBack(passage);
+            gate.releaseWithoutResult(passage);
             if (closing.get() && waitsForAnswer) {
                 running.set(false);
                 schedule(LAST_ATTEMPT_PAUSE);
@@ -205,11 +205,11 @@ final class Reconciler {
                 try {
                     gate.answered(took());
                 } catch (Throwable e) {
-                    // Thrown on, it would come back as a failure of the batch, which would leave the gate twice.
+                    // Thrown on, it would come back as a failure of the batch, which would release the request twice.
                     Exceptions.throwIfFatal(e);
                     Operators.onErrorDropped(e, currentContext());
                 } finally {
-                    gate.leave(passage);
+                    gate.release(passage);
                     finish(known);
                     if (fallback.state().toReconcile() == 0) {
                         gate.reconciled(took());
@@ -383,7 +383,7 @@ final class Reconciler {
             try {
                 gate.failed(took(), error);
             } finally {
-                gate.leave(passage);
+                gate.release(passage);
                 pause();
             }
         }

@@ -115,9 +115,9 @@ final class ReleaseQueue {
                 .doOnError(error -> gate.changeFailed(Deadlines.now() - start, error))
                 .doFinally(end -> {
                     if (end == SignalType.CANCEL) {
-                        gate.turnBack(passage);
+                        gate.releaseWithoutResult(passage);
                     } else {
-                        gate.leave(passage);
+                        gate.release(passage);
                     }
                 });
     }

@@ -295,7 +295,7 @@ final class SettlementQueue {
                 try {
                     gate.answered(Deadlines.now() - start);
                 } finally {
-                    gate.leave(passage);
+                    gate.release(passage);
                     try {
                         dropDenials(sent);
                         delivered(sent, usage);
@@ -310,7 +310,7 @@ final class SettlementQueue {
                 try {
                     gate.changeFailed(Deadlines.now() - start, error);
                 } finally {
-                    gate.leave(passage);
+                    gate.release(passage);
                     if (CircuitGate.mayRetry(error)) {
                         retry();
                     } else {

@@ -164,7 +164,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         if (passage == CircuitGate.Passage.ASK
                 && !operation.isChange()
                 && failover.grants().mustReconcileFirst(claims)) {
-            gate.turnBack(passage);
+            gate.releaseWithoutResult(passage);
             passage = CircuitGate.Passage.UNRECONCILED;
         }
         if (!passage.isSent()) {
@@ -280,7 +280,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         try {
             judgeReply();
         } finally {
-            gate.leave(passage);
+            gate.release(passage);
             if (pair != null && reply instanceof StoreDecision decision) {
                 failover.denials().remember(decision, sentAt);
                 failover.leases().replied(decision);
@@ -325,7 +325,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         try {
             judgeError(error, refused);
         } finally {
-            gate.leave(passage);
+            gate.release(passage);
             if (!first(SERVED)) {
                 failPair(error);
             } else {
@@ -484,7 +484,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             if (asked != null) {
                 asked.cancel();
             }
-            gate.leave(passage);
+            gate.release(passage);
             failPair(unanswered());
         }
     }

@@ -77,7 +77,7 @@ class CircuitGateTest {
             time.pass(Duration.ofSeconds(2));
             for (int i = 0; i < 10; i++) {
                 assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
-                gate.turnBack(CircuitGate.Passage.PROBE);
+                gate.releaseWithoutResult(CircuitGate.Passage.PROBE);
             }
             for (int i = 0; i < 3; i++) {
                 assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
