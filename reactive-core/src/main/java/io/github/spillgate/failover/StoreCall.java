@@ -390,7 +390,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         }
     }
 
-    /** The store is not judged by one connection that is silent alone: callers on others would fall back for nothing. */
+    /** One connection that is silent alone does not judge the store: callers on others would fall back for nothing. */
     private void judgeSilence(RemoteSubscription remote) {
         if (!remote.isSilentAlone(failover.deadlineNanos() / PART_OF_SILENCE, TimeUnit.NANOSECONDS)) {
             judgeUnanswered();

@@ -63,7 +63,8 @@ class ResilientStoreLostLaneTest {
 
     @BeforeEach
     void openTheLanes() {
-        store.prepare().block(LONG);
+        // A busy machine is not under test.
+        store.prepare().retry(3).block(LONG);
         others.forEach(other -> awaitLane(other, limiter));
         awaitLane(losing, limiter);
     }

@@ -253,6 +253,44 @@ class ConnectionSilenceTest {
         }
     }
 
+    @Test
+    void aReplyShowsThatRedisWasNotSilentWhenItsCommandWasSent() {
+        assertThat(ping()).succeedsWithin(LONG).isEqualTo("PONG");
+        OpenConnection open = connection.ifOpen();
+        pass(1);
+        long sentAt = nanos.get();
+        redis.pause();
+        CompletableFuture<String> slow = ping();
+        await().until(() -> open.isAnswering(Long.MAX_VALUE));
+        pass(1);
+        redis.resume();
+        assertThat(slow).succeedsWithin(LONG).isEqualTo("PONG");
+        assertThat(open.hasAnsweredSince(sentAt - 1)).isTrue();
+        assertThat(open.hasAnsweredSince(sentAt)).isFalse();
+    }
+
+    @Test
+    void aConnectionIsStalledIfOnlyAnotherOneHasReplies() {
+        assertThat(ping()).succeedsWithin(LONG).isEqualTo("PONG");
+        OpenConnection open = connection.ifOpen();
+        long second = Duration.ofSeconds(1).toNanos();
+        pass(1);
+        long sentAt = nanos.get();
+        redis.pause();
+        CompletableFuture<String> silent = ping();
+        await().until(() -> open.isAnswering(Long.MAX_VALUE));
+        pass(1);
+        assertThat(open.isSilentAlone(second + 1, since -> true)).isFalse();
+        assertThat(open.isSilentAlone(second, since -> false)).isFalse();
+        assertThat(open.isStalled()).isFalse();
+        assertThat(open.isSilentAlone(second, since -> since == sentAt)).isTrue();
+        assertThat(open.isStalled()).isTrue();
+        redis.resume();
+        assertThat(silent).succeedsWithin(LONG).isEqualTo("PONG");
+        assertThat(open.isStalled()).isFalse();
+        assertThat(open.isSilentAlone(second, since -> true)).isFalse();
+    }
+
     private CompletableFuture<String> ping() {
         return connection.<String>send(commands -> commands.ping()).toFuture();
     }
