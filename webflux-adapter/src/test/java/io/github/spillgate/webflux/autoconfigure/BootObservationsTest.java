@@ -133,6 +133,8 @@ class BootObservationsTest {
                         "spring.data.redis.url=" + RedisForTests.first().uri().toURI(),
                         "spillgate.name=observed-"
                                 + UUID.randomUUID().toString().substring(0, 8),
+                        // On a busy machine, the local fallback would decide after 100 ms.
+                        "spillgate.deadline=30s",
                         "spillgate.rules[0].name=key",
                         "spillgate.rules[0].key=header:X-Api-Key",
                         "spillgate.rules[0].limits=100/1m")
