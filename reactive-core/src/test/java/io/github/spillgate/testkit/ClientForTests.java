@@ -165,11 +165,13 @@ public final class ClientForTests {
     /**
      * Sends one request with HTTP/1.1, of a random kind, and disconnects at a random moment within 15 ms, in some cases
      * with a reset.
+     *
+     * @param mayUpload whether it may be a request with a body
      */
-    public void disconnectAtRandom(Random random) {
+    public void disconnectAtRandom(Random random, boolean mayUpload) {
         try (Socket socket = connect()) {
             socket.setSoLinger(random.nextBoolean(), 0);
-            socket.getOutputStream().write(bytes(randomRequest(random)));
+            socket.getOutputStream().write(bytes(randomRequest(random, mayUpload)));
             if (random.nextInt(4) > 0) {
                 socket.setSoTimeout(1 + random.nextInt(15));
                 long end = System.nanoTime() + random.nextInt(15_000_000);
@@ -183,18 +185,18 @@ public final class ClientForTests {
         }
     }
 
-    private static String randomRequest(Random random) {
+    private static String randomRequest(Random random, boolean mayUpload) {
         String host = " HTTP/1.1\r\nHost: localhost\r\n";
-        return switch (random.nextInt(5)) {
+        return switch (random.nextInt(mayUpload ? 5 : 4)) {
             case 0 -> "GET /hold/" + random.nextInt(10) + host + "\r\n";
             case 1 -> "GET /hold/stream" + host + "\r\n";
             case 2 ->
-                "POST /hold/upload" + host + "Content-Length: 10000\r\n\r\n"
-                        + "x".repeat(random.nextBoolean() ? 10_000 : random.nextInt(10_000));
-            case 3 ->
                 "GET /socket" + host + "Upgrade: websocket\r\nConnection: Upgrade\r\n"
                         + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-            default -> "GET /hello" + host + "\r\n" + "GET /hold/1" + host + "\r\n";
+            case 3 -> "GET /hello" + host + "\r\n" + "GET /hold/1" + host + "\r\n";
+            default ->
+                "POST /hold/upload" + host + "Content-Length: 10000\r\n\r\n"
+                        + "x".repeat(random.nextBoolean() ? 10_000 : random.nextInt(10_000));
         };
     }
 

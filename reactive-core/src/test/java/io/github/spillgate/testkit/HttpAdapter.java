@@ -56,6 +56,14 @@ public interface HttpAdapter {
         return true;
     }
 
+    /**
+     * Returns whether the server cancels a handler on the thread of its response. Otherwise a handler that is writing
+     * may end shortly after it was cancelled, and one that reads a body may never notice that its client is gone.
+     */
+    default boolean cancelsOnOneThread() {
+        return true;
+    }
+
     /** Starts the service with HTTP/1.1 and, without encryption, HTTP/2. */
     Server start(Setup setup);
 

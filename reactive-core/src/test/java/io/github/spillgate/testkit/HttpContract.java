@@ -90,6 +90,11 @@ public abstract class HttpContract {
         assumeTrue(adapter.hasWebSockets(), "the server of this test has no WebSockets");
     }
 
+    /** Returns whether a handler that is cancelled has ended at once. */
+    final boolean cancelsAtOnce() {
+        return adapter.cancelsOnOneThread();
+    }
+
     /** Starts the service with these rules, and {@link #client}. */
     final Rules serve(Rule.Builder... rules) {
         return serve(RateLimitHeaders.all(), rules);

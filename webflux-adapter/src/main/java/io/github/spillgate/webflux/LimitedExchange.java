@@ -10,6 +10,7 @@ import java.util.Optional;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
 import org.springframework.http.HttpHeaders;
 import org.springframework.http.HttpStatusCode;
 import org.springframework.http.server.reactive.ServerHttpResponse;
@@ -26,6 +27,9 @@ final class LimitedExchange {
     private boolean isReported;
     private boolean isSettledAtEnd;
     private boolean isWatched;
+
+    /** The connection of a request that a servlet container serves. */
+    private @Nullable ServletConnection servlet;
 
     private LimitedExchange() {}
 
@@ -63,24 +67,37 @@ final class LimitedExchange {
     }
 
     /**
-     * Lets the exchange release permits of concurrency limits when its response has ended. Reactor Netty reports that
-     * also for an upgrade to WebSocket, for which the chain of filters ends with the handshake.
+     * Lets the exchange release permits of concurrency limits when its server has ended the response. Reactor Netty
+     * reports that also for an upgrade to WebSocket, for which the chain of filters ends with the handshake.
      */
     private void watchEnd(ServerWebExchange exchange) {
-        if (!isWatched) {
-            isWatched = true;
-            Consumer<Runnable> end = NettyConnection.end(exchange.getRequest());
-            if (end != null) {
-                verdicts.whenHolding(() -> end.accept(verdicts::release));
-            }
+        if (isWatched) {
+            return;
+        }
+        isWatched = true;
+        Consumer<Runnable> end = NettyConnection.end(exchange.getRequest());
+        if (end == null) {
+            servlet = ServletConnection.of(exchange.getRequest());
+            end = servlet == null ? null : servlet::whenEnded;
+        }
+        if (end != null) {
+            Consumer<Runnable> watch = end;
+            verdicts.whenHolding(() -> watch.accept(verdicts::release));
         }
     }
 
-    /** Releases permits when the chain of filters ends, unless {@link #watchEnd} is notified of the end. */
+    /**
+     * Releases permits when the chain of filters ends, unless Reactor Netty reports the end of the response. A servlet
+     * container that ends the response cancels the chain first: Spring does not always do that.
+     */
     static Mono<Void> releaseAtEnd(ServerWebExchange exchange, Mono<Void> limited) {
-        return NettyConnection.of(exchange.getRequest()) == null
-                ? limited.doFinally(end -> of(exchange).verdicts.release())
-                : limited;
+        if (NettyConnection.of(exchange.getRequest()) != null) {
+            return limited;
+        }
+        LimitedExchange held = of(exchange);
+        held.watchEnd(exchange);
+        Mono<Void> response = held.servlet == null ? limited : limited.takeUntilOther(held.servlet.end());
+        return response.doFinally(end -> held.verdicts.release());
     }
 
     /** Records a verdict, which is reported when the response is committed, and returns why it denies the request. */
@@ -127,18 +144,21 @@ final class LimitedExchange {
     }
 
     /**
-     * Settles the real costs of a handler, if no filter will see the end of its response. With another server than
-     * Reactor Netty, they are settled when the response begins.
+     * Settles the real costs of a handler, of whose response no filter will see the end. With a server that does not
+     * report that either, they are settled, and permits are released, when the response begins.
      */
     static void settleAfterHandler(ServerWebExchange exchange) {
         LimitedExchange limited = of(exchange);
-        if (!limited.isSettledAtEnd) {
-            limited.isSettledAtEnd = true;
-            Verdicts verdicts = limited.verdicts;
-            if (!NettyConnection.onEnd(
-                    exchange.getRequest(), () -> verdicts.settle().subscribe())) {
-                exchange.getResponse().beforeCommit(() -> verdicts.settle().doOnTerminate(verdicts::release));
-            }
+        if (limited.isSettledAtEnd) {
+            return;
+        }
+        limited.isSettledAtEnd = true;
+        Verdicts verdicts = limited.verdicts;
+        Runnable settle = () -> verdicts.settle().subscribe();
+        if (limited.servlet != null) {
+            limited.servlet.end().subscribe(null, null, settle);
+        } else if (!NettyConnection.onEnd(exchange.getRequest(), settle)) {
+            exchange.getResponse().beforeCommit(() -> verdicts.settle().doOnTerminate(verdicts::release));
         }
     }
 

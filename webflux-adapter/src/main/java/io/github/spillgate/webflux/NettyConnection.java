@@ -60,6 +60,16 @@ final class NettyConnection {
         return REACTOR_NETTY ? ReactorNettyAccess.end(request) : null;
     }
 
+    /** Returns the request of the server, which filters may have decorated. */
+    static Object nativeOf(ServerHttpRequest request) {
+        try {
+            return ServerHttpRequestDecorator.getNativeRequest(request);
+        } catch (IllegalArgumentException | IllegalStateException e) {
+            // No server has received this request, as in a test without a server.
+            return request;
+        }
+    }
+
     /** A class of its own, so that it is loaded only if Reactor Netty is on the class path. */
     private static final class ReactorNettyAccess {
 
@@ -110,15 +120,6 @@ final class NettyConnection {
                 loop.execute(action);
             } catch (RejectedExecutionException e) {
                 action.run();
-            }
-        }
-
-        private static Object nativeOf(ServerHttpRequest request) {
-            try {
-                return ServerHttpRequestDecorator.getNativeRequest(request);
-            } catch (IllegalArgumentException | IllegalStateException e) {
-                // No server has received this request, as in a test without a server.
-                return request;
             }
         }
 

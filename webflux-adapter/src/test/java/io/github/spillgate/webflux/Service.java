@@ -12,7 +12,9 @@ import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
 import org.springframework.context.annotation.AnnotationConfigApplicationContext;
 import org.springframework.context.annotation.Configuration;
+import org.springframework.http.server.reactive.HttpHandler;
 import org.springframework.http.server.reactive.ReactorHttpHandlerAdapter;
+import org.springframework.http.server.reactive.TomcatHttpHandlerAdapter;
 import org.springframework.web.reactive.HandlerMapping;
 import org.springframework.web.reactive.config.EnableWebFlux;
 import org.springframework.web.server.adapter.WebHttpHandlerBuilder;
@@ -28,13 +30,15 @@ final class Service implements AutoCloseable {
     private static final Duration LONG = Duration.ofSeconds(30);
 
     private final AnnotationConfigApplicationContext context;
-    private final DisposableServer server;
+    private final int port;
+    private final Runnable stop;
     private final ClientForTests client;
 
-    private Service(AnnotationConfigApplicationContext context, DisposableServer server) {
+    private Service(AnnotationConfigApplicationContext context, int port, Runnable stop) {
         this.context = context;
-        this.server = server;
-        this.client = ClientForTests.of(server.port());
+        this.port = port;
+        this.stop = stop;
+        this.client = ClientForTests.of(port);
     }
 
     /** Starts a service of these beans. */
@@ -53,16 +57,31 @@ final class Service implements AutoCloseable {
     }
 
     private static Service start(HttpServer http, Consumer<AnnotationConfigApplicationContext> beans) {
+        AnnotationConfigApplicationContext context = context(beans);
+        DisposableServer server = http.host("127.0.0.1")
+                .port(0)
+                .handle(new ReactorHttpHandlerAdapter(handler(context)))
+                .bindNow();
+        return new Service(context, server.port(), () -> server.disposeNow(LONG));
+    }
+
+    /** Starts a service of these beans on Tomcat, with HTTP/2 as well. */
+    static Service startOnTomcat(Consumer<AnnotationConfigApplicationContext> beans) {
+        AnnotationConfigApplicationContext context = context(beans);
+        TomcatForTests tomcat = TomcatForTests.start(new TomcatHttpHandlerAdapter(handler(context)));
+        return new Service(context, tomcat.port(), tomcat::close);
+    }
+
+    private static AnnotationConfigApplicationContext context(Consumer<AnnotationConfigApplicationContext> beans) {
         AnnotationConfigApplicationContext context = new AnnotationConfigApplicationContext();
         context.register(Web.class);
         beans.accept(context);
         context.refresh();
-        DisposableServer server = http.host("127.0.0.1")
-                .port(0)
-                .handle(new ReactorHttpHandlerAdapter(
-                        WebHttpHandlerBuilder.applicationContext(context).build()))
-                .bindNow();
-        return new Service(context, server);
+        return context;
+    }
+
+    private static HttpHandler handler(AnnotationConfigApplicationContext context) {
+        return WebHttpHandlerBuilder.applicationContext(context).build();
     }
 
     /** The filters of both phases for these rules, which tell also what pages of other origins may read. */
@@ -80,7 +99,7 @@ final class Service implements AutoCloseable {
     }
 
     int port() {
-        return server.port();
+        return port;
     }
 
     URI uri(String path) {
@@ -120,7 +139,7 @@ final class Service implements AutoCloseable {
 
     @Override
     public void close() {
-        server.disposeNow(LONG);
+        stop.run();
         context.close();
     }
 

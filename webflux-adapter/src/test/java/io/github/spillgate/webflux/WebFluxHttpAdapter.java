@@ -9,6 +9,8 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
+import java.util.function.Function;
 import org.springframework.context.annotation.AnnotationConfigApplicationContext;
 import org.springframework.core.annotation.Order;
 import org.springframework.core.io.buffer.DataBuffer;
@@ -36,6 +38,34 @@ import reactor.core.publisher.Mono;
 /** WebFlux for the HTTP contract. */
 final class WebFluxHttpAdapter implements HttpAdapter {
 
+    private final Function<Consumer<AnnotationConfigApplicationContext>, Service> start;
+    private final boolean isReactorNetty;
+
+    /** Creates an adapter on Reactor Netty. */
+    WebFluxHttpAdapter() {
+        this(Service::startWithHttp2, true);
+    }
+
+    private WebFluxHttpAdapter(
+            Function<Consumer<AnnotationConfigApplicationContext>, Service> start, boolean isReactorNetty) {
+        this.start = start;
+        this.isReactorNetty = isReactorNetty;
+    }
+
+    static WebFluxHttpAdapter onTomcat() {
+        return new WebFluxHttpAdapter(Service::startOnTomcat, false);
+    }
+
+    @Override
+    public boolean hasWebSockets() {
+        return isReactorNetty;
+    }
+
+    @Override
+    public boolean cancelsOnOneThread() {
+        return isReactorNetty;
+    }
+
     @Override
     public PathSyntax syntax() {
         return PathPatterns.ofSpring();
@@ -48,7 +78,7 @@ final class WebFluxHttpAdapter implements HttpAdapter {
 
     @Override
     public Server start(Setup setup) {
-        Service service = Service.startWithHttp2(context -> beans(context, setup));
+        Service service = start.apply(context -> beans(context, setup));
         return new Server() {
 
             @Override

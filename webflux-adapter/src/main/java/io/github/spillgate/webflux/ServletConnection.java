@@ -1,0 +1,136 @@
+package io.github.spillgate.webflux;
+
+import jakarta.servlet.AsyncContext;
+import jakarta.servlet.AsyncEvent;
+import jakarta.servlet.AsyncListener;
+import jakarta.servlet.ServletRequest;
+import java.time.Duration;
+import java.util.function.BooleanSupplier;
+import org.jspecify.annotations.Nullable;
+import org.springframework.http.server.reactive.ServerHttpRequest;
+import org.springframework.util.ClassUtils;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
+
+/**
+ * A request that a servlet container serves, such as Tomcat. It reports when the container has ended the request: its
+ * response was sent, or its client has disconnected.
+ */
+final class ServletConnection {
+    // Design notes.
+    //
+    // The chain of filters does not always end with the request. If a client disconnects while another thread writes,
+    // Tomcat recycles the response, and Spring's response then throws within onNext. Reactor drops that error. So the
+    // filters cancel their chain when the container has ended the request.
+    //
+    // The container reports that end to an AsyncListener. Tomcat does not, if a container thread finds that a write on
+    // another thread has failed: it recycles the request at once. The methods of a recycled AsyncContext throw, so that
+    // end is found by asking. The handler has ended too, because its write has failed.
+
+    private static final boolean SERVLET =
+            ClassUtils.isPresent("jakarta.servlet.AsyncListener", ServletConnection.class.getClassLoader());
+
+    /** How often a request is checked for an end that the container has not reported. */
+    private static final Duration CHECK = Duration.ofSeconds(1);
+
+    private final Sinks.Empty<Void> end = Sinks.empty();
+    private final BooleanSupplier isRecycled;
+
+    private ServletConnection(BooleanSupplier isRecycled) {
+        this.isRecycled = isRecycled;
+    }
+
+    /**
+     * Returns the connection of a request, also if a filter has decorated the request; null if it is not served by a
+     * container that reports the end. Call it on the thread of the request.
+     */
+    static @Nullable ServletConnection of(ServerHttpRequest request) {
+        return SERVLET ? ServletAccess.connection(request) : null;
+    }
+
+    /** Completes when the container has ended the request. */
+    Mono<Void> end() {
+        return end.asMono();
+    }
+
+    /** Runs an action when the container has ended the request, at once if that has happened. */
+    void whenEnded(Runnable action) {
+        end().subscribe(null, null, action);
+        Flux.interval(CHECK).takeUntilOther(end()).subscribe(tick -> {
+            if (isRecycled.getAsBoolean()) {
+                ended();
+            }
+        });
+    }
+
+    private void ended() {
+        end.tryEmitEmpty();
+    }
+
+    /** A class of its own, so that it is loaded only if the servlet API is on the class path. */
+    static final class ServletAccess {
+
+        private ServletAccess() {}
+
+        private static @Nullable ServletConnection connection(ServerHttpRequest request) {
+            return NettyConnection.nativeOf(request) instanceof ServletRequest served ? connection(served) : null;
+        }
+
+        static @Nullable ServletConnection connection(ServletRequest request) {
+            AsyncContext context;
+            try {
+                context = request.getAsyncContext();
+            } catch (IllegalStateException e) {
+                // Spring has made the request asynchronous, so it has ended.
+                return ended(() -> true);
+            }
+            BooleanSupplier isRecycled = () -> isRecycled(context);
+            ServletConnection connection = new ServletConnection(isRecycled);
+            try {
+                context.addListener(new EndListener(connection::ended));
+                return connection;
+            } catch (IllegalStateException e) {
+                // A container may refuse a listener after the first thread has left the request.
+                return isRecycled.getAsBoolean() ? ended(isRecycled) : null;
+            }
+        }
+
+        private static ServletConnection ended(BooleanSupplier isRecycled) {
+            ServletConnection connection = new ServletConnection(isRecycled);
+            connection.ended();
+            return connection;
+        }
+
+        private static boolean isRecycled(AsyncContext context) {
+            try {
+                context.getTimeout();
+                return false;
+            } catch (IllegalStateException e) {
+                return true;
+            }
+        }
+    }
+
+    /** Runs an action for each event that ends a request; the action must be idempotent. */
+    private record EndListener(Runnable action) implements AsyncListener {
+
+        @Override
+        public void onComplete(AsyncEvent event) {
+            action.run();
+        }
+
+        @Override
+        public void onTimeout(AsyncEvent event) {
+            action.run();
+        }
+
+        @Override
+        public void onError(AsyncEvent event) {
+            action.run();
+        }
+
+        @Override
+        public void onStartAsync(AsyncEvent event) {}
+    }
+}
