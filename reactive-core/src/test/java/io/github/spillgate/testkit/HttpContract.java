@@ -101,6 +101,9 @@ public abstract class HttpContract {
     }
 
     final Rules serve(RateLimitHeaders headers, Rule.Builder... rules) {
+        if (!mayFallBack) {
+            limiter.awaitReady();
+        }
         Rules built = rules(limiter, rules);
         server = start(built, headers);
         client = ClientForTests.of(server.port());

@@ -9,6 +9,7 @@ import io.github.spillgate.redis.RedisStore;
 import io.lettuce.core.RedisURI;
 import java.time.Duration;
 import java.util.UUID;
+import reactor.util.retry.Retry;
 
 /** A limiter on a real Redis, by a name of its own, so that no test shares another's counts. */
 public final class LimiterForTests implements AutoCloseable {
@@ -35,6 +36,11 @@ public final class LimiterForTests implements AutoCloseable {
     /** A limiter on the Redis at this address, for example behind a proxy. */
     public static LimiterForTests on(RedisURI redis, Duration deadline) {
         return new LimiterForTests(redis, deadline);
+    }
+
+    /** Waits until Redis can decide: on a slow machine, the first attempt to connect may time out. */
+    public void awaitReady() {
+        limiter.ready().retryWhen(Retry.fixedDelay(10, Duration.ofSeconds(1))).block();
     }
 
     /** The limiter; it is closed with this. */
