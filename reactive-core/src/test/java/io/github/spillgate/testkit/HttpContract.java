@@ -25,8 +25,6 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
-import reactor.util.retry.Retry;
 
 /**
  * The behaviour of the limiter that an HTTP client sees, the same in every framework: a fixture with a real server, a
@@ -58,15 +56,6 @@ public abstract class HttpContract {
     HttpContract(HttpAdapter adapter, RedisURI redis) {
         this.adapter = adapter;
         limiter = LimiterForTests.on(redis, LONG_DEADLINE);
-    }
-
-    /** Connects first: on a busy machine this takes longer than the 5 s after which a store falls back. */
-    @BeforeEach
-    void connect() {
-        limiter.limiter()
-                .ready()
-                .retryWhen(Retry.fixedDelay(100, Duration.ofMillis(100)))
-                .block(PATIENCE);
     }
 
     @AfterEach
