@@ -269,7 +269,7 @@ final class CountChanges {
     Mono<Void> reset(List<Claim> claims) {
         Leases leases = failover.leases();
         return Mono.defer(() -> {
-            // Also those that were leased before the reset, of which this instance has heard since.
+            // Also those that were leased before the reset, of which this instance learned later.
             leases.reset(claims);
             return resetCounts(claims).doOnTerminate(() -> leases.reset(claims)).doOnCancel(() -> leases.reset(claims));
         });
