@@ -73,8 +73,10 @@ class ResilientStoreDataLossTest {
     @CsvSource({
         "1, 100/1h",
         "4, 100/1h",
+        "1, 100/1h resolution=1m",
         "1, 100/1h counter",
         "4, 100/1h counter",
+        "1, 100/24h counter aligned",
         "1, 100/1h burst=100",
         "4, 100/1h burst=100"
     })
