@@ -20,6 +20,7 @@ import java.util.function.Consumer;
 import java.util.function.Supplier;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
+import reactor.util.retry.Retry;
 
 /**
  * Callers with work that holds permits of one concurrency limit, each for a random time: it completes, fails, times
@@ -70,7 +71,11 @@ final class HolderTraffic implements AutoCloseable {
                     .fallback(fallback.get())
                     .build());
         }
-        Flux.fromIterable(limiters).flatMap(RateLimiter::ready).then().block();
+        // Redis may stall now.
+        Flux.fromIterable(limiters)
+                .flatMap(limiter -> limiter.ready().retryWhen(Retry.fixedDelay(100, SOON)))
+                .then()
+                .block();
     }
 
     List<RateLimiter> limiters() {

@@ -68,7 +68,7 @@ class ResilientStoreHoldersTest {
     @Test
     @Proof
     void noMoreWorkRunsThanTheLimitAllowsInManyRunsIfAProcessIsKilled() throws Exception {
-        killOneOfTwo(50_000);
+        killOneOfTwo(100_000);
     }
 
     /** With a hold time of an hour, a permit that is not released would be missing at the end. */
