@@ -70,7 +70,8 @@ public abstract class HttpLostHoldContract extends HttpContract {
         });
         assertThat(status).isEqualTo(200);
         awaitFree(rules);
-        assertThat(expired()).isEqualTo(1);
+        // On a slow machine, the second request too may last longer than its hold.
+        assertThat(expired()).isBetween(1.0, 2.0);
     }
 
     @Test
