@@ -21,7 +21,8 @@ interface CommandSender {
     interface Command<T> {
 
         /**
-         * Returns the command, which is sent on subscription. Called on the event loop of the connection, right before that.
+         * Returns the command, which is sent on subscription. Called on the event loop of the connection, right before
+         * that.
          *
          * @param commands the commands of the connection
          * @param clock the clock of the connection's server
