@@ -63,6 +63,7 @@ public abstract class HttpLostHoldContract extends HttpContract {
         Rules rules = serve(Limit.SHORTEST_HOLD);
         int status = client.read("/hold/stream", body -> {
             readUntilExpired(body);
+            assertThat(expired()).isEqualTo(1);
             // Its permit is free again, while the first response is still running.
             await().atMost(PATIENCE).until(() -> client.get("/hold/0").statusCode() == 200);
             assertThat(work.most()).isEqualTo(2);
