@@ -97,6 +97,7 @@ class Ledger extends Count {
 
     private @Nullable InFlight inFlight;
     private @Nullable ChargedPeriod chargedPeriod;
+    private @Nullable NewestCharge newestCharge;
 
     /** How many granted permits are to be reconciled, including those that have expired since. */
     private long toReconcile;
@@ -319,12 +320,13 @@ class Ledger extends Count {
         checkForLoss(usage, decision, isReconciliation);
         confirmed.report(usage, repliedAt, now);
         Limit limit = usage.limit();
-        // A reply may be older than the charge of a reconciliation, and then does not include it.
         boolean hasGranted = toReconcile > 0
                 || inFlight != null
                 || (chargedPeriod != null && now < leavesWindowAt(chargedPeriod.to));
-        long used = (hasGranted || confirmed.exceeds() ? Math.max(usage.used(), confirmed.at(now)) : usage.used())
-                + lostIn(repliedAt);
+        long used = hasGranted || confirmed.exceeds()
+                ? Math.max(usage.used() + chargedAfter(usage.used(), repliedAt), confirmed.at(now))
+                : usage.used();
+        used += lostIn(repliedAt);
         Fit fit = Fit.YES;
         if (hasGranted || used > limit.burst()) {
             Count grants = grantsNow();
@@ -336,6 +338,14 @@ class Ledger extends Count {
             grantedInPrimary(usage.claim().permits(), repliedAt);
         }
         return fit;
+    }
+
+    /**
+     * Returns how many permits a reply does not include, because it is older than the charge of their reconciliation:
+     * on another connection, a request overtakes it. The permits may have left the window by now, but not then.
+     */
+    private long chargedAfter(long used, long repliedAt) {
+        return newestCharge != null && newestCharge.isAfter(used, repliedAt) ? newestCharge.permits : 0;
     }
 
     /**
@@ -585,6 +595,7 @@ class Ledger extends Count {
         lost = null;
         inFlight = null;
         chargedPeriod = null;
+        newestCharge = null;
         refundedUnnamed = 0;
     }
 
@@ -649,6 +660,7 @@ class Ledger extends Count {
                 confirmed.charged(some.permits(), at - some.toMillis(), at);
             }
         }
+        newestCharge = NewestCharge.of(reconciliation, reply, newestCharge);
         ChargedPeriod period = ChargedPeriod.of(sent, reply, now);
         ChargedPeriod before = chargedPeriod;
         chargedPeriod = before == null || leavesWindowAt(before.to) <= now ? period : period.with(before);
@@ -783,6 +795,38 @@ class Ledger extends Count {
 
         boolean includes(long takenAt) {
             return takenAt >= from && takenAt <= to;
+        }
+    }
+
+    /**
+     * The newest charge of a reconciliation in the primary store.
+     *
+     * @param at the time of the charge, on the primary store's clock, or later
+     * @param used the permits in use then
+     * @param permits the charged permits, with those of earlier charges to which late replies may be
+     */
+    private record NewestCharge(long at, long used, long permits) {
+
+        static NewestCharge of(Reconciliation charged, StoreDecision reply, @Nullable NewestCharge before) {
+            long at = reply.at().toEpochMilli();
+            long used = 0;
+            for (StoreUsage usage : reply.usages()) {
+                if (usage.claim().identity().equals(charged.claim().identity())) {
+                    used = usage.used();
+                }
+            }
+            long permits = charged.permits();
+            if (before != null && Math.abs(at - before.at) < ConfirmedUsage.OUT_OF_ORDER) {
+                permits += before.permits;
+            }
+            return new NewestCharge(at, used, permits);
+        }
+
+        /** Returns whether a reply with these permits in use is from before the charge. */
+        boolean isAfter(long usedInReply, long repliedAt) {
+            return repliedAt < at
+                    ? at - repliedAt < ConfirmedUsage.OUT_OF_ORDER
+                    : repliedAt == at && usedInReply < used;
         }
     }
 }

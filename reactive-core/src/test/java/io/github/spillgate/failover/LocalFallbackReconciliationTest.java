@@ -5,10 +5,13 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.local.CountTables;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.Unprotected;
 import java.lang.ref.WeakReference;
 import java.time.Duration;
@@ -602,5 +605,35 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         open.forEach(this::charged);
         store.handOver(1_000, claim -> false).forEach(this::charged);
         assertThat(store.state().toReconcile()).isZero();
+    }
+
+    /** It overtook the reconciliation on another connection. By now, some permits that it counts have expired. */
+    @ParameterizedTest
+    @CsvSource({"0, 3, NO", "1, 3, NO", "0, 2, YES"})
+    void aReplyFromBeforeTheChargeDoesNotHideLocalGrants(long earlier, long asked, Fit expected) {
+        RateLimiter limiter = limiter(Limit.perMinute(10));
+        Claim claim = claim(limiter, "a");
+        take(claim.asking(3), 3, clock.millis());
+        clock.advanceMillis(30_000);
+        take(claim.asking(3), 6, clock.millis());
+        clock.advanceMillis(29_000);
+        assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isTrue();
+        Reconciliation granted = store.handOver(10, skipped -> false).get(0);
+        long chargedAt = clock.millis() + 1;
+        clock.advanceMillis(1_500);
+        StoreDecision charge = StoreDecision.ofPeek(
+                Source.OTHER,
+                chargedAt,
+                1,
+                List.of(StoreUsage.of(claim.asking(0), 8 + asked, false, chargedAt, chargedAt + WINDOW)));
+        store.confirmReconciled(charge);
+        store.charged(granted, charge);
+        assertThat(take(claim.asking(1), 6 + asked, clock.millis())).isEqualTo(Fit.YES);
+        assertThat(take(claim.asking(asked), 6 + asked, chargedAt - earlier)).isEqualTo(expected);
+    }
+
+    private Fit take(Claim claim, long used, long at) {
+        return store.confirm(
+                StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, used, false, at, at + WINDOW))));
     }
 }
