@@ -21,7 +21,9 @@ final class BucketGrants extends Count {
     // permits of a slot count from its last grant on. Slots that are older than that time become one number, the base.
     //
     // A reconciliation has the youngest slots in full. The primary store lets them fall itself: if others have used the
-    // bucket since, they have not fallen. Older ones have fallen here, because in a long outage they add up.
+    // bucket since, they have not fallen. Older ones have fallen here, because in a long outage they add up. Those from
+    // before drainFrom count from then on: until then, other permits in the bucket returned in their place, and the
+    // primary store may have forgotten those, because it keeps no empty bucket.
 
     private static final int SLOTS_IN_REACH = 16;
     private static final int MOST_SLOTS = 64;
@@ -133,7 +135,7 @@ final class BucketGrants extends Count {
 
     @Override
     public List<Grants> grants() {
-        long young = now - limit.reach().toMillis() * YOUNG / SLOTS_IN_REACH;
+        long young = Math.max(now - limit.reach().toMillis() * YOUNG / SLOTS_IN_REACH, Math.min(drainFrom, now));
         int old = 0;
         while (old < slots.size() && slots.get(old).last <= young) {
             old++;

@@ -104,6 +104,25 @@ class BucketFallbackTest {
         assertThat(now(primary.peek(List.of(five))).usages().get(0).used()).isEqualTo(5);
     }
 
+    /** Redis forgets a bucket once it is empty, and how full it was when the first permits were granted here. */
+    @ParameterizedTest
+    @ValueSource(ints = {1_000, 1_010, 1_050, 1_090, 1_200, 1_245, 1_255, 1_500})
+    void grantsAreReconciledInFullIfRedisHasForgottenTheBucket(int outage) {
+        Instance instance = new Instance(1);
+        Claim claim = claim(Limit.perSecond(50).burst(50), 1);
+        instance.fallback.confirm(now(new StoreModel(clock).take(List.of(claim.asking(50)))));
+        for (int passed = 0; passed < outage; passed += 5) {
+            clock.advanceMillis(5);
+            while (now(instance.fallback.take(List.of(claim))).isAllowed()) {
+                // until the bucket is full
+            }
+        }
+        StoreModel forgetful = new StoreModel(clock);
+        instance.reconcile(forgetful);
+        // The level is rounded up.
+        assertThat(now(forgetful.peek(List.of(claim))).usages().get(0).used()).isBetween(50L, 51L);
+    }
+
     @Test
     void lessIsLostThanWasGrantedIfPermitsHaveReturned() {
         Instance instance = new Instance(1);
