@@ -34,7 +34,12 @@ final class HoldLedger extends Ledger {
     // instances, and what others held until they ended counts until it expires.
     //
     // While there are unreconciled holds, the fallback decides (StoreCall). A reply of the primary store that arrives
-    // in spite of that is without them, so they are added to it.
+    // in spite of that is without them, so they are added to it. When the primary store has learned of them, an older
+    // reply may still arrive. So for as long as that is possible, what is held here must fit together with the reply's
+    // own permits.
+    //
+    // Permits that the primary store has granted are held from their reply on, even if the decision has other limits
+    // that do not fit. The request is then decided by the fallback under the same id, or its hold is released.
 
     private final HoldCount own;
     private final Map<UUID, Claim> unreconciled = new LinkedHashMap<>();
@@ -49,6 +54,9 @@ final class HoldLedger extends Ledger {
     private long reported;
     private long reportedOwn;
     private long othersUntil;
+
+    /** Until when a reply may be without holds of which the primary store has learned since. */
+    private long staleUntil;
 
     HoldLedger(
             Claim claim,
@@ -77,6 +85,7 @@ final class HoldLedger extends Ledger {
         this.current = claim;
         this.now = now;
         othersUntil = Math.min(othersUntil, now + Limit.LONGEST_HOLD.toMillis());
+        staleUntil = Math.min(staleUntil, now + HoldCount.TOMBSTONE_LIFE);
     }
 
     @Override
@@ -134,7 +143,13 @@ final class HoldLedger extends Ledger {
         Claim claim = unreconciled.remove(id);
         if (claim != null) {
             removeToReconcile(claim.permits());
+            learned();
         }
+    }
+
+    /** Notes that the primary store knows holds that were not in its earlier replies. */
+    private void learned() {
+        staleUntil = now + HoldCount.TOMBSTONE_LIFE;
     }
 
     // Holds.
@@ -186,7 +201,7 @@ final class HoldLedger extends Ledger {
             boolean isNew = id != null && fit == Fit.YES && !own.isHeld(id);
             report(usage, decision.at().toEpochMilli(), isNew ? claim.permits() : 0);
         }
-        if (id != null && fit == Fit.YES && isOnly) {
+        if (id != null && fit == Fit.YES) {
             own.take(claim.permits());
         }
         return fit;
@@ -206,8 +221,10 @@ final class HoldLedger extends Ledger {
         if (own.isHeld(id)) {
             return Fit.YES;
         }
-        long free = usage.limit().permits() - usage.used() - heldOf(unreconciled.values());
-        if (free < 0) {
+        long permits = usage.limit().permits();
+        long free = permits - usage.used() - heldOf(unreconciled.values());
+        boolean mayBeStale = now < staleUntil;
+        if (free < 0 || (mayBeStale && own.used() + usage.claim().permits() > permits)) {
             return Fit.NO;
         }
         return inFlight == null || free >= heldOf(inFlight.holds()) ? Fit.YES : Fit.IF_RECONCILED;
@@ -274,6 +291,7 @@ final class HoldLedger extends Ledger {
     void notCharged(Reconciliation reconciliation) {
         if (inFlight == reconciliation) {
             inFlight = null;
+            learned();
         }
     }
 

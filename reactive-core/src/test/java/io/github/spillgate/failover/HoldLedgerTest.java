@@ -4,22 +4,29 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
+import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.UUID;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.Disposable;
 import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
 
 /** What an instance counts as its own holds when replies of the primary store are late. */
 class HoldLedgerTest {
@@ -56,6 +63,57 @@ class HoldLedgerTest {
         assertThatTheFallbackGrantsBoth();
     }
 
+    /** Another request was granted here, and Redis has been told of it, before the reply arrives. */
+    @ParameterizedTest
+    @ValueSource(longs = {1, 800})
+    void aReplyThatIsOlderThanAReconciliationIsCheckedAgainstIt(long reconciliationTakes) {
+        HeldStore held = new HeldStore(LocalStore.bounded(100, time));
+        RateLimiter one = RateLimiter.builder("test")
+                .store(held)
+                .fallback(Fallback.local(100, time))
+                .deadline(Duration.ofSeconds(30))
+                .limit(Limit.concurrent(1))
+                .build();
+        held.reconciliationTakes = Duration.ofMillis(reconciliationTakes);
+        List<Decision> decisions = new ArrayList<>();
+        one.tryAcquire("a").subscribe(decisions::add);
+        held.isDown = true;
+        one.tryAcquire("a").subscribe(decisions::add);
+        held.isDown = false;
+        assertThat(decisions).extracting(Decision::source).containsExactly(Source.LOCAL);
+        assertThat(decisions).allMatch(Decision::isAllowed);
+        time.passMillis(1_500);
+        held.reply.tryEmitEmpty();
+        time.passMillis(5_000);
+        assertThat(one.state().toReconcile()).isZero();
+        assertThat(decisions).extracting(Decision::isAllowed).containsExactly(true, false);
+
+        one.release(decisions.get(0)).subscribe();
+        time.passMillis(1_000);
+        one.tryAcquire("a").subscribe(decisions::add);
+        assertThat(decisions).extracting(Decision::isAllowed).containsExactly(true, false, true);
+    }
+
+    /** The reply is recorded for one limit after the other, and the fallback may decide in between. */
+    @Test
+    void aGrantOfSeveralLimitsIsHeldFromItsReplyOn() {
+        RateLimiter both = RateLimiter.builder("test")
+                .store(new Unprotected(LocalStore.bounded(100, time)))
+                .limit(Limit.concurrent(1))
+                .limit(Limit.perHour(5))
+                .build();
+        LocalFallback fallback = Fallback.local(100, time);
+        StoreDecision reply = (StoreDecision) both.tryAcquire("a").block();
+        StoreUsage holds = reply.usages().get(0);
+        Ledger.Fit fit =
+                fallback.ledgers().apply(holds.claim(), true, ledger -> ledger.confirm(holds, reply, false, false));
+        assertThat(fit).isEqualTo(Ledger.Fit.YES);
+        Claim other = holds.claim().holdingAs(new UUID(0, 2));
+        assertThat(fallback.take(List.of(other)).block().isAllowed()).isFalse();
+        fallback.releaseHolds(List.of(holds.claim()));
+        assertThat(fallback.take(List.of(other)).block().isAllowed()).isTrue();
+    }
+
     private void assertThatTheFallbackGrantsBoth() {
         List<Decision> decisions = new ArrayList<>();
         limiter.tryAcquire("a", 2).subscribe(decisions::add);
@@ -87,6 +145,47 @@ class HoldLedgerTest {
 
         private <T> Mono<T> late(Mono<T> reply) {
             return isLate ? reply.delayElement(Duration.ofMillis(300)) : reply;
+        }
+
+        @Override
+        public Optional<Duration> deadline() {
+            return Optional.empty();
+        }
+    }
+
+    /** Executes at once. Holds the first reply back, and is down for some requests. */
+    private static final class HeldStore extends Unprotected {
+
+        private final Sinks.Empty<Void> reply = Sinks.empty();
+        private boolean isDown;
+        private boolean hasReplied;
+        private Duration reconciliationTakes = Duration.ZERO;
+
+        HeldStore(LocalStore store) {
+            super(store);
+        }
+
+        @Override
+        public Mono<StoreDecision> take(List<Claim> claims) {
+            if (isDown) {
+                return Mono.error(new LimitStoreUnavailableException("told to fail", null));
+            }
+            Mono<StoreDecision> made = super.take(claims).cache();
+            made.subscribe();
+            boolean isFirst = !hasReplied;
+            hasReplied = true;
+            return isFirst ? reply.asMono().then(made) : made;
+        }
+
+        @Override
+        public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
+            List<Claim> holds = reconciliations.stream()
+                    .flatMap(one -> one.holds().stream())
+                    .toList();
+            return renew(holds)
+                    .thenReturn(List.of(reconciliations.get(0).claim().asking(0)))
+                    .flatMap(this::peek)
+                    .delayElement(reconciliationTakes);
         }
 
         @Override
