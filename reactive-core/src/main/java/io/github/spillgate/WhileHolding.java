@@ -41,8 +41,12 @@ final class WhileHolding<T> extends Flux<T> {
     private static final class WorkSubscriber<T> implements CoreSubscriber<T>, Subscription {
 
         private static final int TAKING = 0;
-        private static final int RUNNING = 1;
-        private static final int OVER = 2;
+
+        /** The work may begin even if it is cancelled now, so the permits are held until it can be cancelled. */
+        private static final int STARTING = 1;
+
+        private static final int RUNNING = 2;
+        private static final int OVER = 3;
 
         private final Publisher<T> work;
         private final Holds holds;
@@ -77,12 +81,20 @@ final class WhileHolding<T> extends Flux<T> {
 
         @Override
         public void cancel() {
-            if (state.getAndSet(OVER) == TAKING) {
+            int before = state.getAndSet(OVER);
+            if (before == TAKING) {
                 taking.cancel();
-            } else {
-                running.cancel();
+                return;
+            }
+            running.cancel();
+            if (before == RUNNING) {
                 release();
             }
+        }
+
+        /** Ends the work, and returns whether this call did. */
+        private boolean end() {
+            return state.compareAndSet(STARTING, OVER) || state.compareAndSet(RUNNING, OVER);
         }
 
         private void release() {
@@ -94,7 +106,7 @@ final class WhileHolding<T> extends Flux<T> {
 
         private void lost(HoldExpiredException error) {
             expired = error;
-            if (state.compareAndSet(RUNNING, OVER)) {
+            if (end()) {
                 running.cancel();
                 actual.onError(error);
             }
@@ -104,12 +116,22 @@ final class WhileHolding<T> extends Flux<T> {
 
         @Override
         public void onSubscribe(Subscription s) {
+            boolean isRunning = state.compareAndSet(STARTING, RUNNING);
             running.set(s);
+            if (!isRunning) {
+                releaseIfOver();
+            }
+        }
+
+        private void releaseIfOver() {
+            if (state.get() == OVER) {
+                release();
+            }
         }
 
         @Override
         public void onNext(T element) {
-            if (state.get() == RUNNING) {
+            if (state.get() != OVER) {
                 actual.onNext(element);
             } else {
                 Operators.onDiscard(element, currentContext());
@@ -118,7 +140,7 @@ final class WhileHolding<T> extends Flux<T> {
 
         @Override
         public void onError(Throwable error) {
-            if (state.compareAndSet(RUNNING, OVER)) {
+            if (end()) {
                 release();
                 actual.onError(error);
             } else {
@@ -128,7 +150,7 @@ final class WhileHolding<T> extends Flux<T> {
 
         @Override
         public void onComplete() {
-            if (state.compareAndSet(RUNNING, OVER)) {
+            if (end()) {
                 release();
                 actual.onComplete();
             }
@@ -165,7 +187,7 @@ final class WhileHolding<T> extends Flux<T> {
                         ? holds.add(made.claims(), sentAt, WorkSubscriber.this::lost)
                         : null;
                 hold = held;
-                if (!state.compareAndSet(TAKING, RUNNING)) {
+                if (!state.compareAndSet(TAKING, STARTING)) {
                     release();
                     return;
                 }
@@ -183,6 +205,9 @@ final class WhileHolding<T> extends Flux<T> {
                     release();
                     Exceptions.throwIfFatal(e);
                     WorkSubscriber.this.onError(e);
+                }
+                if (!state.compareAndSet(STARTING, RUNNING)) {
+                    releaseIfOver();
                 }
             }
 

@@ -24,6 +24,7 @@ import org.junit.jupiter.api.Test;
 import org.reactivestreams.Publisher;
 import reactor.core.CoreSubscriber;
 import reactor.core.Disposable;
+import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
@@ -80,6 +81,45 @@ class WhileHoldingTest {
         running.dispose();
         assertThat(used(limiter)).isZero();
         assertThat(store.releases).isEqualTo(3);
+    }
+
+    /** The work may begin all the same. */
+    @Test
+    void aPermitIsHeldUntilWorkThatIsCancelledWhileItStartsHasStarted() {
+        BaseSubscriber<String> subscriber = new BaseSubscriber<>() {};
+        Mono<String> work = Mono.defer(() -> {
+            subscriber.cancel();
+            subscriber.cancel();
+            events.add("used " + used(limiter));
+            return Mono.never();
+        });
+        limiter.whileHolding("a", work).subscribe(subscriber);
+        assertThat(events).containsExactly("used 1");
+        assertThat(used(limiter)).isZero();
+        assertThat(limiter.holders()).isZero();
+        assertThat(store.releases).isEqualTo(1);
+    }
+
+    @Test
+    void aPermitIsFreeWhenAnElementEndsAStreamThatEmitsAtOnce() {
+        Mono<String> first = limiter.whileHolding(Charge.of("a").permits(2), Flux.just("1", "2"))
+                .next();
+        run(first.flatMap(element -> limiter.whileHolding(Charge.of("a").permits(2), Mono.just(element))));
+        assertThat(events).containsExactly("1", "done");
+        assertThat(used(limiter)).isZero();
+    }
+
+    @Test
+    void workThatEndsWhileItStartsReleasesItsPermitOnce() {
+        run(limiter.whileHolding("a", Mono.just("ok")));
+        run(limiter.whileHolding("a", Mono.empty()));
+        run(limiter.whileHolding("a", Mono.error(new IllegalStateException("x"))));
+        run(limiter.whileHolding("a", Mono.fromSupplier(() -> "used " + used(limiter))));
+        run(limiter.whileHolding("a", limiter.whileHolding("a", Mono.fromSupplier(() -> "used " + used(limiter)))));
+        assertThat(events)
+                .containsExactly("ok", "done", "done", "IllegalStateException", "used 1", "done", "used 2", "done");
+        assertThat(used(limiter)).isZero();
+        assertThat(store.releases).isEqualTo(6);
     }
 
     /** Reactor throws such an error on, and signals nothing. */
