@@ -127,8 +127,8 @@ final class CountChanges {
 
     /**
      * Replaces the costs of decisions. Those of the fallback are settled in its ledgers, and so is an additional cost
-     * during an outage: it is a grant that is reconciled. Everything else is delivered to the primary store, for which
-     * the caller waits until the deadline.
+     * during an outage: it is a grant that is reconciled, unless the count was reset. Everything else is delivered to
+     * the primary store, for which the caller waits until the deadline.
      */
     Mono<StoreDecision> settle(List<Settlement> settlements) {
         List<Claim> freed = settlements.stream()
@@ -148,7 +148,8 @@ final class CountChanges {
             return ledgers == null ? fallback.settle(List.of(one)).then() : settleGrant(one, ledgers);
         }
         boolean isDown = failover.gates().to(List.of(one.claim())).isOpen();
-        if (ledgers != null && isDown && one.toCharge() > 0) {
+        // Only the primary store knows whether a reset has removed what its decision has charged.
+        if (ledgers != null && isDown && one.toCharge() > 0 && !grants.isResetLately(one.claim())) {
             ledgers.takeBeyond(one);
             grants.granted(one.decision());
             return Mono.empty();

@@ -252,6 +252,11 @@ final class LocalGrants {
         return !resets.isEmpty() && resets.isAnySince(claims, nanos);
     }
 
+    /** Returns whether this count was reset in the last minutes. */
+    boolean isResetLately(Claim claim) {
+        return !resets.isEmpty() && resets.isKnown(claim);
+    }
+
     /** Returns how many instances of a limiter there are, as far as is known. */
     int instances(String limiter) {
         return instances == null ? 1 : instances.of(limiter).number();

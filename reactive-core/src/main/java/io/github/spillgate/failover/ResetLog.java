@@ -47,6 +47,11 @@ final class ResetLog {
         return nanos - droppedUntil < 0;
     }
 
+    /** Returns whether a reset of this count is known. */
+    boolean isKnown(Claim claim) {
+        return newer.containsKey(claim.handle()) || older.containsKey(claim.handle());
+    }
+
     private static boolean isSince(ConcurrentMap<Object, Long> some, Claim claim, long nanos) {
         Long reset = some.get(claim.handle());
         return reset != null && reset - nanos >= 0;

@@ -143,6 +143,24 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
     }
 
+    /** The reset has removed what was charged. */
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void anAdditionalCostDuringAnOutageIsNotChargedAfterAReset(Limit limit) {
+        RateLimiter limiter = limiter(limit);
+        Decision decision = now(limiter.tryAcquire("a", 2));
+        listen(limiter.reset("a"));
+        time.passMillis(1);
+        open(limiter);
+        limiter.settle(decision, 12).subscribe();
+        assertThat(limiter.state().toReconcile()).isZero();
+        assertThat(now(limiter.tryAcquire("a", 3)).isAllowed()).isTrue();
+        remote.isAvailable();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(used("a", limit)).isBetween(1L, 3L);
+        assertThat(limiter.state().lostSettlements()).isZero();
+    }
+
     @ParameterizedTest
     @MethodSource("kinds")
     void aDecisionOfTheFallbackIsSettledBeforeItIsReconciled(Limit limit) {
