@@ -16,6 +16,7 @@ import org.springframework.http.HttpStatusCode;
 import org.springframework.http.server.reactive.ServerHttpResponse;
 import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Mono;
+import reactor.core.publisher.SignalType;
 
 /** The verdicts on an exchange, for all web filters, handler filters and annotations that limit it. */
 final class LimitedExchange {
@@ -134,7 +135,12 @@ final class LimitedExchange {
                     return failed;
                 })
                 .then(settle)
-                .doOnCancel(settle::subscribe);
+                // After the handler was cancelled, because it may set the cost then.
+                .doFinally(end -> {
+                    if (end == SignalType.CANCEL) {
+                        settle.subscribe();
+                    }
+                });
     }
 
     /** Settles on the thread of the exchange, on which the response ends. */
@@ -155,9 +161,12 @@ final class LimitedExchange {
         limited.isSettledAtEnd = true;
         Verdicts verdicts = limited.verdicts;
         Runnable settle = () -> verdicts.settle().subscribe();
+        Consumer<Runnable> end = NettyConnection.end(exchange.getRequest());
         if (limited.servlet != null) {
             limited.servlet.end().subscribe(null, null, settle);
-        } else if (!NettyConnection.onEnd(exchange.getRequest(), settle)) {
+        } else if (end != null) {
+            end.accept(settle);
+        } else {
             exchange.getResponse().beforeCommit(() -> verdicts.settle().doOnTerminate(verdicts::release));
         }
     }

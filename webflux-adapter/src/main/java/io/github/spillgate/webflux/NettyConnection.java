@@ -1,7 +1,6 @@
 package io.github.spillgate.webflux;
 
 import io.netty.channel.Channel;
-import io.netty.channel.EventLoop;
 import io.netty.handler.codec.quic.QuicChannel;
 import io.netty.util.AttributeKey;
 import java.net.SocketAddress;
@@ -46,11 +45,6 @@ final class NettyConnection {
         return quicPeer == null ? channel.remoteAddress() : quicPeer;
     }
 
-    /** Runs an action when the response to a request has ended, or returns false if another server serves it. */
-    static boolean onEnd(ServerHttpRequest request, Runnable action) {
-        return REACTOR_NETTY && ReactorNettyAccess.onEnd(request, action);
-    }
-
     /**
      * Returns what runs an action after the response to a request has ended and its handler was cancelled, at once if
      * that has happened; null if another server serves the request. Call it before the response ends; the result may be
@@ -80,21 +74,13 @@ final class NettyConnection {
         private static final AttributeKey<SocketAddress> BY_PROXY_PROTOCOL =
                 AttributeKey.valueOf("remoteAddressFromProxyProtocol");
 
+        /** For how many tasks of the event loop the end of a handler is awaited; Netty needs two at most. */
+        private static final int MOST_TASKS = 100;
+
         static @Nullable Channel channel(ServerHttpRequest request) {
             Channel[] found = new Channel[1];
             if (nativeOf(request) instanceof NettyInbound inbound) {
                 inbound.withConnection(connection -> found[0] = connection.channel());
-            }
-            return found[0];
-        }
-
-        static boolean onEnd(ServerHttpRequest request, Runnable action) {
-            boolean[] found = new boolean[1];
-            if (nativeOf(request) instanceof NettyInbound inbound) {
-                inbound.withConnection(operations -> {
-                    found[0] = true;
-                    operations.onTerminate().subscribe(null, error -> action.run(), action);
-                });
             }
             return found[0];
         }
@@ -104,9 +90,9 @@ final class NettyConnection {
             if (nativeOf(request) instanceof NettyInbound inbound) {
                 inbound.withConnection(operations -> {
                     Mono<Void> end = operations.onTerminate();
-                    EventLoop loop = operations.channel().eventLoop();
+                    Channel channel = operations.channel();
                     found.add(action -> {
-                        Runnable next = () -> execute(loop, action);
+                        Runnable next = () -> afterHandler(channel, action, MOST_TASKS);
                         end.subscribe(null, error -> next.run(), next);
                     });
                 });
@@ -114,10 +100,21 @@ final class NettyConnection {
             return found.isEmpty() ? null : found.get(0);
         }
 
-        /** Runs an action after the current task of the loop, which cancels the handler. */
-        private static void execute(EventLoop loop, Runnable action) {
+        /**
+         * Runs an action after the handler was cancelled. If a response ends, that is in the current task of the loop.
+         * If a connection is closed, Netty reports that first. A later task cancels the handler, and unregisters the
+         * channel.
+         */
+        private static void afterHandler(Channel channel, Runnable action, int tasks) {
+            Runnable next = () -> {
+                if (tasks > 1 && !channel.isOpen() && channel.isRegistered()) {
+                    afterHandler(channel, action, tasks - 1);
+                } else {
+                    action.run();
+                }
+            };
             try {
-                loop.execute(action);
+                channel.eventLoop().execute(next);
             } catch (RejectedExecutionException e) {
                 action.run();
             }
