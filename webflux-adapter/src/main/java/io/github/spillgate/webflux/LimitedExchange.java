@@ -89,7 +89,8 @@ final class LimitedExchange {
 
     /**
      * Releases permits when the chain of filters ends, unless Reactor Netty reports the end of the response. A servlet
-     * container that ends the response cancels the chain first: Spring does not always do that.
+     * container that ends the response cancels the chain first: Spring does not always do that. Another filter may
+     * subscribe again to a chain without a response, which then has no new verdict; so the container reports its end.
      */
     static Mono<Void> releaseAtEnd(ServerWebExchange exchange, Mono<Void> limited) {
         if (NettyConnection.of(exchange.getRequest()) != null) {
@@ -98,7 +99,14 @@ final class LimitedExchange {
         LimitedExchange held = of(exchange);
         held.watchEnd(exchange);
         Mono<Void> response = held.servlet == null ? limited : limited.takeUntilOther(held.servlet.end());
-        return response.doFinally(end -> held.verdicts.release());
+        return response.doFinally(end -> {
+            boolean mayRetry = held.servlet != null
+                    && end != SignalType.ON_COMPLETE
+                    && !exchange.getResponse().isCommitted();
+            if (!mayRetry) {
+                held.verdicts.release();
+            }
+        });
     }
 
     /** Records a verdict, which is reported when the response is committed, and returns why it denies the request. */

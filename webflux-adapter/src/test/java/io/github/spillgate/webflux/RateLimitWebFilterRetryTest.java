@@ -2,14 +2,17 @@ package io.github.spillgate.webflux;
 
 import static io.github.spillgate.webflux.Limiters.address;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySyntax;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import java.time.Duration;
@@ -19,9 +22,13 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.springframework.context.annotation.AnnotationConfigApplicationContext;
+import org.springframework.core.annotation.Order;
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.RestController;
 import org.springframework.web.reactive.function.server.HandlerFilterFunction;
@@ -29,9 +36,13 @@ import org.springframework.web.reactive.function.server.RouterFunction;
 import org.springframework.web.reactive.function.server.RouterFunctions;
 import org.springframework.web.reactive.function.server.ServerResponse;
 import org.springframework.web.reactive.result.method.annotation.RequestMappingHandlerAdapter;
+import org.springframework.web.server.ServerWebExchange;
 import org.springframework.web.server.WebFilter;
+import org.springframework.web.server.WebFilterChain;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
+import reactor.core.scheduler.Schedulers;
 
 /** Requests that are retried, refunded by several filters, or sent while rules are replaced. */
 class RateLimitWebFilterRetryTest {
@@ -106,15 +117,61 @@ class RateLimitWebFilterRetryTest {
         }
     }
 
-    @org.springframework.core.annotation.Order(-200)
+    @Order(-200)
     record Retrying() implements WebFilter {
 
         @Override
-        public Mono<Void> filter(
-                org.springframework.web.server.ServerWebExchange exchange,
-                org.springframework.web.server.WebFilterChain chain) {
+        public Mono<Void> filter(ServerWebExchange exchange, WebFilterChain chain) {
             return chain.filter(exchange).timeout(Duration.ofMillis(300)).retry(1);
         }
+    }
+
+    @ParameterizedTest
+    @CsvSource({"false, failing", "false, hanging", "true, failing", "true, hanging"})
+    void aRequestThatIsTriedAgainHoldsItsPermit(boolean isOnTomcat, String firstTry) {
+        Rules rules = Rules.of(
+                RateLimiter.builder("local").store(LocalStore.bounded(100)).build(),
+                PathPatterns.ofSpring(),
+                List.of(Rule.named("running")
+                        .key(LimiterForTests.ADDRESS)
+                        .limit(Limit.concurrent(1).hold(Duration.ofHours(1)))
+                        .build()));
+        AtomicInteger calls = new AtomicInteger();
+        Sinks.Empty<Void> hangs = Sinks.empty();
+        Mono<String> first = firstTry.equals("failing")
+                ? Mono.error(new IllegalStateException("flaky"))
+                : Mono.<String>never().doFirst(() -> Schedulers.parallel().schedule(hangs::tryEmitEmpty));
+        Consumer<AnnotationConfigApplicationContext> beans = context -> {
+            context.registerBean("retrying", WebFilter.class, () -> new RetryingOnce(calls, hangs.asMono()));
+            beans(context, rules);
+            context.registerBean(
+                    RouterFunction.class,
+                    () -> RouterFunctions.route()
+                            .GET(
+                                    "/flaky",
+                                    request -> (calls.incrementAndGet() == 1 ? first : used(rules))
+                                            .flatMap(used -> ServerResponse.ok().bodyValue(used)))
+                            .build());
+        };
+        service = isOnTomcat ? Service.startOnTomcat(beans) : Service.start(beans);
+        assertThat(service.get("/flaky").body()).isEqualTo("1 used");
+        await().atMost(Duration.ofSeconds(60)).until(() -> used(rules).block().equals("0 used"));
+    }
+
+    /** Ends the first try if it hangs, and tries again. */
+    @Order(-200)
+    record RetryingOnce(AtomicInteger calls, Mono<Void> hangs) implements WebFilter {
+
+        @Override
+        public Mono<Void> filter(ServerWebExchange exchange, WebFilterChain chain) {
+            return Mono.defer(() -> calls.get() == 0 ? chain.filter(exchange).timeout(hangs) : chain.filter(exchange))
+                    .retry(1);
+        }
+    }
+
+    private static Mono<String> used(Rules rules) {
+        return rules.peek("running", "127.0.0.1")
+                .map(decision -> decision.limits().get(0).used() + " used");
     }
 
     @Test
