@@ -6,6 +6,7 @@ import io.github.spillgate.http.Rules;
 import io.github.spillgate.testkit.Snippets;
 import io.github.spillgate.webflux.autoconfigure.SpillgateAutoConfiguration;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties;
+import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.StoreType;
 import java.io.IOException;
 import java.io.InputStream;
 import java.lang.reflect.RecordComponent;
@@ -22,6 +23,8 @@ import java.util.Map;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.context.properties.bind.Binder;
+import org.springframework.boot.context.properties.source.ConfigurationPropertySources;
 import org.springframework.boot.env.YamlPropertySourceLoader;
 import org.springframework.boot.test.context.runner.ReactiveWebApplicationContextRunner;
 import org.springframework.boot.webflux.autoconfigure.HttpHandlerAutoConfiguration;
@@ -31,6 +34,7 @@ import org.springframework.core.env.MapPropertySource;
 import org.springframework.core.env.MutablePropertySources;
 import org.springframework.core.env.PropertySource;
 import org.springframework.core.io.ByteArrayResource;
+import org.springframework.core.io.FileSystemResource;
 import org.yaml.snakeyaml.LoaderOptions;
 import org.yaml.snakeyaml.Yaml;
 import org.yaml.snakeyaml.constructor.SafeConstructor;
@@ -73,6 +77,23 @@ class DeploymentFilesTest {
                         "client-address",
                         "trusted-proxies"))
                 .isEqualTo(string(compose, "services", "proxy", "networks", "default", "ipv4_address"));
+    }
+
+    /** Spring Boot reads the settings in the jar too, such as the store of the example. */
+    @Test
+    void theInstancesOfComposeCountInRedis() throws IOException {
+        MutablePropertySources sources = new MutablePropertySources();
+        for (Path file : List.of(
+                DEPLOYMENT.resolve("application.yaml"),
+                Snippets.ROOT.resolve("examples/minimal-webflux/src/main/resources/application.yaml"))) {
+            new YamlPropertySourceLoader()
+                    .load(file.toString(), new FileSystemResource(file))
+                    .forEach(sources::addLast);
+        }
+        Binder settings = new Binder(ConfigurationPropertySources.from(sources));
+        assertThat(settings.bind("spillgate.store", StoreType.class).orElse(StoreType.AUTO))
+                .isEqualTo(StoreType.AUTO);
+        assertThat(settings.bind("spillgate.redis.uri", String.class).get()).isEqualTo("redis://redis:6379");
     }
 
     /** The image contains the artifact of the minimal example. */
