@@ -51,18 +51,24 @@ class ReleaseTest {
     };
     private static final Duration LONG = Duration.ofMinutes(15);
     private static final Duration START = Duration.ofMinutes(2);
-    private static final Pattern VERSION = Pattern.compile("-0\\.1\\.0-(?:[0-9.]+-[0-9]+|SNAPSHOT)");
+    private static final String SNAPSHOT = "-SNAPSHOT";
+
+    /** In the name of an uploaded snapshot, instead of SNAPSHOT. */
+    private static final String TIME = "(?:[0-9.]+-[0-9]+|SNAPSHOT)";
+
     private static final Pattern LISTENING = Pattern.compile("(?:Netty started on port|port) ([0-9]+)");
     private static final String LISTEN = "vertx.createHttpServer().requestHandler(router).listen(8080).await();";
 
     @TempDir
     static Path temp;
 
+    private static String version = "";
     private static Path repository = Path.of("");
     private static Path settings = Path.of("");
 
     @BeforeAll
     static void release() throws Exception {
+        version = versionInPom(Pattern.compile("<artifactId>spillgate-parent</artifactId>\\s*<version>([^<]+)<"));
         repository = deploy(copy(ROOT, temp.resolve("source")), temp.resolve("repository"));
         settings = Files.writeString(temp.resolve("settings.xml"), settings());
     }
@@ -167,7 +173,7 @@ class ReleaseTest {
                       <dependency>
                         <groupId>io.github.spillgate</groupId>
                         <artifactId>spillgate-bom</artifactId>
-                        <version>0.1.0-SNAPSHOT</version>
+                        <version>%s</version>
                         <type>pom</type>
                         <scope>import</scope>
                       </dependency>
@@ -180,7 +186,7 @@ class ReleaseTest {
                     </dependency>
                   </dependencies>
                 </project>
-                """);
+                """.formatted(version));
         buildWithEmptyRepository(project, "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:resolve");
         assertFromStaging(project, "spillgate-vertx-adapter");
     }
@@ -196,7 +202,8 @@ class ReleaseTest {
                         "io/github/spillgate/testkit/Unprotected.class");
         Path project = Files.createDirectories(temp.resolve("own-store"));
         Path sources = Files.createDirectories(project.resolve("src/test/java"));
-        Files.writeString(project.resolve("pom.xml"), """
+        Files.writeString(
+                project.resolve("pom.xml"), """
                 <project xmlns="http://maven.apache.org/POM/4.0.0">
                   <modelVersion>4.0.0</modelVersion>
                   <groupId>com.example</groupId>
@@ -211,7 +218,7 @@ class ReleaseTest {
                       <dependency>
                         <groupId>io.github.spillgate</groupId>
                         <artifactId>spillgate-bom</artifactId>
-                        <version>0.1.0-SNAPSHOT</version>
+                        <version>%s</version>
                         <type>pom</type>
                         <scope>import</scope>
                       </dependency>
@@ -254,7 +261,7 @@ class ReleaseTest {
                     </plugins>
                   </build>
                 </project>
-                """.formatted(versionInPom("junit"), versionInPom("assertj")));
+                """.formatted(version, versionInPom("junit"), versionInPom("assertj")));
         Files.writeString(sources.resolve("OwnStoreTest.java"), """
                 import io.github.spillgate.local.LocalStore;
                 import io.github.spillgate.spi.LimitStore;
@@ -277,10 +284,13 @@ class ReleaseTest {
     }
 
     private static String versionInPom(String library) throws IOException {
-        Matcher version = Pattern.compile("<" + library + "\\.version>([^<]+)<")
-                .matcher(Files.readString(ROOT.resolve("pom.xml")));
-        assertThat(version.find()).as(library).isTrue();
-        return version.group(1);
+        return versionInPom(Pattern.compile("<" + library + "\\.version>([^<]+)<"));
+    }
+
+    private static String versionInPom(Pattern element) throws IOException {
+        Matcher found = element.matcher(Files.readString(ROOT.resolve("pom.xml")));
+        assertThat(found.find()).as("%s", element).isTrue();
+        return found.group(1);
     }
 
     /** In another directory, so that no path of this machine is part of a file. */
@@ -360,7 +370,7 @@ class ReleaseTest {
             Path origin = project.resolve("local-repository")
                     .resolve(GROUP)
                     .resolve(name)
-                    .resolve("0.1.0-SNAPSHOT/_remote.repositories");
+                    .resolve(version + "/_remote.repositories");
             assertThat(origin).content().contains(">staging=").doesNotContain(">cache=");
         }
     }
@@ -371,11 +381,13 @@ class ReleaseTest {
 
     private static Map<String, Path> files(Path directory) throws IOException {
         String artifact = directory.getFileName().toString();
+        Pattern inName =
+                Pattern.compile("-" + (version.endsWith(SNAPSHOT) ? version.replace(SNAPSHOT, "-") + TIME : version));
         Map<String, Path> files = new TreeMap<>();
         for (Path file : Snippets.files(directory)) {
             String name = file.getFileName().toString();
             if (name.startsWith(artifact) && !name.matches(".*\\.(?:md5|sha1|sha256|sha512)")) {
-                files.put(VERSION.matcher(name.substring(artifact.length())).replaceFirst(""), file);
+                files.put(inName.matcher(name.substring(artifact.length())).replaceFirst(""), file);
             }
         }
         return files;
