@@ -3,16 +3,21 @@ package io.github.spillgate.examples.documentation;
 import static io.github.spillgate.testkit.Snippets.ROOT;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.testkit.Snippets;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import javax.xml.parsers.DocumentBuilderFactory;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.w3c.dom.Element;
 import org.w3c.dom.Node;
 import org.w3c.dom.NodeList;
@@ -21,6 +26,10 @@ import org.w3c.dom.NodeList;
 class PublishedPomsTest {
 
     private static final Pattern FRAMEWORK = Pattern.compile("<(vertx|spring-boot)\\.version>([0-9.]+)<");
+    /** For Maven or for Gradle. */
+    private static final Pattern DEPENDENCY =
+            Pattern.compile("\\bspillgate-[a-z-]+(?:</artifactId>\\s*<version>|:)(?<version>\\w[\\w.-]*)");
+
     private static final Path PARENT = ROOT.resolve("pom.xml");
     private static final Path BOM = ROOT.resolve("reactive-core/bom/pom.xml");
 
@@ -44,6 +53,13 @@ class PublishedPomsTest {
         }
     }
 
+    /** The publisher adds these elements before a release. The profile "publish" checks only the parent. */
+    @ParameterizedTest
+    @ValueSource(strings = {"url", "scm", "developers"})
+    void theBomHasWhatThePublisherAddsToTheParent(String name) throws Exception {
+        assertThat(content(BOM, name)).isEqualTo(content(PARENT, name));
+    }
+
     @Test
     void allPomsHaveTheVersionOfTheParent() throws Exception {
         String version = text(xml(PARENT), "version");
@@ -55,6 +71,24 @@ class PublishedPomsTest {
                         .isEqualTo(version);
             }
         }
+    }
+
+    /** Readers copy them; the minimal examples are not modules. */
+    @Test
+    void pagesAndMinimalExamplesHaveTheVersionOfTheParent() throws Exception {
+        List<Path> files = new ArrayList<>(Snippets.pages());
+        files.add(ROOT.resolve("examples/minimal-webflux/pom.xml"));
+        files.add(ROOT.resolve("examples/minimal-vertx/pom.xml"));
+        int dependencies = 0;
+        for (Path file : files) {
+            Matcher dependency = DEPENDENCY.matcher(Files.readString(file));
+            for (; dependency.find(); dependencies++) {
+                assertThat(dependency.group("version"))
+                        .as("%s in %s", dependency.group(), file)
+                        .isEqualTo(text(xml(PARENT), "version"));
+            }
+        }
+        assertThat(dependencies).isGreaterThan(6);
     }
 
     @Test
@@ -129,12 +163,22 @@ class PublishedPomsTest {
         return child(element, name).getTextContent();
     }
 
+    /** Returns the text of an element with single spaces; empty if there is none. */
+    private static String content(Path pom, String name) throws Exception {
+        return children(xml(pom), name)
+                .map(element -> element.getTextContent().replaceAll("\\s+", " ").strip())
+                .collect(Collectors.joining());
+    }
+
     private static Element child(Element element, String name) {
-        for (Node child = element.getFirstChild(); child != null; child = child.getNextSibling()) {
-            if (child.getNodeName().equals(name)) {
-                return (Element) child;
-            }
-        }
-        throw new AssertionError(element.getTagName() + " has no " + name);
+        return children(element, name)
+                .findFirst()
+                .orElseThrow(() -> new AssertionError(element.getTagName() + " has no " + name));
+    }
+
+    private static Stream<Element> children(Element element, String name) {
+        return Stream.iterate(element.getFirstChild(), Objects::nonNull, Node::getNextSibling)
+                .filter(child -> child.getNodeName().equals(name))
+                .map(Element.class::cast);
     }
 }
