@@ -57,7 +57,7 @@ final class KindCosts {
                 AT_ONCE);
         out.println("| | MEMORY USAGE, bytes a key | alone, µs | together, µs | a release alone, µs |");
         out.println("|---|---:|---:|---:|---:|");
-        show("log, 10 hits", Limit.of(1_000_000, HOUR).resolution(Duration.ofSeconds(1)), 10);
+        show("log, 10 hits in one entry", Limit.of(1_000_000, HOUR).resolution(Duration.ofSeconds(1)), 10);
         show("counter", Limit.counter(1_000_000, HOUR), 1);
         // At a low rate, because the key of an empty bucket expires.
         show("bucket", Limit.bucket(100, HOUR, 1_000_000), 1);
