@@ -28,7 +28,7 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param fallback what decides if Redis does not
  * @param local the in-memory store, which decides if Redis does not, or if there is no Redis
  * @param clientAddress how the address of a client is determined
- * @param secret secret for hashed keys, at least 16 characters, the same in all instances
+ * @param secret secret for hashed keys, at least 16 bytes, the same in all instances
  * @param headers which rate limit header fields responses have
  * @param filters order of the web filters, and whether they limit CORS preflights
  * @param health status that the health indicator reports
