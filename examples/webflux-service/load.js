@@ -16,7 +16,7 @@ const SERVICES = (__ENV.SERVICES || 'http://localhost:8080').split(',');
 const allowed = new Counter('allowed');
 const denied = new Counter('denied');
 
-// How many requests each burst sends, and how many of them its limit lets in: not one more, and not one less. No rate and no
+// How many requests each burst sends, and how many of them its limit allows: not one more, and not one less. No rate and no
 // percentage could say that. A burst on a limit by the minute is over within less than one.
 const BURSTS = {
   // 30 a minute.
@@ -132,7 +132,7 @@ function ask(burst, method, path, apiKey, address, passes) {
   allowed.add(isAllowed ? 1 : 0, { burst });
   denied.add(isDenied ? 1 : 0, { burst });
   check(answer, {
-    'is let in, or denied with 429': () => isAllowed || isDenied,
+    'is allowed, or denied with 429': () => isAllowed || isDenied,
     'tells the policy': (r) => String(header(r, 'RateLimit-Policy')).includes(`"${BURSTS[burst].limit}"`),
     'tells what is left': (r) => header(r, 'RateLimit') !== undefined && Number(header(r, 'X-RateLimit-Remaining')) >= 0,
     'tells until when': (r) => Number(header(r, 'X-RateLimit-Reset')) > 0,

@@ -135,7 +135,7 @@ class ResilientStoreLostLaneTest {
         loop.submit(() -> {}).syncUninterruptibly();
     }
 
-    /** Returns the ids of the clients whose command is held. */
+    /** Returns the ids of the clients that wait for their held command. */
     private List<Long> blocked() {
         return admin.clientList()
                 .lines()

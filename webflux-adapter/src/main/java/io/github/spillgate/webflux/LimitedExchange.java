@@ -158,7 +158,7 @@ final class LimitedExchange {
     }
 
     /**
-     * Settles the real costs of a handler, of whose response no filter will see the end. With a server that does not
+     * Settles the real costs of a handler, if no filter will see the end of its response. With a server that does not
      * report that either, they are settled, and permits are released, when the response begins.
      */
     static void settleAfterHandler(ServerWebExchange exchange) {

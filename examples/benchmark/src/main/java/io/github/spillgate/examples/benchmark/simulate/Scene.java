@@ -90,7 +90,7 @@ record Scene(
                 "going-on",
                 "A burst at the end of a window, and then without a pause",
                 "A client asks once, a minute later " + BURST + " times at once, and then four times a second"
-                        + " for three minutes, whatever it is told.",
+                        + " for three minutes, also after denials.",
                 all(
                         LongStream.of(0),
                         burst(59_500),
@@ -131,12 +131,11 @@ record Scene(
     }
 
     String svg() {
-        String note =
-                "let through within the last minute, at each moment; the limit is " + LIMIT.permits() + " a minute";
+        String note = "admitted within the last minute, at each moment; the limit is " + LIMIT.permits() + " a minute";
         String outcome = contenders.stream()
                 .map(contender -> contender.says + " " + most(contender, WINDOW))
                 .collect(Collectors.joining(", "));
-        String description = says + " The most that was let through in any minute: " + outcome + ".";
+        String description = says + " The most admitted in any minute: " + outcome + ".";
         List<Row> rows = contenders.stream().map(this::row).toList();
         return new StepChart(title, note, description, BURST, seconds, marks, rows).svg();
     }
