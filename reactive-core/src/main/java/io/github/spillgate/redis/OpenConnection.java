@@ -9,6 +9,8 @@ import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.netty.channel.EventLoop;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -80,6 +82,9 @@ final class OpenConnection implements CommandSender {
 
     private volatile boolean isRefused;
 
+    /** The commands that are written and not flushed; null if each command is flushed. Used by the event loop. */
+    private @Nullable List<PendingCommand<?>> unflushed;
+
     /**
      * An open connection.
      *
@@ -131,6 +136,24 @@ final class OpenConnection implements CommandSender {
                 actual.onSubscribe(new PendingCommand<>(command, actual));
             }
         };
+    }
+
+    /**
+     * Runs a task that sends several commands, and writes them to the socket in one system call. Must be called on the
+     * event loop, and not by such a task.
+     */
+    void sendTogether(Runnable sends) {
+        List<PendingCommand<?>> commands = new ArrayList<>();
+        unflushed = commands;
+        connection.setAutoFlushCommands(false);
+        try {
+            sends.run();
+        } finally {
+            unflushed = null;
+            connection.setAutoFlushCommands(true);
+            connection.flushCommands();
+            commands.forEach(PendingCommand::failIfLost);
+        }
     }
 
     long now() {
@@ -321,6 +344,14 @@ final class OpenConnection implements CommandSender {
             sentAt = nanoTime.getAsLong();
             number = countSent(sentAt);
             sending.subscribe(this);
+            if (unflushed == null) {
+                failIfLost();
+            } else {
+                unflushed.add(this);
+            }
+        }
+
+        void failIfLost() {
             if (!connection.isOpen()) {
                 fail(failure(new RedisException("the connection was lost while the command was being sent")));
             }

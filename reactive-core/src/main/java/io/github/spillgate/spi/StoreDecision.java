@@ -429,7 +429,10 @@ public final class StoreDecision implements Decision {
      * @return the claims, in the order of the usages
      */
     public List<Claim> claims() {
-        return usages.stream().map(StoreUsage::claim).toList();
+        // Most decisions are on one count, and need no stream.
+        return usages.size() == 1
+                ? List.of(usages.get(0).claim())
+                : usages.stream().map(StoreUsage::claim).toList();
     }
 
     /**

@@ -18,6 +18,12 @@ import io.github.spillgate.testkit.Thorough;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.cluster.SlotHash;
+import io.lettuce.core.resource.ClientResources;
+import io.lettuce.core.resource.NettyCustomizer;
+import io.netty.channel.Channel;
+import io.netty.channel.ChannelHandler;
+import io.netty.channel.ChannelHandlerContext;
+import io.netty.channel.ChannelOutboundHandlerAdapter;
 import io.netty.channel.EventLoop;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -144,8 +150,12 @@ class ClusterTest {
     }
 
     @Test
-    void concurrentDecisionsInSeveralSlotsOfANodeAreSentInOneCommandPerSlot() {
-        RedisStore oneAtATime = RedisStore.builder(client)
+    void concurrentDecisionsInSeveralSlotsOfANodeAreOneCommandPerSlotAndOneWrite() {
+        AtomicInteger writes = new AtomicInteger();
+        ClientResources resources = counting(writes);
+        RedisClusterClient counted =
+                RedisClusterClient.create(resources, cluster.uris().get(0));
+        RedisStore oneAtATime = RedisStore.builder(counted)
                 .namespace("t" + System.nanoTime())
                 .batching(128, 1, 1_000)
                 .deliverOn(Schedulers.immediate())
@@ -164,6 +174,7 @@ class ClusterTest {
                 .mapNotNull(decision -> EventLoops.current())
                 .block(LONG);
         long before = calls(node);
+        int writesBefore = writes.get();
         List<Mono<Decision>> asked = new ArrayList<>();
         loop.submit(() -> {
                     for (int i = 0; i < 300; i++) {
@@ -175,7 +186,39 @@ class ClusterTest {
                 .syncUninterruptibly();
         assertThat(Flux.merge(asked).collectList().block(LONG)).hasSize(300).allMatch(Decision::isAllowed);
         assertThat(calls(node) - before).isEqualTo(3);
+        assertThat(writes.get() - writesBefore).isEqualTo(1);
         oneAtATime.closeLater().block(LONG);
+        counted.shutdown(0, 1, TimeUnit.SECONDS);
+        resources.shutdown(0, 1, TimeUnit.SECONDS).syncUninterruptibly();
+    }
+
+    /** Returns resources that count how often something is written to a socket. */
+    private static ClientResources counting(AtomicInteger writes) {
+        ChannelHandler counter = new CountedFlushes(writes);
+        return ClientResources.builder()
+                .nettyCustomizer(new NettyCustomizer() {
+                    @Override
+                    public void afterChannelInitialized(Channel channel) {
+                        channel.pipeline().addFirst(counter);
+                    }
+                })
+                .build();
+    }
+
+    @ChannelHandler.Sharable
+    private static final class CountedFlushes extends ChannelOutboundHandlerAdapter {
+
+        private final AtomicInteger number;
+
+        CountedFlushes(AtomicInteger number) {
+            this.number = number;
+        }
+
+        @Override
+        public void flush(ChannelHandlerContext context) {
+            number.incrementAndGet();
+            context.flush();
+        }
     }
 
     @Test

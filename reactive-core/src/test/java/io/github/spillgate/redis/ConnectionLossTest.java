@@ -16,8 +16,11 @@ import io.github.spillgate.testkit.VirtualTime;
 import io.lettuce.core.ClientOptions;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
+import io.lettuce.core.api.reactive.RedisReactiveCommands;
+import io.lettuce.core.codec.ByteArrayCodec;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
@@ -133,6 +136,23 @@ class ConnectionLossTest {
             Awaitility.await().until(() -> !looking.sync().clientList().contains("name=closing "));
         }
         slow.shutdown();
+    }
+
+    @Test
+    void commandsThatAreWrittenTogetherWhileTheirConnectionEndsAllFail() {
+        Connection connection =
+                BatchQueueFixture.connection(() -> client.connect(ByteArrayCodec.INSTANCE), System::nanoTime);
+        assertThat(connection.send(RedisReactiveCommands::ping).block(LONG)).isEqualTo("PONG");
+        OpenConnection open = connection.ifOpen();
+        List<CompletableFuture<String>> sent = new ArrayList<>();
+        open.loop()
+                .submit(() -> open.sendTogether(() -> {
+                    sent.add(open.send(RedisReactiveCommands::ping).toFuture());
+                    open.close();
+                    sent.add(open.send(RedisReactiveCommands::ping).toFuture());
+                }))
+                .syncUninterruptibly();
+        assertThat(sent).hasSize(2).allSatisfy(one -> assertThat(one).failsWithin(LONG));
     }
 
     /** Commands that were sent on a silent connection would else occupy all places for ever. */
