@@ -12,6 +12,7 @@ import io.lettuce.core.RedisClient;
 import io.lettuce.core.api.StatefulRedisConnection;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.MessageDigest;
@@ -27,6 +28,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
+import java.util.zip.ZipEntry;
 import java.util.zip.ZipFile;
 import org.awaitility.Awaitility;
 import org.junit.jupiter.api.BeforeAll;
@@ -104,6 +106,29 @@ class ReleaseTest {
         assertThat(classes).hasSizeGreaterThan(5);
         assertThat(entries(files.get("-sources.jar"))).containsAll(classes);
         assertThat(entries(files.get("-javadoc.jar"))).contains("index.html", "allclasses-index.html");
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"spillgate-reactive-core", "spillgate-vertx-adapter", "spillgate-webflux-adapter"})
+    void everyJarContainsTheLicense(String artifact) throws Exception {
+        String license = Files.readString(ROOT.resolve("LICENSE"));
+        List<Path> jars = files(artifact).values().stream()
+                .filter(file -> file.toString().endsWith(".jar"))
+                .toList();
+        assertThat(jars).hasSizeGreaterThanOrEqualTo(3);
+        for (Path jar : jars) {
+            assertThat(content(jar, "META-INF/LICENSE")).as("%s", jar).isEqualTo(license);
+        }
+    }
+
+    /** Those of the core are in jars of their own. */
+    @ParameterizedTest
+    @ValueSource(strings = {"spillgate-reactive-core", "spillgate-vertx-adapter", "spillgate-webflux-adapter"})
+    void noJarForUsersContainsTests(String artifact) throws Exception {
+        for (String kind : List.of(".jar", "-sources.jar", "-javadoc.jar")) {
+            assertThat(entries(files(artifact).get(kind)))
+                    .noneMatch(entry -> entry.contains("Test.") || entry.contains("/testkit/"));
+        }
     }
 
     @Test
@@ -398,6 +423,14 @@ class ReleaseTest {
             Set<String> entries = new TreeSet<>();
             zip.stream().forEach(entry -> entries.add(entry.getName()));
             return entries;
+        }
+    }
+
+    private static String content(Path jar, String name) throws IOException {
+        try (ZipFile zip = new ZipFile(jar.toFile())) {
+            ZipEntry entry = zip.getEntry(name);
+            assertThat(entry).as("%s in %s", name, jar).isNotNull();
+            return new String(zip.getInputStream(entry).readAllBytes(), StandardCharsets.UTF_8);
         }
     }
 
