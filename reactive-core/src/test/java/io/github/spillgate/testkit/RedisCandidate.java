@@ -35,7 +35,7 @@ record RedisCandidate(String what, boolean required, Starter starter) {
     private static final String BINARIES = "SPILLGATE_REDIS_BINARIES";
     private static final String DOCKER = "SPILLGATE_TEST_DOCKER";
     private static final List<String> IMAGES =
-            List.of("redis:6.2-alpine", "redis:7.4-alpine", "redis:8-alpine", "valkey/valkey:8-alpine");
+            List.of("redis:6.2-alpine", "redis:7.4-alpine", "redis:8-alpine", "valkey/valkey:9-alpine");
     private static final Duration PATIENCE = Duration.ofSeconds(20);
 
     private static @Nullable Path embedded;

@@ -271,7 +271,7 @@ class RedisForTestsTest {
                         "redis:6.2-alpine in Docker",
                         "redis:7.4-alpine in Docker",
                         "redis:8-alpine in Docker",
-                        "valkey/valkey:8-alpine in Docker");
+                        "valkey/valkey:9-alpine in Docker");
     }
 
     @Test
