@@ -111,10 +111,11 @@ local function writeBucket(bucket, life)
   -- The time may be rounded by less than a millisecond. Redis keeps a key for all of the millisecond in which it ends.
   if now + left <= bucket.expires * 1000 then
     call('SETRANGE', bucket.key, '0', pack('<I3I7I6I7I5', written, bucket.level, at, bucket.older, age))
-  elseif bucket.older == 0 then
+  elseif bucket.older == 0 and left >= SOON then
     call('SET', bucket.key, pack('<I3I7I6', written, bucket.level, at), 'PX', math.ceil(left))
   else
-    local expires = floor((now + left + limit.capacity / limit.permits / 2) / 1000) + 1
+    local more = bucket.older == 0 and SOON or limit.capacity / limit.permits / 2
+    local expires = floor((now + left + more) / 1000) + 1
     call('SET', bucket.key, pack('<I3I7I6I7I5I4', written, bucket.level, at, bucket.older, age, expires), 'PX',
       expires * 1000 - now)
   end

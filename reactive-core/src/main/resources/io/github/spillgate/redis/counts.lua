@@ -25,7 +25,7 @@
 -- level was at least what is left of it, which bounds what a refund may return; unless the clock was set back, in which
 -- case the value begins with 'sgb'. Since 'age' milliseconds before 'at' the level was at least 'older'. bucket.lua has
 -- the units. A bucket expires when all has returned, or later, at 'expires' in seconds: so most takes change it in
--- place. If permits have been leased since it was empty, 'at' is higher by 2^47. An old version of these scripts, and
+-- place. Only one that was empty before, and is not empty soon, has no 'expires'. If permits have been leased since it was empty, 'at' is higher by 2^47. An old version of these scripts, and
 -- the fast path, take that for a time in the future.
 --
 -- The holds of a concurrency limit are in the order in which they were taken. One without permits is the tombstone of a
@@ -66,6 +66,7 @@ local MOST_ENTRIES = 10000 -- in one log
 local MOST_SPARE = 256
 local LONGEST_LEASE, LEASES_IN_A_WINDOW = 100, 100 -- in milliseconds; see Limit.leaseTime
 local LEASED = 2 ^ 47 -- added to the time of a bucket
+local SOON = 1000 -- in milliseconds; for so long, a bucket that was empty before lives longer than necessary
 
 local call, floor, max, min = redis.call, math.floor, math.max, math.min
 local pack, unpackFrom = struct.pack, struct.unpack

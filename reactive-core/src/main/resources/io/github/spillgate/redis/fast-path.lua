@@ -139,10 +139,11 @@ while rest <= #argument do
       first = level
       if now + left <= expires * 1000 then
         written = redis.pcall('SETRANGE', key, FRONT, pack('<I7I6I7I5', level, now, older, now - olderAt))
-      elseif older == 0 then
+      elseif older == 0 and left >= SOON then
         written = redis.pcall('SET', key, pack('<I3I7I6', A_BUCKET, level, now), 'PX', math.ceil(left))
       else
-        expires = floor((now + left + resolution * window / permits / 2) / 1000) + 1
+        local more = older == 0 and SOON or resolution * window / permits / 2
+        expires = floor((now + left + more) / 1000) + 1
         written = redis.pcall('SET', key,
           pack('<I3I7I6I7I5I4', A_BUCKET, level, now, older, now - olderAt, expires), 'PX', expires * 1000 - now)
       end
