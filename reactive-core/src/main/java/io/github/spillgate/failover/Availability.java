@@ -1,10 +1,15 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.internal.SharedFailure;
+import java.util.HashSet;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 import reactor.util.Logger;
 import reactor.util.Loggers;
@@ -25,6 +30,15 @@ final class Availability {
 
     private static final long NEVER = Long.MIN_VALUE;
 
+    /** The highest number of causes of one outage that are logged. */
+    private static final int MOST_CAUSES = 8;
+
+    /** The start of the remedy in a message. */
+    private static final String REMEDY = ": expected ";
+
+    /** What differs between two messages of one cause, such as the digest of a script and a line in it. */
+    private static final Pattern DETAIL = Pattern.compile("[0-9a-f]{40}|\\d+");
+
     private final String store;
     private final String fallback;
     private final AtomicBoolean unavailable = new AtomicBoolean();
@@ -44,10 +58,10 @@ final class Availability {
     private volatile @Nullable String problem;
 
     /** What was last wrong, also if the store is available. */
-    private volatile Explanation last = new Explanation("no reply by the deadline", false);
+    private volatile Explanation last = new Explanation("no reply by the deadline", ExplanationKind.SYMPTOM);
 
-    /** Whether the log names the cause of the present outage. */
-    private final AtomicBoolean causeLogged = new AtomicBoolean();
+    /** The causes of the present outage that the log names, as {@link #causeIn}; guarded by this. */
+    private final Set<String> causesLogged = new HashSet<>();
 
     Availability(String store, String fallback) {
         this.store = store;
@@ -106,20 +120,32 @@ final class Availability {
     /** Explains an outage without a failure of the store. What was wrong before is not the reason. */
     private synchronized void explainNotAsked(String why) {
         if (!why.isEmpty() && problem == null) {
-            last = new Explanation("it was not asked, because " + why, false);
+            last = new Explanation("it was not asked, because " + why, ExplanationKind.SYMPTOM);
         }
     }
 
     /** Notes that the breaker is open. */
     void opened() {
-        if (!unavailable.get() && unavailable.compareAndSet(false, true)) {
-            Explanation known = last;
-            causeLogged.set(known.isCause);
-            problem = known.message;
-            missed.clear();
-            missedStill.set(0);
-            LOG.warn("Falling back to {}; {} is unavailable: {}", fallback, store, known.message);
+        if (!unavailable.get()) {
+            Explanation known = beginOutage();
+            if (known != null) {
+                missed.clear();
+                missedStill.set(0);
+                LOG.warn("Falling back to {}; {} is unavailable: {}", fallback, store, known.message);
+            }
         }
+    }
+
+    /** Returns what is known of the outage that begins; null if it has begun before. */
+    private synchronized @Nullable Explanation beginOutage() {
+        if (!unavailable.compareAndSet(false, true)) {
+            return null;
+        }
+        Explanation known = last;
+        causesLogged.clear();
+        boolean unused = noteCause(known);
+        problem = known.message;
+        return known;
     }
 
     /**
@@ -176,27 +202,48 @@ final class Availability {
         }
     }
 
-    /** Logs the cause of an outage if it was not known when the outage was logged. */
+    /**
+     * Logs a cause of an outage that was not known when the outage was logged. The first attempts to connect may fail
+     * for another reason than all later ones, for example because this process lacks CPU time.
+     */
     private void logCause() {
         Explanation known = last;
-        if (known.isCause && unavailable.get() && causeLogged.compareAndSet(false, true)) {
-            LOG.warn("{} cannot be reached: {}", store, known.message);
+        if (unavailable.get() && noteCause(known)) {
+            LOG.warn(
+                    known.kind == ExplanationKind.UNREACHABLE ? "{} cannot be reached: {}" : "{} cannot decide: {}",
+                    store,
+                    known.message);
         }
+    }
+
+    /** Notes a cause that is about to be logged; returns whether the log does not name it yet. */
+    private synchronized boolean noteCause(Explanation known) {
+        return known.kind != ExplanationKind.SYMPTOM
+                && causesLogged.size() < MOST_CAUSES
+                && causesLogged.add(causeIn(known.message));
+    }
+
+    /** Returns what is the same in all messages of one cause: the remedy, or a message without details. */
+    private static String causeIn(String message) {
+        int remedy = message.indexOf(REMEDY);
+        return DETAIL.matcher(remedy < 0 ? message : message.substring(remedy)).replaceAll("#");
     }
 
     /** Keeps the better explanation: that a store cannot be reached explains why it does not reply. */
     private synchronized void explain(Throwable error) {
-        boolean isCause = error instanceof LimitStoreUnreachableException;
-        if (isCause || !last.isCause || !(error instanceof LimitStoreUnansweredException)) {
+        ExplanationKind kind = ExplanationKind.of(error);
+        if (kind == ExplanationKind.UNREACHABLE
+                || last.kind != ExplanationKind.UNREACHABLE
+                || !(error instanceof LimitStoreUnansweredException)) {
             String message = error.getMessage();
-            last = new Explanation(message == null ? error.toString() : message, isCause);
+            last = new Explanation(message == null ? error.toString() : message, kind);
             problem = last.message;
         }
     }
 
     private synchronized void forgetProblem() {
         problem = null;
-        last = new Explanation(last.message, false);
+        last = new Explanation(last.message, ExplanationKind.SYMPTOM);
     }
 
     /** Notes that another program has written a key of the store. */
@@ -213,10 +260,30 @@ final class Availability {
         }
     }
 
-    /**
-     * What is wrong with the store.
-     *
-     * @param isCause whether it explains why the store does not reply: it could not be reached
-     */
-    private record Explanation(String message, boolean isCause) {}
+    /** How much an explanation explains. */
+    private enum ExplanationKind {
+
+        /** It says that a reply is missing or a connection was lost, not why. */
+        SYMPTOM,
+
+        /** The store could not decide, for example because Redis is out of memory. */
+        REFUSAL,
+
+        /** The store could not be reached, which also explains why it does not reply. */
+        UNREACHABLE;
+
+        static ExplanationKind of(Throwable error) {
+            if (error instanceof LimitStoreUnreachableException) {
+                return UNREACHABLE;
+            }
+            return error instanceof LimitStoreUnansweredException
+                            || error instanceof LimitStoreDeadlineException
+                            || error.getCause() instanceof SharedFailure
+                    ? SYMPTOM
+                    : REFUSAL;
+        }
+    }
+
+    /** What is wrong with the store. */
+    private record Explanation(String message, ExplanationKind kind) {}
 }

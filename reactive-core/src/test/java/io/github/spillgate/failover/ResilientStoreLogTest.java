@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
@@ -148,6 +149,56 @@ class ResilientStoreLogTest {
                                 + "reply within 100 ms, the deadline of the limiter",
                         "WARN ControlledStore cannot be reached: WRONGPASS",
                         "INFO ControlledStore is available again; LocalFallback no longer decides");
+    }
+
+    /** As if a busy machine lost the reason of the first attempt to connect, or took too long for it. */
+    @Test
+    void eachCauseOfAnOutageIsLoggedOnce() {
+        remote.isUnreachable();
+        acquireForTenths(20);
+        for (String cause : List.of(
+                "NOPERM script f594339a30af82438a713d55ba6950ed4f141f0c, line 73",
+                "TIMEOUT: expected a host that replies",
+                "NOPERM script 0beec7b5ea3f0fdbc95d0dd47f3c5bc275da8a33, line 9",
+                "SILENCE: expected a host that replies",
+                "nothing listens there")) {
+            remote.failsWith(new LimitStoreUnreachableException(cause, null));
+            acquireForTenths(50);
+        }
+        assertThat(lines())
+                .containsExactly(
+                        "WARN Falling back to LocalFallback; ControlledStore is unavailable: nothing listens there",
+                        "WARN ControlledStore cannot be reached: NOPERM script"
+                                + " f594339a30af82438a713d55ba6950ed4f141f0c, line 73",
+                        "WARN ControlledStore cannot be reached: TIMEOUT: expected a host that replies");
+    }
+
+    @Test
+    void aRefusalIsLoggedIfTheOutageBeganWithAMissedDeadline() {
+        decideInThePrimaryStore();
+        remote.holdsReplies();
+        acquireForTenths(9);
+        LimitStoreException refusal = new LimitStoreException("Redis refused the script", null);
+        remote.failsWith(refusal);
+        remote.failAllHeld(refusal);
+        acquireForTenths(50);
+        assertThat(lines())
+                .containsExactly(
+                        "WARN Falling back to LocalFallback; ControlledStore is unavailable: ControlledStore did not "
+                                + "reply within 100 ms, the deadline of the limiter",
+                        "WARN ControlledStore cannot decide: Redis refused the script");
+        assertThat(limiter.state().problem()).hasValue("Redis refused the script");
+    }
+
+    @Test
+    void theLoggedCausesOfAnOutageAreBounded() {
+        remote.isUnreachable();
+        acquireForTenths(20);
+        for (char cause = 'a'; cause <= 'z'; cause++) {
+            remote.failsWith(new LimitStoreUnreachableException("cause " + cause, null));
+            acquireForTenths(20);
+        }
+        assertThat(lines()).hasSize(8);
     }
 
     @Test
