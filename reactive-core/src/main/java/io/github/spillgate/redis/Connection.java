@@ -58,6 +58,9 @@ final class Connection implements CommandSender {
     static final int LONGEST_RETIREMENT_SECONDS = 60;
     static final int SHORTEST_RETIREMENT_SECONDS = 1;
 
+    /** How often an attempt is repeated if Lettuce has lost the reason of its failure. */
+    static final int MOST_REPETITIONS = 2;
+
     /** After how many connections that only replied to EVAL an error names that. */
     private static final int MOST_MUTE = 2;
 
@@ -321,7 +324,7 @@ final class Connection implements CommandSender {
         private OpenConnection connect() {
             checkNotClosed();
             checkNotMute();
-            StatefulRedisConnection<byte[], byte[]> opened = connector.get();
+            StatefulRedisConnection<byte[], byte[]> opened = connectOrFindReason();
             opened.addListener(this);
             if (closed != null || !opened.isOpen()) {
                 OpenConnection.unobserved(opened.closeAsync());
@@ -331,6 +334,23 @@ final class Connection implements CommandSender {
             accepted = opened;
             EventLoop loop = runFirst(opened);
             return new OpenConnection(opened, loop, clock, nanoTime, numbers.incrementAndGet(), newQueue);
+        }
+
+        /**
+         * Connects. If a handshake fails while this thread stands still, Lettuce loses the reason, which users need. So
+         * the attempt is repeated.
+         */
+        private StatefulRedisConnection<byte[], byte[]> connectOrFindReason() {
+            for (int repetitions = 0; ; repetitions++) {
+                try {
+                    return connector.get();
+                } catch (RuntimeException e) {
+                    if (repetitions == MOST_REPETITIONS || !Errors.isReasonLost(e)) {
+                        throw e;
+                    }
+                    checkNotClosed();
+                }
+            }
         }
 
         private EventLoop runFirst(StatefulRedisConnection<byte[], byte[]> opened) {

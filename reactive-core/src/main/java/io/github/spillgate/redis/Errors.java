@@ -68,9 +68,12 @@ final class Errors {
             + "|Currently not connected\\. Commands are rejected\\."
             + "|(Request queue|Command buffer|Internal stack) size exceeded: .*");
 
+    /** Lettuce's message for a handshake that has failed before Lettuce listened for its result. */
+    private static final String REASON_LOST = "RedisHandshakeHandler not registered";
+
     /** Lettuce's messages for a connection that was closed during the handshake, without a reason. */
     private static final Pattern CLOSED_EARLY =
-            Pattern.compile("RedisHandshakeHandler not registered|Connection closed prematurely|.*Connection reset.*");
+            Pattern.compile(REASON_LOST + "|Connection closed prematurely|.*Connection reset.*");
 
     /** Lettuce's message for a connection without a reply to the handshake. */
     private static final Pattern NO_HANDSHAKE = Pattern.compile("Connection initialization timed out after .*");
@@ -229,6 +232,12 @@ final class Errors {
                                 + (NO_HANDSHAKE.matcher(messageOf(reason)).matches() ? EXPECTED_REPLY : "");
         String why = reason == e && named.matches() ? "" : ": " + detail;
         return new LimitStoreUnreachableException("Redis is unavailable: no connection" + address + why, e);
+    }
+
+    /** Returns whether Lettuce has lost the reason of a failed attempt to connect. Another attempt may find it out. */
+    static boolean isReasonLost(Throwable e) {
+        return Stream.iterate(e, cause -> cause != null, Throwable::getCause)
+                .anyMatch(cause -> messageOf(cause).equals(REASON_LOST));
     }
 
     /** Returns our exception for a server to which there is no connection after this time. */

@@ -1,0 +1,53 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.catchThrowable;
+
+import io.lettuce.core.RedisCommandExecutionException;
+import io.lettuce.core.RedisConnectionException;
+import java.time.Duration;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Test;
+
+/** Lettuce loses the reason of a failed handshake if its caller stands still, as on a busy machine. */
+class ConnectionReasonTest {
+
+    private static final Duration LONG = Duration.ofSeconds(30);
+
+    private final AtomicInteger attempts = new AtomicInteger();
+
+    @Test
+    void aLostReasonIsFoundOutByAnotherAttempt() {
+        Throwable error = failure(Connection.MOST_REPETITIONS);
+        assertThat(error).hasMessageContaining("NOPERM this user has no permissions to run the 'select' command");
+        assertThat(attempts).hasValue(Connection.MOST_REPETITIONS + 1);
+    }
+
+    @Test
+    void attemptsWithoutAReasonAreBounded() {
+        Throwable error = failure(Integer.MAX_VALUE);
+        assertThat(error).hasMessageContaining("closed without a reason");
+        assertThat(attempts).hasValue(Connection.MOST_REPETITIONS + 1);
+    }
+
+    @Test
+    void anAttemptWithAReasonIsNotRepeated() {
+        assertThat(failure(0)).hasMessageContaining("'select'");
+        assertThat(attempts).hasValue(1);
+    }
+
+    /** Returns the error of a connection to a server that rejects it, if the first attempts lose the reason. */
+    private Throwable failure(int lost) {
+        Connection connection = BatchQueueFixture.connection(
+                () -> {
+                    throw RedisConnectionException.create(
+                            "127.0.0.1:6379",
+                            attempts.incrementAndGet() <= lost
+                                    ? new IllegalStateException("RedisHandshakeHandler not registered")
+                                    : new RedisCommandExecutionException(
+                                            "NOPERM this user has no permissions to run the 'select' command"));
+                },
+                System::nanoTime);
+        return catchThrowable(() -> connection.opened().block(LONG));
+    }
+}
