@@ -14,6 +14,7 @@ import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import java.time.Duration;
+import java.util.UUID;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -26,6 +27,9 @@ class ResilientStoreProxyTest {
     private static final String KEY = "a";
     private static final Duration PATIENCE = Duration.ofSeconds(60);
 
+    /** Its own for each test, so that the log tells its store from those of other tests. */
+    private final String namespace = "proxy-" + UUID.randomUUID();
+
     private final CommandProxy proxy =
             new CommandProxy(RedisForTests.first().uri().getPort());
     private final RedisURI uri = RedisURI.create("127.0.0.1", proxy.port());
@@ -36,8 +40,7 @@ class ResilientStoreProxyTest {
 
     @AfterEach
     void close() {
-        limiter.close();
-        store.close();
+        limiter.closeLater().then(store.closeLater()).block();
         log.close();
         proxy.close();
     }
@@ -98,7 +101,7 @@ class ResilientStoreProxyTest {
             """)
     void aServerThatRefusesScriptsIsNamed(String refusal, String problem) {
         // A busy machine is not under test.
-        deadline = Duration.ofSeconds(5);
+        deadline = Duration.ofSeconds(30);
         proxy.answer(command -> command.startsWith("EVAL") ? refusal : CommandProxy.PASS);
         assertNamed(problem, "a proxy, that runs EVAL and EVALSHA, with TIME, GETRANGE, STRLEN, SET");
         assertThat(problem()).doesNotContain("secret");
@@ -119,7 +122,9 @@ class ResilientStoreProxyTest {
     void aHandshakeThatTheNetworkDropsKeepsNoOtherFromBeginning(boolean isUriKnown) {
         proxy.answer(command -> command.equals("HELLO") ? CommandProxy.DROP : CommandProxy.PASS);
         RedisClient client = RedisClient.create(uri);
-        store = isUriKnown ? RedisStore.create(uri) : RedisStore.create(client);
+        store = (isUriKnown ? RedisStore.builder(uri) : RedisStore.builder(client))
+                .namespace(namespace)
+                .build();
         limiter = RateLimiter.builder("dropped")
                 .store(store)
                 .limit(Limit.perMinute(100_000))
@@ -135,7 +140,7 @@ class ResilientStoreProxyTest {
     @Test
     void aConnectionThatIsOpenedWhileRedisLoadsItsDataDecidesAfterwards() {
         // A busy machine is not under test.
-        deadline = Duration.ofSeconds(5);
+        deadline = Duration.ofSeconds(30);
         proxy.answer(command ->
                 command.startsWith("EVAL") ? "LOADING Redis is loading the dataset in memory" : CommandProxy.PASS);
         assertNamed("LOADING", "Redis cannot decide");
@@ -147,7 +152,7 @@ class ResilientStoreProxyTest {
     }
 
     private void assertNamed(String problem, String... remedy) {
-        store = RedisStore.create(uri);
+        store = RedisStore.builder(uri).namespace(namespace).build();
         limiter = RateLimiter.builder("proxied")
                 .store(store)
                 .limit(Limit.perMinute(100_000))
@@ -159,7 +164,7 @@ class ResilientStoreProxyTest {
         });
         assertThat(problem()).contains(remedy);
         await().atMost(PATIENCE)
-                .untilAsserted(() -> assertThat(log.lines(problem))
+                .untilAsserted(() -> assertThat(log.lines(namespace, problem))
                         .singleElement()
                         .asString()
                         .contains(remedy));

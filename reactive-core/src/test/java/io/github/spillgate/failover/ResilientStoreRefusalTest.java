@@ -26,6 +26,7 @@ import io.lettuce.core.protocol.CommandArgs;
 import io.lettuce.core.protocol.CommandType;
 import java.time.Duration;
 import java.util.List;
+import java.util.UUID;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -36,8 +37,12 @@ import org.junit.jupiter.params.provider.CsvSource;
 class ResilientStoreRefusalTest {
 
     private static final String KEY = "a";
-    private static final Duration PATIENCE = Duration.ofSeconds(30);
+    private static final Duration PATIENCE = Duration.ofSeconds(60);
 
+    /** Its own for each test, so that the log tells its store from those of other tests. */
+    private final String namespace = "refusal-" + UUID.randomUUID();
+
+    private final String name = "RedisStore[" + namespace + ":";
     private final RedisForTests redis = RedisForTests.startOwn();
     private final RedisClient administrator = RedisClient.create(redis.uri());
     private final StatefulRedisConnection<String, String> admin = administrator.connect();
@@ -57,8 +62,7 @@ class ResilientStoreRefusalTest {
     @AfterEach
     void close() {
         if (limiter != null) {
-            limiter.close();
-            store.close();
+            limiter.closeLater().then(store.closeLater()).block();
             client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
         }
         administrator.shutdown(Duration.ZERO, Duration.ofSeconds(2));
@@ -77,7 +81,7 @@ class ResilientStoreRefusalTest {
             await().atMost(PATIENCE)
                     .until(() -> limiter.tryAcquire(KEY).block().source() == Source.REDIS
                             && limiter.state().toReconcile() == 0);
-            assertThat(log.lines("NOPERM")).isEmpty();
+            assertThat(log.lines(name, "NOPERM")).isEmpty();
         }
     }
 
@@ -91,8 +95,8 @@ class ResilientStoreRefusalTest {
             assertThat(limiter.tryAcquire(KEY).block().source()).isEqualTo(Source.LOCAL);
             // The problem is stored before it is logged.
             await().atMost(PATIENCE)
-                    .untilAsserted(() -> assertThat(log.lines("Falling back to LocalFallback"))
-                            .hasSize(1));
+                    .untilAsserted(() -> assertThat(log.lines(name, "+eval ")).hasSize(1));
+            assertThat(log.lines(name, "Falling back to LocalFallback")).hasSize(1);
         }
     }
 
@@ -115,11 +119,13 @@ class ResilientStoreRefusalTest {
                         && limiter.state().problem().orElse("none").contains(remedy);
             });
             assertThat(limiter.state().problem().orElseThrow()).contains(code, what, remedy);
+            // On a busy machine, the first decision misses its deadline before Redis refuses it; that is logged apart.
             await().atMost(PATIENCE)
-                    .untilAsserted(() -> assertThat(log.lines("Falling back to LocalFallback"))
+                    .untilAsserted(() -> assertThat(log.lines(name, remedy))
                             .singleElement()
                             .asString()
-                            .contains(code, what, remedy));
+                            .contains(code, what));
+            assertThat(log.lines(name, "Falling back to LocalFallback")).hasSize(1);
             admin.sync().aclSetuser("app", AclSetuserArgs.Builder.on().allKeys().allCommands());
             await().atMost(PATIENCE).until(() -> limiter.tryAcquire(KEY).block().source() == Source.REDIS);
         }
@@ -136,7 +142,7 @@ class ResilientStoreRefusalTest {
                         && limiter.state().problem().orElse("none").contains("+select");
             });
             await().atMost(PATIENCE)
-                    .untilAsserted(() -> assertThat(log.lines("NOPERM"))
+                    .untilAsserted(() -> assertThat(log.lines(name, "NOPERM"))
                             .as("of %s", log.lines(""))
                             .singleElement()
                             .asString()
@@ -162,14 +168,14 @@ class ResilientStoreRefusalTest {
                 assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
                 assertThat(limiter.state().source()).isEqualTo(Source.REDIS);
             }
-            assertThat(log.lines("Falling back")).isEmpty();
-            assertThat(log.lines("refuses an operation")).hasSize(1);
+            assertThat(log.lines(name, "Falling back")).isEmpty();
+            assertThat(log.lines(name, "refuses an operation")).hasSize(1);
         }
     }
 
     @Test
     void aRefusedResetKeepsTheUsage() {
-        deadline = Duration.ofSeconds(1);
+        deadline = Duration.ofSeconds(5);
         connectWithout(CommandType.DEL);
         Charge charge = Charge.of("b", Limit.parse("5/1m"));
         for (int i = 0; i < 5; i++) {
@@ -223,7 +229,7 @@ class ResilientStoreRefusalTest {
     private void createLimiter(String rights) {
         CommandArgs<String, String> args = new CommandArgs<>(StringCodec.UTF8);
         for (String word : ("SETUSER app reset on >password " + rights).split(" ", -1)) {
-            args.add(word);
+            args.add(word.replace("spillgate", namespace));
         }
         admin.sync().dispatch(CommandType.ACL, new StatusOutput<>(StringCodec.UTF8), args);
         connect();
@@ -235,7 +241,7 @@ class ResilientStoreRefusalTest {
         uri.setCredentialsProvider(
                 RedisCredentialsProvider.from(() -> RedisCredentials.just("app", "password".toCharArray())));
         client = RedisClient.create(uri);
-        store = RedisStore.create(client);
+        store = RedisStore.builder(client).namespace(namespace).build();
         limiter = RateLimiter.builder("refused")
                 .store(store)
                 .limit(Limit.parse("10000/1m"))

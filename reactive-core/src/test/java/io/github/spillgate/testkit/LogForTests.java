@@ -4,6 +4,7 @@ import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
+import java.util.stream.Stream;
 
 /** What is said in the log while a test runs. */
 public final class LogForTests implements AutoCloseable {
@@ -20,11 +21,14 @@ public final class LogForTests implements AutoCloseable {
         return new LogForTests();
     }
 
-    /** The lines until now of which a part is this. */
-    public List<String> lines(String part) {
+    /**
+     * The lines until now of which all of these are parts. Limiters of earlier tests may still log: a test of which
+     * lines there are not, or how many, also names its store.
+     */
+    public List<String> lines(String... parts) {
         return written.toString(StandardCharsets.UTF_8)
                 .lines()
-                .filter(line -> line.contains(part))
+                .filter(line -> Stream.of(parts).allMatch(line::contains))
                 .toList();
     }
 
