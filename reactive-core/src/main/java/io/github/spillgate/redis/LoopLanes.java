@@ -22,7 +22,6 @@ import io.netty.channel.EventLoop;
 import io.netty.channel.socket.nio.NioSocketChannel;
 import io.netty.util.concurrent.Future;
 import io.netty.util.concurrent.SingleThreadEventExecutor;
-import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -110,8 +109,7 @@ final class LoopLanes {
         try {
             StatefulRedisConnection<byte[], byte[]> opened =
                     opening.get(Connection.LONGEST_ATTEMPT_SECONDS, TimeUnit.SECONDS);
-            // For the first commands: the attempt waits for their replies.
-            opened.setTimeout(Duration.ofSeconds(Connection.LONGEST_ATTEMPT_SECONDS));
+            opened.setTimeout(uri.getTimeout());
             return opened;
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
