@@ -60,6 +60,11 @@ class Ledger extends Count {
     // What is missing moves to "lost", and is restored (DataLoss). If another instance has reset the count, the primary
     // store knows that, and restores nothing.
     //
+    // Grants that are charged after the loss may be restored together with what is lost (takenForKept). Their times are
+    // never taken to be later than those that the primary store has for them. A grant that should be restored and is
+    // not stands for a lost one, which over-admits. One that should not be and is counts twice, which errs towards
+    // denying. So if a reply does not show which sending was charged, the earliest possible times count (chargedAges).
+    //
     // Not covered: lost permits of a count that this instance did not use, evicted counts, and grants of other
     // instances.
     //
@@ -359,7 +364,7 @@ class Ledger extends Count {
     /** If the primary store has lost permits, they still count here, and are added to what it replies from now on. */
     private void checkForLoss(StoreUsage usage, StoreDecision decision, boolean isReconciliation) {
         InFlight sent = isReconciliation ? inFlight : null;
-        double charged = sent == null ? 0 : certainlyReconciled(sent);
+        double charged = sent == null ? 0 : certainlyReconciled(sent, decision);
         long used = usage.used() - (decision.isCharged() ? usage.claim().permits() : 0);
         long certain = confirmed.certainIn(decision.at().toEpochMilli());
         if (used - (isChargedSinceNewest(decision) ? (long) charged : 0) >= certain) {
@@ -400,7 +405,7 @@ class Ledger extends Count {
         Limit limit = claim.limit();
         long newest = confirmed.newestReply();
         long repliedAt = reply.at().toEpochMilli();
-        List<Grants> ages = charged.reconciliation.ages();
+        List<Grants> ages = chargedAges(charged.reconciliation, reply);
         if (limit.algorithm() == Algorithm.LOG) {
             long slot = limit.resolution().toMillis();
             return ages.stream()
@@ -413,11 +418,20 @@ class Ledger extends Count {
         return began < newest ? ages : List.of();
     }
 
+    /**
+     * Returns the grants of a reconciliation with the ages at which the primary store has charged them, or higher ones.
+     * It counts a grant from when it got the request, less the age that was sent.
+     */
+    private static List<Grants> chargedAges(Reconciliation charged, StoreDecision reply) {
+        // If an earlier sending was charged, that may have been faster. The present ages are never too low.
+        return reply.stamp() > 0 ? charged.sentAges() : charged.ages();
+    }
+
     /** Returns how many permits of a charged reconciliation a reply certainly includes. */
-    private double certainlyReconciled(InFlight sent) {
+    private double certainlyReconciled(InFlight sent, StoreDecision reply) {
         Limit limit = claim.limit();
+        List<Grants> ages = chargedAges(sent.reconciliation, reply);
         if (limit.algorithm() == Algorithm.BUCKET) {
-            List<Grants> ages = sent.reconciliation.ages();
             long level = BucketState.units(limit, sent.reconciliation.permits());
             return (double) BucketState.levelAfter(limit, level, ages.get(0).fromMillis())
                     / limit.window().toMillis();
@@ -425,7 +439,7 @@ class Ledger extends Count {
         boolean isLog = limit.algorithm() == Algorithm.LOG;
         double window = limit.window().toMillis();
         double certain = 0;
-        for (Grants some : sent.reconciliation.ages()) {
+        for (Grants some : ages) {
             // In a log they count in full until they expire. In a counter they may fade from the beginning.
             double part = Math.max(0, 1 - some.fromMillis() / window);
             certain += some.permits() * (isLog ? Math.ceil(part) : part);
@@ -656,7 +670,7 @@ class Ledger extends Count {
         inFlight = null;
         if (reply.stamp() > 0) {
             long at = reply.at().toEpochMilli();
-            for (Grants some : reconciliation.ages()) {
+            for (Grants some : chargedAges(reconciliation, reply)) {
                 confirmed.charged(some.permits(), at - some.toMillis(), at);
             }
         }

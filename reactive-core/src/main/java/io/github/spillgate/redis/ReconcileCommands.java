@@ -65,18 +65,21 @@ final class ReconcileCommands {
     }
 
     private static StoreDecision reconciled(List<Reconciliation> reconciliations, ScriptReply reply) {
-        List<StoreUsage> usages = new ArrayList<>(reconciliations.size());
-        long stamp = reply.micros();
+        List<StoreUsage> chargedNow = new ArrayList<>(reconciliations.size());
+        List<StoreUsage> others = new ArrayList<>();
         for (int i = 0; i < reconciliations.size(); i++) {
-            if (reply.granted(i) == 0) {
-                // It was charged earlier, perhaps before a reset.
-                stamp = UNKNOWN;
-            }
             if (reply.status(i) != ScriptReply.Status.FOREIGN) {
-                usages.add(reply.usage(i, reconciliations.get(i).claim()));
+                (reply.granted(i) == 1 ? chargedNow : others)
+                        .add(reply.usage(i, reconciliations.get(i).claim()));
             }
         }
-        return StoreDecision.ofPeek(Source.REDIS, reply.millis(), stamp, usages);
+        // The others were charged earlier, perhaps before a reset, or no longer count.
+        StoreDecision now = StoreDecision.ofPeek(Source.REDIS, reply.millis(), reply.micros(), chargedNow);
+        StoreDecision earlier = StoreDecision.ofPeek(Source.REDIS, reply.millis(), UNKNOWN, others);
+        if (others.isEmpty()) {
+            return now;
+        }
+        return chargedNow.isEmpty() ? earlier : join(reconciliations, Reconciliation::claim, List.of(now, earlier));
     }
 
     Mono<StoreDecision> restore(LostPermits permits) {
@@ -122,6 +125,8 @@ final class ReconcileCommands {
     private static <E> StoreDecision join(List<E> all, Function<E, Claim> claim, List<StoreDecision> parts) {
         return parts.size() == 1
                 ? parts.get(0)
-                : StoreDecision.ofParts(all.stream().map(claim).toList(), parts);
+                : StoreDecision.ofParts(
+                        all.stream().map(claim).toList(),
+                        parts.stream().flatMap(part -> part.parts().stream()).toList());
     }
 }

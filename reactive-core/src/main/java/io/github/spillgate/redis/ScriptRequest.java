@@ -159,7 +159,7 @@ final class ScriptRequest {
     static byte[] reconcile(List<Reconciliation> reconciliations) {
         ScriptRequest request = new ScriptRequest((2 + 7 + 4 + GRANTS_LENGTH) * reconciliations.size());
         for (Reconciliation reconciliation : reconciliations) {
-            request.addGrants(reconciliation.claim(), 0, reconciliation.ages());
+            request.addGrants(reconciliation.claim(), 0, reconciliation.agesToSend());
         }
         return request.toBytes();
     }

@@ -148,7 +148,8 @@ public interface LimitStore {
      *
      * @param reconciliations the reconciliations, no two with the same identity
      * @return the usage of each count afterwards, in the order of the reconciliations, without those that cannot be
-     *     charged; empty, by default, if this store cannot reconcile
+     *     charged; {@linkplain StoreDecision#parts() a part} with a stamp has only those that were charged now; empty,
+     *     by default, if this store cannot reconcile
      */
     default Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
         return Mono.empty();

@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * The permits that one store granted under one identity on behalf of another, to be charged there once.
@@ -16,11 +17,16 @@ import java.util.concurrent.CopyOnWriteArrayList;
  */
 public final class Reconciliation {
 
+    private static final long NEVER = Long.MIN_VALUE;
+
     private final String id;
     private final Claim claim;
     private final List<Grants> grants;
     private final InstantSource clock;
     private final List<Claim> holds;
+
+    /** When this was last sent. Never lowered, so that a slow thread does not replace it by an earlier time. */
+    private final AtomicLong sentAt = new AtomicLong(NEVER);
 
     private Reconciliation(String id, Claim claim, List<Grants> grants, InstantSource clock, List<Claim> holds) {
         this.id = id;
@@ -146,7 +152,34 @@ public final class Reconciliation {
      * @return the grants with ages instead of times, the oldest first
      */
     public List<Grants> ages() {
+        return agesAt(clock.millis());
+    }
+
+    /**
+     * Returns the grants with their current ages, and keeps the time for {@link #sentAges()}. A store that sends the
+     * ages to a server calls this each time it encodes the request, or it must not report that it has charged the
+     * grants now.
+     *
+     * @return the grants with ages instead of times, the oldest first
+     */
+    public List<Grants> agesToSend() {
         long now = clock.millis();
+        sentAt.accumulateAndGet(now, Math::max);
+        return agesAt(now);
+    }
+
+    /**
+     * Returns the grants with the ages that were last sent. If a store replies that it has charged the grants now, it
+     * has charged them at these ages.
+     *
+     * @return the grants with their ages then; with the current ones if {@link #agesToSend()} was never called
+     */
+    public List<Grants> sentAges() {
+        long sent = sentAt.get();
+        return sent == NEVER ? ages() : agesAt(sent);
+    }
+
+    private List<Grants> agesAt(long now) {
         List<Grants> ages = new ArrayList<>(grants.size());
         for (Grants some : grants) {
             ages.add(new Grants(Math.max(0, now - some.fromMillis), Math.max(0, now - some.toMillis), some.permits));

@@ -698,6 +698,10 @@ final class AdmissionOracle {
             if (dead || then == null) {
                 return;
             }
+            reply.parts().forEach(part -> replied(call, part, then));
+        }
+
+        private void replied(Call call, StoreDecision reply, Executed then) {
             for (StoreUsage usage : reply.usages()) {
                 String key = usage.claim().key();
                 Knowledge knowledge = knowledge(key);
@@ -733,7 +737,7 @@ final class AdmissionOracle {
                         one.reconciled = true;
                         // Charged before a loss that was noticed since, it may be lost too.
                         one.evidence = isChargedNow && repliedAt >= knowledge(key).evidenceSince;
-                        one.certainAt = one.at - (clock.getAsLong() - repliedAt);
+                        one.certainAt = one.at;
                     }
                 }
             }

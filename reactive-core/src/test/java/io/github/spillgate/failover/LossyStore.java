@@ -141,19 +141,19 @@ final class LossyStore implements LimitStore {
     public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
         return Mono.fromCallable(() -> {
             long now = clock.millis();
-            boolean allNew = true;
-            List<StoreUsage> usages = new ArrayList<>();
+            List<StoreDecision> parts = new ArrayList<>();
             for (Reconciliation one : reconciliations) {
                 Claim claim = one.claim();
-                boolean isNew =
-                        !data.reconciled.contains(one.id()) && count(claim).charge(claim.limit(), one.ages(), now);
+                boolean isNew = !data.reconciled.contains(one.id())
+                        && count(claim).charge(claim.limit(), one.agesToSend(), now);
                 if (isNew) {
                     data.reconciled.add(one.id());
                 }
-                allNew &= isNew;
-                usages.add(count(claim).usage(claim, false, now));
+                StoreUsage usage = count(claim).usage(claim, false, now);
+                parts.add(StoreDecision.ofPeek(Source.OTHER, now, isNew ? ++steps : 0, List.of(usage)));
             }
-            return StoreDecision.ofPeek(Source.OTHER, now, allNew ? ++steps : 0, usages);
+            return StoreDecision.ofParts(
+                    reconciliations.stream().map(Reconciliation::claim).toList(), parts);
         });
     }
 

@@ -222,7 +222,7 @@ public final class StoreModel implements LimitStore {
     }
 
     private static List<Grants> times(Reconciliation reconciliation, long now) {
-        return reconciliation.ages().stream()
+        return reconciliation.agesToSend().stream()
                 .map(age -> new Grants(now - age.fromMillis(), now - age.toMillis(), age.permits()))
                 .toList();
     }

@@ -68,6 +68,32 @@ class ReconcileTest {
                 .containsExactly(4L);
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s burst=5"})
+    void onlyReconciliationsThatAreChargedNowHaveAStamp(String text) {
+        Limit limit = Limit.parse(text);
+        Reconciliation repeated = reconciliation("a-1", limit, ago(0, 1));
+        assertThat(charge(repeated).stamp()).isPositive();
+        assertThat(charge(repeated).stamp()).isZero();
+        Reconciliation other = Reconciliation.of("b-1", claim("b", limit), List.of(ago(0, 2)), clock);
+        StoreDecision reply = store.reconcile(List.of(repeated, other)).block();
+        assertThat(used(reply)).containsExactly(1L, 2L);
+        assertThat(reply.parts())
+                .filteredOn(part -> part.stamp() > 0)
+                .flatExtracting(StoreDecision::claims)
+                .extracting(Claim::key)
+                .containsExactly("b");
+    }
+
+    @Test
+    void theAgesThatWereSentAreRemembered() {
+        Reconciliation one = reconciliation("a-1", LOG, ago(100, 2));
+        charge(one);
+        pass(50);
+        assertThat(one.ages()).containsExactly(new Grants(150, 150, 2));
+        assertThat(one.sentAges()).containsExactly(new Grants(100, 100, 2));
+    }
+
     /** Otherwise sending it again would charge it again. The scripted clock makes seconds of milliseconds. */
     @Test
     void theMarkLivesUntilTheSlotOfTheNewestHitExpires() {

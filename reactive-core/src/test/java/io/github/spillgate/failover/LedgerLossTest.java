@@ -1,0 +1,118 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.Source;
+import io.github.spillgate.spi.LostPermits;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Reconciliation.Grants;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * What a ledger restores if the primary store has lost data, and then charges grants of the fallback. For the store,
+ * the time of a grant is that of the request less the age in it. If that is after the last reply from before the loss,
+ * the store has the grant in addition to what is restored. Otherwise the grant has to be restored as well.
+ */
+class LedgerLossTest extends LocalFallbackFixture {
+
+    private static final long HOUR = 3_600_000;
+    private static final long LOST = 10;
+    private static final long GRANTED = 3;
+
+    private final List<LostPermits> restored = new ArrayList<>();
+
+    @ParameterizedTest
+    @ValueSource(strings = {"100/1h", "100/1h burst=100"})
+    void aLateReplyDoesNotMakeGrantsOlder(String limit) {
+        Ledger ledger = ledger(limit);
+        confirmUsage(ledger);
+        clock.advanceMillis(5);
+        ledger.take(GRANTED);
+        Reconciliation sent = handOver(ledger);
+        sent.agesToSend();
+        clock.advanceMillis(1);
+        long executedAt = clock.millis();
+        clock.advanceMillis(50);
+        reply(ledger, executedAt, 1);
+        assertThat(restoredPermits()).isEqualTo(LOST);
+    }
+
+    /** A server that does not know the script executes nothing, and the request is sent again. */
+    @ParameterizedTest
+    @ValueSource(strings = {"100/1h", "100/1h burst=100"})
+    void ofRepeatedRequestsTheLastOneCounts(String limit) {
+        Ledger ledger = ledger(limit);
+        ledger.take(GRANTED);
+        Reconciliation sent = handOver(ledger);
+        clock.advanceMillis(1);
+        confirmUsage(ledger);
+        sent.agesToSend();
+        clock.advanceMillis(50);
+        sent.agesToSend();
+        reply(ledger, clock.millis(), 1);
+        assertThat(restoredPermits()).isEqualTo(LOST + GRANTED);
+    }
+
+    /** The first request was executed at once, and its reply lost. The second one took 50 ms. */
+    @ParameterizedTest
+    @ValueSource(strings = {"100/1h", "100/1h burst=100"})
+    void grantsThatAnEarlierRequestHasChargedCountFromTheEarliestTime(String limit) {
+        Ledger ledger = ledger(limit);
+        ledger.take(GRANTED);
+        Reconciliation sent = handOver(ledger);
+        clock.advanceMillis(1);
+        confirmUsage(ledger);
+        sent.agesToSend();
+        clock.advanceMillis(1_000);
+        sent.agesToSend();
+        clock.advanceMillis(50);
+        reply(ledger, clock.millis(), 0);
+        assertThat(restoredPermits()).isEqualTo(LOST + GRANTED);
+    }
+
+    private Ledger ledger(String limit) {
+        ReconciliationQueue queue = new ReconciliationQueue(clock);
+        queue.open();
+        Ledger ledger = new Ledger(
+                claim(limiter(Limit.parse(limit)), "a"),
+                queue,
+                new OutageShare(),
+                null,
+                (permits, missing) -> restored.add(permits));
+        ledger.advanceTo(clock.millis());
+        return ledger;
+    }
+
+    /** The primary store grants permits, which it loses afterwards. */
+    private void confirmUsage(Ledger ledger) {
+        long at = clock.millis();
+        ledger.advanceTo(at);
+        StoreUsage usage = StoreUsage.of(ledger.claim().asking(LOST), LOST, false, at, at + HOUR);
+        ledger.confirm(usage, StoreDecision.ofTake(Source.OTHER, at, List.of(usage)), false, true);
+    }
+
+    private Reconciliation handOver(Ledger ledger) {
+        ledger.advanceTo(clock.millis());
+        Reconciliation reconciliation = ledger.reconciliation("id-1", clock);
+        ledger.handOver(reconciliation);
+        return reconciliation;
+    }
+
+    /** The reply to a reconciliation; the stamp is 0 if it was not charged by this request. */
+    private void reply(Ledger ledger, long executedAt, long stamp) {
+        ledger.advanceTo(clock.millis());
+        StoreUsage usage = StoreUsage.of(ledger.claim().asking(0), GRANTED, false, executedAt, executedAt + HOUR);
+        ledger.confirm(usage, StoreDecision.ofPeek(Source.OTHER, executedAt, stamp, List.of(usage)), true, true);
+    }
+
+    private long restoredPermits() {
+        assertThat(restored).hasSize(1);
+        return restored.get(0).ages().stream().mapToLong(Grants::permits).sum();
+    }
+}
