@@ -70,6 +70,7 @@ final class Connection implements CommandSender {
     private final Supplier<StatefulRedisConnection<byte[], byte[]>> connector;
     private final Function<RedisAsyncCommands<byte[], byte[]>, RedisFuture<Object>> firstCall;
     private final LongSupplier nanoTime;
+    private final Duration longestSilence;
     private final Function<OpenConnection, BatchQueue> newQueue;
     private final AtomicReference<@Nullable Opening> current = new AtomicReference<>();
     private final AtomicReference<@Nullable OpenConnection> retired = new AtomicReference<>();
@@ -88,16 +89,19 @@ final class Connection implements CommandSender {
      * @param connector connects to the server; may block
      * @param firstCall sends the script that decides, with a request that changes nothing
      * @param nanoTime the source of time
+     * @param longestSilence how long commands may be in flight without any reply
      * @param newQueue creates the queue of each open connection
      */
     Connection(
             Supplier<StatefulRedisConnection<byte[], byte[]>> connector,
             Function<RedisAsyncCommands<byte[], byte[]>, RedisFuture<Object>> firstCall,
             LongSupplier nanoTime,
+            Duration longestSilence,
             Function<OpenConnection, BatchQueue> newQueue) {
         this.connector = connector;
         this.firstCall = firstCall;
         this.nanoTime = nanoTime;
+        this.longestSilence = longestSilence;
         this.newQueue = newQueue;
     }
 
@@ -333,7 +337,8 @@ final class Connection implements CommandSender {
             }
             accepted = opened;
             EventLoop loop = runFirst(opened);
-            return new OpenConnection(opened, loop, clock, nanoTime, numbers.incrementAndGet(), newQueue);
+            return new OpenConnection(
+                    opened, loop, clock, nanoTime, numbers.incrementAndGet(), longestSilence, newQueue);
         }
 
         /**

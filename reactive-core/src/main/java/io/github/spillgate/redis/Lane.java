@@ -46,7 +46,11 @@ final class Lane {
         this.keys = settings.keys();
         this.delivery = delivery;
         this.connection = new Connection(
-                connector, server.script(Script.Purpose.DECIDE)::sendIdle, Lane::nanoTime, this::newQueue);
+                connector,
+                server.script(Script.Purpose.DECIDE)::sendIdle,
+                Lane::nanoTime,
+                settings.longestSilence(),
+                this::newQueue);
     }
 
     private BatchQueue newQueue(OpenConnection open) {

@@ -46,7 +46,7 @@ final class OpenConnection implements CommandSender {
     // checks the connection afterwards.
 
     /** How long commands may be in flight without any reply. */
-    static final long LONGEST_SILENCE = TimeUnit.SECONDS.toNanos(2);
+    static final Duration LONGEST_SILENCE = Duration.ofSeconds(2);
 
     /** How long a connection to a demoted primary is kept at least: the next one may lead to the same server. */
     static final long SHORTEST_STAY = TimeUnit.SECONDS.toNanos(1);
@@ -58,6 +58,7 @@ final class OpenConnection implements CommandSender {
     private final RedisClock clock;
     private final LongSupplier nanoTime;
     private final long number;
+    private final long longestSilence;
     private final long openedAt;
     private final BatchQueue queue;
 
@@ -90,6 +91,7 @@ final class OpenConnection implements CommandSender {
      * @param loop its event loop
      * @param clock the clock of its server
      * @param number its number; a newer connection has a higher one
+     * @param longestSilence how long commands may be in flight without any reply
      * @param newQueue creates the queue of the decisions that wait for it
      */
     OpenConnection(
@@ -98,12 +100,14 @@ final class OpenConnection implements CommandSender {
             RedisClock clock,
             LongSupplier nanoTime,
             long number,
+            Duration longestSilence,
             Function<OpenConnection, BatchQueue> newQueue) {
         this.connection = connection;
         this.loop = loop;
         this.clock = clock;
         this.nanoTime = nanoTime;
         this.number = number;
+        this.longestSilence = longestSilence.toNanos();
         this.openedAt = nanoTime.getAsLong();
         this.queue = newQueue.apply(this);
     }
@@ -161,7 +165,7 @@ final class OpenConnection implements CommandSender {
 
     /** Returns whether commands have been in flight for too long without any reply. */
     boolean isSilent() {
-        return sent != answered && nanoTime.getAsLong() - activeAt > LONGEST_SILENCE;
+        return sent != answered && nanoTime.getAsLong() - activeAt > longestSilence;
     }
 
     /** Returns whether Redis has replied to any command since the connection was opened. */

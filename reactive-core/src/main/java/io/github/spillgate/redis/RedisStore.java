@@ -70,7 +70,13 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         delivery = new Delivery(builder.deliverOn);
         waiting = new WaitingDecisions(builder.bounds, delivery);
         Server.Settings settings = new Server.Settings(
-                keys, Script.readAll(builder.change), builder.bounds, delivery, loops, new EvictionPolicy(toString()));
+                keys,
+                Script.readAll(builder.change),
+                builder.bounds,
+                delivery,
+                loops,
+                new EvictionPolicy(toString()),
+                builder.longestSilence);
         topology = client instanceof RedisClusterClient cluster
                 ? new Cluster(cluster, builder.nodes, settings)
                 : Topology.standalone((RedisClient) client, builder.nodes, settings);
@@ -420,6 +426,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
         private List<RedisURI> nodes = List.of();
         private Duration longestPeek = Duration.ofMillis(50);
+        private Duration longestSilence = OpenConnection.LONGEST_SILENCE;
         private String namespace = "spillgate";
         private Scheduler deliverOn = Schedulers.parallel();
         private BatchBounds bounds = BatchBounds.DEFAULT;
@@ -520,6 +527,15 @@ public final class RedisStore implements LimitStore, AutoCloseable {
          */
         Builder longestPeek(Duration longest) {
             this.longestPeek = longest;
+            return this;
+        }
+
+        /**
+         * Sets how long commands may be in flight on a connection without any reply, before another one replaces it;
+         * tests set it so long that a busy machine does not matter.
+         */
+        Builder longestSilence(Duration longest) {
+            this.longestSilence = longest;
             return this;
         }
 

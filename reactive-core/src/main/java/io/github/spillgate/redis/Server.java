@@ -5,6 +5,7 @@ import io.github.spillgate.LimitStoreUnavailableException;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.api.StatefulRedisConnection;
+import java.time.Duration;
 import java.util.EnumMap;
 import java.util.Map;
 import java.util.Objects;
@@ -221,6 +222,7 @@ final class Server {
      * @param delivery emits the decisions of callers that are on no event loop with a lane
      * @param loops the lanes on the event loops of callers; null if there are none
      * @param eviction the eviction policies of the servers
+     * @param longestSilence how long commands may be in flight on a connection without any reply
      */
     record Settings(
             CountKeys keys,
@@ -228,7 +230,8 @@ final class Server {
             BatchBounds bounds,
             Delivery delivery,
             @Nullable LoopLanes loops,
-            EvictionPolicy eviction) {}
+            EvictionPolicy eviction,
+            Duration longestSilence) {}
 
     /** Connects to a server. The methods may block. */
     interface Connector {

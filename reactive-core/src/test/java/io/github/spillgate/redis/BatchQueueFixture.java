@@ -83,6 +83,7 @@ abstract class BatchQueueFixture {
                 connector,
                 commands -> commands.eval("return ''", ScriptOutputType.VALUE, new byte[0][]),
                 nanoTime,
+                OpenConnection.LONGEST_SILENCE,
                 BatchQueueFixture::idleQueue);
     }
 

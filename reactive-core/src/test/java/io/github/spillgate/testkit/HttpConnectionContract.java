@@ -195,7 +195,7 @@ public abstract class HttpConnectionContract extends HttpContract {
         private static final int CLIENTS = 16;
 
         /** Many times the limiter's deadline: a machine may have something else to do. */
-        private static final Duration LONGEST = Duration.ofSeconds(10);
+        private static final Duration LONGEST = Duration.ofSeconds(30);
 
         private final ClientForTests client;
         private final AtomicBoolean ending = new AtomicBoolean();

@@ -1,27 +1,40 @@
 package io.github.spillgate.testkit;
 
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
 import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
+import io.github.spillgate.redis.PatientRedisStore;
 import io.github.spillgate.redis.RedisStore;
+import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import java.time.Duration;
 import java.util.UUID;
 import reactor.util.retry.Retry;
 
-/** A limiter on a real Redis, by a name of its own, so that no test shares another's counts. */
+/**
+ * A limiter on a real Redis, by a name of its own, so that no test shares another's counts. Only the deadline bounds a
+ * decision: its store is patient with a slow machine.
+ */
 public final class LimiterForTests implements AutoCloseable {
 
     /** The address of the peer. */
     public static final KeySource ADDRESS = KeySource.clientAddress(ClientAddress.ofPeer());
 
+    private static final Charge READY = Charge.of("ready", Limit.perMinute(1));
+
+    private final RedisClient client;
     private final RedisStore store;
     private final RateLimiter limiter;
 
     private LimiterForTests(RedisURI redis, Duration deadline) {
-        store = RedisStore.create(redis);
+        client = PatientRedisStore.client(redis);
+        store = PatientRedisStore.create(client, redis);
         limiter = RateLimiter.builder("test-" + UUID.randomUUID().toString().substring(0, 8))
                 .store(store)
                 .deadline(deadline)
@@ -38,9 +51,11 @@ public final class LimiterForTests implements AutoCloseable {
         return new LimiterForTests(redis, deadline);
     }
 
-    /** Waits until Redis can decide: on a slow machine, the first attempt to connect may time out. */
+    /** Waits until Redis decides: on a slow machine, the first attempt to connect may time out. */
     public void awaitReady() {
         limiter.ready().retryWhen(Retry.fixedDelay(10, Duration.ofSeconds(1))).block();
+        // If an attempt has failed, the breaker is open for a second.
+        await().until(() -> limiter.peek(READY).block().source() == Source.REDIS);
     }
 
     /** The limiter; it is closed with this. */
@@ -55,7 +70,7 @@ public final class LimiterForTests implements AutoCloseable {
 
     @Override
     public void close() {
-        limiter.close();
-        store.close();
+        limiter.closeLater().then(store.closeLater()).block();
+        client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
     }
 }

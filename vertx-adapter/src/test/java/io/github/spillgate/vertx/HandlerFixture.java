@@ -43,7 +43,7 @@ abstract class HandlerFixture {
     };
 
     final Vertx vertx = Vertx.vertx();
-    final LimiterForTests redis = LimiterForTests.on(RedisForTests.first(), Duration.ofSeconds(5));
+    final LimiterForTests redis = LimiterForTests.on(RedisForTests.first(), LONG);
     final RateLimiter limiter = redis.limiter();
     final RateLimiter local =
             RateLimiter.builder("local").store(LocalStore.bounded(1_000)).build();

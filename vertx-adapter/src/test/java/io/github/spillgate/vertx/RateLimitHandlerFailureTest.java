@@ -18,7 +18,6 @@ import io.vertx.ext.web.RoutingContext;
 import io.vertx.ext.web.handler.TimeoutHandler;
 import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
-import java.time.Duration;
 import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -156,7 +155,7 @@ class RateLimitHandlerFailureTest extends HandlerFixture {
         asked.join().vertx().setTimer(300, now -> rendered.complete("we are sorry"));
         assertThat(done(response).statusCode()).isEqualTo(503);
         assertThat(told).hasSize(1);
-        await().atMost(Duration.ofSeconds(3)).until(() -> remaining(rules, "tenant", "a") == 10);
+        await().atMost(LONG).until(() -> remaining(rules, "tenant", "a") == 10);
     }
 
     @Test

@@ -91,7 +91,7 @@ class RateLimitingTest {
         try (RedisForTests redis = RedisForTests.startOwn()) {
             RateLimiting limiting = RateLimiting.of(
                             vertx, new RateLimitOptions(new JsonObject("""
-                                    {"name": "bucket", "deadline": "500ms", "redis": {"uri": "redis://%s"}, "rules": [
+                                    {"name": "bucket", "deadline": "20s", "redis": {"uri": "redis://%s"}, "rules": [
                                       {"name": "hello", "paths": "/hello", "limits": "6/1h burst=3"},
                                       {"name": "shown", "paths": "/hello", "limits": "10/s burst=50"}]}
                                     """.formatted(place(redis.uri())))))
@@ -388,7 +388,7 @@ class RateLimitingTest {
         return new RateLimitOptions(new JsonObject()
                 .put("name", "test-" + UUID.randomUUID())
                 .put("redis", redis)
-                .put("deadline", "500ms")
+                .put("deadline", "5s")
                 .put("headers", new JsonObject().put("x-rate-limit", false))
                 .put(
                         "rules",

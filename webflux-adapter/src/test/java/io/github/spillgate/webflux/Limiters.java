@@ -22,7 +22,11 @@ final class Limiters implements AutoCloseable {
     }
 
     static Limiters onRedis() {
-        return new Limiters(LimiterForTests.on(RedisForTests.first(), Duration.ofMillis(500)));
+        return onRedis(Duration.ofSeconds(30));
+    }
+
+    static Limiters onRedis(Duration deadline) {
+        return new Limiters(LimiterForTests.on(RedisForTests.first(), deadline));
     }
 
     RateLimiter limiter() {

@@ -246,15 +246,20 @@ class RateLimitWebFilterBypassTest {
 
     @Test
     void aShadowRuleDoesNotShortenTheDeadlineOfOthers() {
-        start(
-                address("real", 100),
-                Rule.named("shadow")
-                        .key(match -> Mono.delay(Duration.ofMillis(700)).thenReturn("slow"))
-                        .timeout(Duration.ofSeconds(2))
-                        .limit(Limit.perMinute(100))
-                        .shadow(true));
-        service.get("/source");
-        assertThat(service.get("/source").body()).isEqualTo(Source.REDIS.name());
+        Duration deadline = Duration.ofSeconds(5);
+        try (Limiters shorter = Limiters.onRedis(deadline)) {
+            Rules rules = shorter.rules(
+                    address("real", 100),
+                    Rule.named("shadow")
+                            .key(match -> Mono.delay(deadline.multipliedBy(2)).thenReturn("slow"))
+                            .timeout(deadline.multipliedBy(4))
+                            .limit(Limit.perMinute(100))
+                            .shadow(true));
+            service = Service.start(context -> beans(context, RateLimitResponses.standard(), rules));
+            service.get("/source");
+            assertThat(service.get("/source").body()).isEqualTo(Source.REDIS.name());
+            service.close();
+        }
     }
 
     @Test

@@ -405,7 +405,7 @@ class RateLimitWebFilterExchangeTest {
                     "--spring.config.name=gateway-service",
                     "--server.port=0",
                     "--server.address=127.0.0.1",
-                    "--spillgate.deadline=500ms",
+                    "--spillgate.deadline=20s",
                     "--spring.data.redis.url=" + RedisForTests.first().uri().toURI(),
                     "--spillgate.name=gateway-" + UUID.randomUUID().toString().substring(0, 8)));
             Stream.of(more).map(one -> "--" + one).forEach(properties::add);
