@@ -43,13 +43,26 @@ import reactor.core.publisher.Mono;
 class ResilientStoreClusterFailoverTest {
 
     private static final Duration LONG = Duration.ofSeconds(60);
-    private static final Duration BOUND = Duration.ofSeconds(10);
+
+    /** On a busy machine a node that works may be slow. */
+    private static final Duration DEADLINE = Duration.ofSeconds(10);
+
+    /** A call that ends at its deadline takes no longer, on a busy machine either. */
+    private static final Duration BOUND = Duration.ofSeconds(40);
+
     private static final List<String> KEYS =
             IntStream.range(0, 60).mapToObj(i -> "key-" + i).toList();
 
     /** Without full coverage, the other nodes serve their slots while those of the failed node have no primary. */
-    private final RedisClusterForTests cluster =
-            RedisClusterForTests.start(RedisBinary.first(), 3, 1, "--cluster-require-full-coverage", "no");
+    private final RedisClusterForTests cluster = RedisClusterForTests.start(
+            RedisBinary.first(),
+            3,
+            1,
+            "--cluster-require-full-coverage",
+            "no",
+            // A node that works does not become a dead one on a busy machine.
+            "--cluster-node-timeout",
+            "5000");
 
     private final RedisNode failing = cluster.nodes().get(0);
     private final Load load = new Load();
@@ -61,8 +74,7 @@ class ResilientStoreClusterFailoverTest {
         client = RedisClusterClient.create(cluster.uris());
         limiter = RateLimiter.builder("failover")
                 .store(RedisStore.create(client))
-                // On a busy machine a node that works may be slow.
-                .deadline(Duration.ofSeconds(1))
+                .deadline(DEADLINE)
                 .limit(Limit.perHour(1_000_000))
                 .build();
         await().atMost(LONG).untilAsserted(() -> assertThat(sources(KEYS)).containsOnly(Source.REDIS));
@@ -91,7 +103,7 @@ class ResilientStoreClusterFailoverTest {
         next.commands()
                 .keys("spillgate:*")
                 .forEach(key -> assertThat(next.commands().pttl(key)).as(key).isPositive());
-        awaitState(Breaker.CLOSED);
+        awaitNoProblem();
     }
 
     @Test
@@ -108,7 +120,7 @@ class ResilientStoreClusterFailoverTest {
         assertThat(load.errors).hasValue(0);
         assertThat(load.longest()).isLessThan(BOUND);
         assertThat(load.bySource(false)).as("of the nodes that went on").containsOnlyKeys(Source.REDIS);
-        awaitState(Breaker.CLOSED);
+        awaitNoProblem();
     }
 
     @Test
@@ -131,6 +143,7 @@ class ResilientStoreClusterFailoverTest {
         RateLimiter few = RateLimiter.builder("few")
                 .store(RedisStore.create(client))
                 .limit(Limit.perHour(10))
+                .deadline(DEADLINE)
                 .cacheDenials(Duration.ZERO)
                 .build();
         String key = KEYS.stream()
@@ -251,12 +264,13 @@ class ResilientStoreClusterFailoverTest {
     }
 
     /** Keeps requests going, because the gate of an unused part is forgotten. */
-    private void awaitState(Breaker breaker) {
+    private void awaitNoProblem() {
         await().atMost(LONG).untilAsserted(() -> {
             sources(KEYS);
-            assertThat(limiter.state().breaker()).isEqualTo(breaker);
+            assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+            // A connection that was replaced may be closed only now; that is a problem until the next decision.
+            assertThat(limiter.state().problem()).isEmpty();
         });
-        assertThat(limiter.state().problem()).isEmpty();
     }
 
     private List<Source> sources(List<String> keys) {

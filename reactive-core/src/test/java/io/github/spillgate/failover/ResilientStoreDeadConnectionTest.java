@@ -30,7 +30,7 @@ class ResilientStoreDeadConnectionTest {
     private static final int KEYS = 5;
 
     /** Well below the minute after which Lettuce gives up a command. */
-    private static final Duration PATIENCE = Duration.ofSeconds(25);
+    private static final Duration PATIENCE = Duration.ofSeconds(45);
 
     private final RedisForTests redis = RedisForTests.startOwn();
     private final BadNetwork network = new BadNetwork(redis.uri().getPort());

@@ -68,7 +68,6 @@ class ResilientStoreSentinelTest {
     @MethodSource(ALL)
     void theNewPrimaryDecidesAfterThePrimaryIsKilled(RedisBinary binary) {
         RedisNode old = begin(binary);
-        sentinel.holdFailover();
         beginFailover(old);
         old.kill();
         chaos.awaitOutage(Duration.ofMillis(500));
@@ -85,6 +84,7 @@ class ResilientStoreSentinelTest {
         // The client connects to this Sentinel first.
         sentinel.sentinels().get(0).pause();
         beginFailover(old);
+        sentinel.allowFailover();
         old.kill();
         RedisNode now = awaitFailover(old);
         endOn(now);
@@ -94,7 +94,6 @@ class ResilientStoreSentinelTest {
     @MethodSource(ALL)
     void theNewPrimaryDecidesAfterThePrimaryHangs(RedisBinary binary) {
         RedisNode old = begin(binary);
-        sentinel.holdFailover();
         beginFailover(old);
         old.pause();
         // Longer than the client keeps a silent connection.
@@ -113,7 +112,6 @@ class ResilientStoreSentinelTest {
     @MethodSource("first")
     void theNewPrimaryDecidesAfterAPlannedFailover(RedisBinary binary) {
         RedisNode old = begin(binary);
-        sentinel.holdFailover();
         beginFailover(old);
         sentinel.failover();
         RedisNode now = awaitFailover(old);
@@ -126,7 +124,6 @@ class ResilientStoreSentinelTest {
     void theNewPrimaryDecidesAfterAPlannedFailoverWithMinReplicas(RedisBinary binary) {
         RedisNode old = begin(binary);
         sentinel.servers().forEach(server -> server.commands().configSet("min-replicas-to-write", "1"));
-        sentinel.holdFailover();
         beginFailover(old);
         sentinel.failover();
         endOn(awaitFailover(old));
@@ -136,7 +133,6 @@ class ResilientStoreSentinelTest {
     @MethodSource(ALL)
     void theNewPrimaryDecidesAfterAManualDemotion(RedisBinary binary) {
         RedisNode old = begin(binary);
-        sentinel.holdFailover();
         beginFailover(old);
         RedisNode now = sentinel.servers().get(1);
         now.commands().replicaofNoOne();
@@ -158,7 +154,6 @@ class ResilientStoreSentinelTest {
     @MethodSource("first")
     void theNewPrimaryDecidesAfterALateDemotion(RedisBinary binary) {
         RedisNode old = begin(binary);
-        sentinel.holdFailover();
         beginFailover(old);
         RedisNode now = sentinel.servers().get(1);
         now.commands().replicaofNoOne();

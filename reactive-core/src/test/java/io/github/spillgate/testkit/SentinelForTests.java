@@ -28,8 +28,9 @@ import org.awaitility.core.ConditionFactory;
  * A primary, its replicas, and three Sentinels that watch them, for tests: processes of the same {@code redis-server}
  * as elsewhere.
  *
- * <p>A primary that does not answer for {@value #DOWN_MILLIS} ms is down. A replica replaces it about 1 s after that,
- * or 2 s with a Redis before 7.0: its Sentinels have fixed periods.
+ * <p>From {@link #allowFailover()} on, a primary that does not answer for {@value #DOWN_MILLIS} ms is down. A replica
+ * replaces it about 1 s after that, or 2 s with a Redis before 7.0: its Sentinels have fixed periods. Before, a primary
+ * may not answer for as long as a busy machine likes.
  */
 public final class SentinelForTests implements AutoCloseable {
 
@@ -103,7 +104,7 @@ public final class SentinelForTests implements AutoCloseable {
                                     + "sentinel down-after-milliseconds %1$s %4$d%n"
                                     + "sentinel failover-timeout %1$s %5$d%n"
                                     + "sentinel parallel-syncs %1$s %6$d%n",
-                            NAME, servers.get(0).port(), QUORUM, DOWN_MILLIS, FAILOVER_MILLIS, replicas));
+                            NAME, servers.get(0).port(), QUORUM, NEVER_MILLIS, FAILOVER_MILLIS, replicas));
             RedisProcess process =
                     RedisProcess.start(binary.path(), RedisProcess::freePort, List.of(file.toString(), "--sentinel"));
             RedisNode sentinel = new RedisNode(process, client);
@@ -158,12 +159,12 @@ public final class SentinelForTests implements AutoCloseable {
                         sentinel + " says that the primary is on port " + port + ": expected one of " + servers));
     }
 
-    /** Keeps the Sentinels from taking a primary for down, whatever happens, until {@link #allowFailover()}. */
+    /** Keeps the Sentinels from taking a primary for down, as at the start, until {@link #allowFailover()}. */
     public void holdFailover() {
         setDownAfter(NEVER_MILLIS);
     }
 
-    /** Lets them take a primary for down again. */
+    /** Lets them take a primary for down. */
     public void allowFailover() {
         setDownAfter(DOWN_MILLIS);
     }
