@@ -178,7 +178,8 @@ class RuleLookupTest {
                 RateLimiter onRedis = RateLimiter.builder("test-" + UUID.randomUUID())
                         .store(redis)
                         .fallback(isStrict ? Fallback.error() : Fallback.local(100))
-                        .deadline(Duration.ofSeconds(2))
+                        // Half of it is left for the store, also on a busy machine.
+                        .deadline(Duration.ofSeconds(8))
                         .build()) {
             // A connection may take longer than the deadline of the first decision.
             await().ignoreExceptions()

@@ -1,6 +1,7 @@
 package io.github.spillgate.http;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
@@ -89,11 +90,10 @@ class RulesMisuseTest {
                 Rule.named("shadow")
                         .key(match -> Mono.never())
                         .limit(Limit.perMinute(5))
-                        .timeout(Duration.ofSeconds(3))
+                        .timeout(LONG.multipliedBy(2))
                         .shadow(true));
-        long began = System.nanoTime();
-        decide(rules, SentRequest.get("/"));
-        assertThat(Duration.ofNanos(System.nanoTime() - began)).isLessThan(Duration.ofSeconds(1));
+        // A request that waited would fail after half of that time.
+        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isTrue();
     }
 
     @Test
@@ -102,7 +102,7 @@ class RulesMisuseTest {
             @Override
             public Mono<StoreDecision> take(List<Claim> claims) {
                 boolean isShadow = claims.get(0).limit().name().startsWith("shadow");
-                return isShadow ? super.take(claims).delayElement(Duration.ofSeconds(3)) : super.take(claims);
+                return isShadow ? super.take(claims).delayElement(LONG.multipliedBy(2)) : super.take(claims);
             }
         };
         try (RateLimiter onSlow = RateLimiter.builder("slow").store(slow).build()) {
@@ -115,9 +115,10 @@ class RulesMisuseTest {
                             .refundWhen("200")
                             .shadow(true)
                             .build()));
-            long began = System.nanoTime();
-            decide(rules, SentRequest.get("/")).refund(200).block(LONG);
-            assertThat(Duration.ofNanos(System.nanoTime() - began)).isLessThan(Duration.ofSeconds(1));
+            Verdict verdict = decide(rules, SentRequest.get("/"));
+            assertThatCode(() -> verdict.refund(200).block(LONG))
+                    .as("a request that waits fails after half of the delay")
+                    .doesNotThrowAnyException();
         }
     }
 

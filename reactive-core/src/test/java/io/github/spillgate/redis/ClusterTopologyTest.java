@@ -204,7 +204,7 @@ class ClusterTopologyTest {
                 decisions(limiter);
                 return slotQueries(1) + slotQueries(2) > before;
             });
-            await().atMost(Duration.ofSeconds(10)).until(() -> decisions(limiter) == 200);
+            await().atMost(LONG).until(() -> decisions(limiter) == 200);
         });
     }
 
@@ -272,7 +272,7 @@ class ClusterTopologyTest {
                 }
                 await().pollDelay(Duration.ZERO)
                         .during(Duration.ofMillis(300))
-                        .atMost(Duration.ofSeconds(1))
+                        .atMost(LONG)
                         .until(() -> true);
                 return allowed.get() == 200;
             });
@@ -304,7 +304,7 @@ class ClusterTopologyTest {
     @Test
     void preparingForARemovedNodeWaitsForNoNodeThatHangs() {
         assertThat(decisions(limiter())).isEqualTo(200);
-        whilePaused(cluster.nodes().get(1), () -> store.prepare("127.0.0.1:1").block(Duration.ofSeconds(15)));
+        whilePaused(cluster.nodes().get(1), () -> store.prepare("127.0.0.1:1").block(LONG.dividedBy(2)));
     }
 
     private static int decisions(RateLimiter limiter) {

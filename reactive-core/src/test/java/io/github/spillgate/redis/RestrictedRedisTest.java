@@ -94,7 +94,7 @@ class RestrictedRedisTest {
     /** Also after a connection attempt that was abandoned. */
     private boolean isDecided() {
         return limiter.peek("a")
-                .timeout(Duration.ofSeconds(1))
+                .timeout(Duration.ofSeconds(5))
                 .map(decision -> true)
                 .onErrorReturn(false)
                 .block();

@@ -16,7 +16,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class RedisNode {
 
-    private static final Duration PATIENCE = Duration.ofSeconds(20);
+    private static final Duration PATIENCE = Duration.ofSeconds(60);
 
     private final RedisProcess process;
     private final RedisClient client;

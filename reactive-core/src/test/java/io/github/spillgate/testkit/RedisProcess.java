@@ -38,7 +38,7 @@ import java.util.stream.Stream;
 final class RedisProcess {
 
     private static final String LOOPBACK = "127.0.0.1";
-    private static final Duration PATIENCE = Duration.ofSeconds(20);
+    private static final Duration PATIENCE = Duration.ofSeconds(60);
     private static final Duration POLL = Duration.ofMillis(2);
     private static final int TRIES = 5;
 

@@ -79,7 +79,7 @@ final class EntrantTest {
             for (String key : List.of("one", "one", "one", "one", "other")) {
                 FutureAnswer answer = new FutureAnswer();
                 contender.decide(key, answer);
-                answers.add(answer.get(10, TimeUnit.SECONDS));
+                answers.add(answer.get(60, TimeUnit.SECONDS));
             }
         }
         return answers;

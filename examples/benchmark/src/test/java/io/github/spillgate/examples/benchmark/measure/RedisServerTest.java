@@ -68,6 +68,6 @@ final class RedisServerTest {
     private static void decide(Contender contender) throws Exception {
         FutureAnswer answer = new FutureAnswer();
         contender.decide("key", answer);
-        assertThat(answer.get(10, TimeUnit.SECONDS)).isTrue();
+        assertThat(answer.get(60, TimeUnit.SECONDS)).isTrue();
     }
 }
