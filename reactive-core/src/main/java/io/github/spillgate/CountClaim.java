@@ -7,6 +7,7 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
@@ -17,14 +18,14 @@ final class CountClaim implements Claim {
     private final CountName name;
     private final String key;
     private final long permits;
-    private final @Nullable UUID holdId;
+    private final @Nullable HoldId hold;
 
-    private CountClaim(LimitStore store, CountName name, String key, long permits, @Nullable UUID holdId) {
+    private CountClaim(LimitStore store, CountName name, String key, long permits, @Nullable HoldId hold) {
         this.store = store;
         this.name = name;
         this.key = key;
         this.permits = permits;
-        this.holdId = holdId;
+        this.hold = hold;
     }
 
     @Override
@@ -59,17 +60,22 @@ final class CountClaim implements Claim {
 
     @Override
     public CountClaim asking(long permits) {
-        return new CountClaim(store, name, key, Charge.checkPermits(permits), holdId);
+        return new CountClaim(store, name, key, Charge.checkPermits(permits), hold);
     }
 
     @Override
     public @Nullable UUID holdId() {
-        return holdId;
+        return hold == null ? null : hold.id;
     }
 
     @Override
     public CountClaim holdingAs(UUID id) {
-        return new CountClaim(store, name, key, permits, id);
+        return new CountClaim(store, name, key, permits, new HoldId(id, Holds.now()));
+    }
+
+    /** Returns when this claim got its id, by {@link Holds#now()}: before the request was sent. */
+    long heldSince() {
+        return Objects.requireNonNull(hold, "a claim that holds permits has an id").since;
     }
 
     /** Returns whether this claim was created for that store. */
@@ -150,6 +156,14 @@ final class CountClaim implements Claim {
                     + Bounds.MOST_CLAIMS + ", for example 8 keys under 2 limits each");
         }
     }
+
+    /**
+     * The id under which a claim holds permits.
+     *
+     * @param id the id
+     * @param since when the claim got it
+     */
+    private record HoldId(UUID id, long since) {}
 
     /** Returns the claim for log messages, with the key encoded. */
     @Override

@@ -6,6 +6,7 @@ import io.github.spillgate.spi.LimitStore;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -36,6 +37,10 @@ final class Holds {
     // execution of the last command, which is later than its sending. So the owner counts from the sending, on a clock
     // that never jumps. It stops a little earlier than necessary, because a timer may be late, and the two clocks may
     // run at different speeds. A process that was suspended stops its work when it runs again.
+    //
+    // So a hold is never renewed after its end in the store. This matters because the store takes a hold that it does
+    // not know again, even above the limit. A reply may arrive after the end, or its decision be kept after it: the
+    // time of the sending is in the claim, because no deadline bounds how late that is.
     //
     // A release must not overtake a renewal, which would take the permits again. So it waits for the reply.
 
@@ -87,13 +92,17 @@ final class Holds {
      *
      * @param claims the claims of the decision
      * @param sentAt when the request was sent, or earlier, by {@link #now()}
-     * @param onExpired called if the permits are lost
+     * @param onExpired called if the permits are lost; before this returns if the hold time has passed already
      */
     WorkHold add(List<Claim> claims, long sentAt, Consumer<HoldExpiredException> onExpired) {
         WorkHold hold = new WorkHold(claims, HoldIds.holdsIn(claims), sentAt, onExpired);
         if (!hold.permits.isEmpty()) {
             active.add(hold);
-            setTimer(hold.nextAt());
+            if (hold.hasExpired(now())) {
+                hold.expire("the decision took longer than their hold time");
+            } else {
+                setTimer(hold.nextAt());
+            }
             if (hold.isOver()) {
                 // It ended before it was added.
                 active.remove(hold);
@@ -102,12 +111,14 @@ final class Holds {
         return hold;
     }
 
-    /**
-     * Returns when the request of a decision was sent, at the earliest. If the deadline is a large part of the hold
-     * time, half of the hold time: otherwise the hold would have expired already. It is then renewed at once.
-     */
-    static long earliestSending(List<Claim> claims, Duration deadline) {
-        return now() - Math.min(deadline.toNanos(), lifeOf(HoldIds.holdsIn(claims)) / 2);
+    /** Returns when the first claim of a decision got its id: before the request was sent. */
+    static long sentAt(List<Claim> claims) {
+        long first = now();
+        for (Claim claim : HoldIds.holdsIn(claims)) {
+            long since = ((CountClaim) claim).heldSince();
+            first = since - first < 0 ? since : first;
+        }
+        return first;
     }
 
     /** Returns the shortest hold time, in nanoseconds. */
@@ -150,7 +161,7 @@ final class Holds {
         // By node: one that does not reply must not prevent the renewals of the others.
         Map<String, List<WorkHold>> due = new HashMap<>();
         for (WorkHold hold : active) {
-            if (now - hold.expiresAt >= 0) {
+            if (hold.hasExpired(now)) {
                 hold.expire(hold.isRenewable(now) ? "they could not be renewed" : "the longest hold time has passed");
             } else if (hold.beginRenewal(now)) {
                 due.computeIfAbsent(nodeOf(hold), node -> new ArrayList<>()).add(hold);
@@ -210,17 +221,27 @@ final class Holds {
 
     private void renewed(List<WorkHold> holds, List<HoldRenewal> renewals, long sentAt) {
         Map<UUID, HoldRenewal.RenewalOutcome> lost = new HashMap<>();
+        Set<UUID> restored = new HashSet<>();
         for (HoldRenewal renewal : renewals) {
             UUID id = renewal.claim().holdId();
-            if (id != null
-                    && (renewal.outcome() == HoldRenewal.RenewalOutcome.RELEASED
-                            || renewal.outcome() == HoldRenewal.RenewalOutcome.FOREIGN)) {
-                lost.put(id, renewal.outcome());
+            if (id == null) {
+                continue;
+            }
+            switch (renewal.outcome()) {
+                case RENEWED -> {}
+                case RESTORED -> restored.add(id);
+                case RELEASED, FOREIGN -> lost.put(id, renewal.outcome());
             }
         }
+        long now = now();
         for (WorkHold hold : holds) {
-            HoldRenewal.RenewalOutcome outcome = lost.get(hold.permits.get(0).holdId());
+            UUID id = hold.permits.get(0).holdId();
+            if (restored.contains(id) && hold.hasExpired(now)) {
+                // Others may have got the permits before the renewal arrived. The release waits for its end.
+                hold.expire("they could not be renewed");
+            }
             hold.renewed(sentAt);
+            HoldRenewal.RenewalOutcome outcome = lost.get(id);
             if (outcome != null) {
                 hold.expire("the store does not hold them: " + outcome);
             }
@@ -259,6 +280,10 @@ final class Holds {
         private void extend(long sentAt) {
             renewAt = sentAt + life / RENEWAL;
             expiresAt = sentAt + life - life / MARGIN;
+        }
+
+        private boolean hasExpired(long now) {
+            return now - expiresAt >= 0;
         }
 
         private boolean isRenewable(long now) {

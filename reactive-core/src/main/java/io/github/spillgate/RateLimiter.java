@@ -459,7 +459,10 @@ public final class RateLimiter implements AutoCloseable {
      * Keeps the permits of {@linkplain Limit#concurrent(long) concurrency limits} that this decision holds: renews them
      * like {@link #whileHolding(String, Mono)}, until the result is disposed of, which releases them. For work that is
      * not a publisher, such as an HTTP exchange, and for decisions of {@link #acquire(String, Duration) acquire}. Call
-     * it as soon as the decision is known.
+     * it as soon as the decision is known, and before the work begins.
+     *
+     * <p>The hold time counts from the sending of the request. If it has passed before this call, the permits are lost:
+     * {@code onExpired} is called before this returns.
      *
      * @param decision a decision of this limiter
      * @param onExpired called if the permits are lost before that, and other requests may get them; it must end the
@@ -473,7 +476,7 @@ public final class RateLimiter implements AutoCloseable {
         if (!HoldIds.areIn(made)) {
             return Disposables.disposed();
         }
-        return holds.add(made.claims(), Holds.earliestSending(made.claims(), deadline()), onExpired);
+        return holds.add(made.claims(), Holds.sentAt(made.claims()), onExpired);
     }
 
     /**

@@ -351,6 +351,52 @@ class WhileHoldingTest {
                 .isTrue();
     }
 
+    /** Others may have its permits. The store would take them again, above the limit. */
+    @Test
+    void aDecisionThatIsKeptAfterItsHoldTimeIsLostAtOnce() {
+        Decision late = limiter.tryAcquire("a").block();
+        time.pass(Duration.ofMinutes(1));
+        run(limiter.whileHolding(Charge.of("a").permits(2), Mono.never()));
+        Disposable kept = limiter.keepHolding(late, expired -> events.add(String.valueOf(expired.getMessage())));
+        assertThat(kept.isDisposed()).isTrue();
+        assertThat(events)
+                .containsExactly("the permits of 2 concurrent are lost after 60000 ms:"
+                        + " the decision took longer than their hold time");
+        assertThat(limiter.holders()).isEqualTo(1);
+        time.pass(Duration.ofMinutes(5));
+        assertThat(used(limiter)).isEqualTo(2);
+        assertThat(events).hasSize(1);
+    }
+
+    @Test
+    void aKeptDecisionThatIsNotRenewedEndsWithTheHoldTimeOfItsRequest() {
+        Decision late = limiter.tryAcquire("a").block();
+        time.pass(Duration.ofSeconds(40));
+        store.failsRenewals = true;
+        limiter.keepHolding(late, expired -> events.add("lost"));
+        time.passMillis(16_999);
+        assertThat(events).isEmpty();
+        time.passMillis(1);
+        assertThat(events).containsExactly("lost");
+    }
+
+    @Test
+    void workEndsIfAnotherRequestGotThePermitsBeforeALateRenewal() {
+        List<HoldExpiredException> expired = new ArrayList<>();
+        limiter.keepHolding(limiter.tryAcquire("a", 2).block(), expired::add);
+        RateLimiter others = RateLimiter.builder("test").store(store).limit(TWO).build();
+        // The process is suspended just before it sends the renewal.
+        store.beforeRenewal = () -> {
+            time.pass(Duration.ofMinutes(1));
+            run(others.whileHolding(Charge.of("a").permits(2), Mono.never()));
+        };
+        time.pass(Duration.ofSeconds(20));
+        assertThat(expired).hasSize(1);
+        assertThat(limiter.holders()).isZero();
+        assertThat(used(limiter)).isEqualTo(2);
+        assertThat(events).isEmpty();
+    }
+
     /** The request may have been sent a whole deadline ago. */
     @Test
     void aDecisionIsKeptIfTheDeadlineIsAsLongAsTheHoldTime() {
@@ -566,6 +612,7 @@ class WhileHoldingTest {
         private int renewals;
         private boolean failsRenewals;
         private boolean hangsRenewals;
+        private Runnable beforeRenewal = () -> {};
 
         CountingStore(LocalStore store) {
             super(store);
@@ -586,6 +633,9 @@ class WhileHoldingTest {
         @Override
         public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
             renewals++;
+            Runnable before = beforeRenewal;
+            beforeRenewal = () -> {};
+            before.run();
             return failsRenewals
                     ? Mono.error(new LimitStoreUnavailableException("told to fail", null))
                     : hangsRenewals ? Mono.never() : super.renew(holds);
