@@ -115,6 +115,7 @@ public final class RuleReader {
             rule.limits(named(setting + ".limits-from", limitsFrom, Rule.LimitSource.class));
         }
         checked(setting + ".cost", settings.cost(), cost -> rule.cost(cost));
+        checkCost(setting + ".cost", settings);
         String costFrom = settings.costFrom();
         if (costFrom != null) {
             rule.cost(named(setting + ".cost-from", costFrom, Rule.CostSource.class));
@@ -181,6 +182,24 @@ public final class RuleReader {
                         rule.limits(),
                         "limits " + other + " and " + limit + " share their count, " + limit.name()
                                 + ": expected another name for one of them, for example " + limit.named("burst"),
+                        null);
+            }
+        }
+    }
+
+    /** A rule with other limits for most keys may deny the rest. */
+    private static void checkCost(String setting, RuleSettings rule) {
+        if (rule.limitsFrom() != null) {
+            return;
+        }
+        for (Limit limit : rule.limits()) {
+            if (rule.cost() > limit.burst()) {
+                throw new WrongSettingException(
+                        setting,
+                        rule.cost(),
+                        "cost " + rule.cost() + " exceeds limit " + limit
+                                + ", so every request would be denied: expected at most " + limit.burst()
+                                + ", or this limit in a rule of its own",
                         null);
             }
         }

@@ -555,6 +555,11 @@ class SpillgateAutoConfigurationTest {
                 new Wrong("spillgate.rules[0].limits-from", "none", "spillgate.rules[0].limits-from", "no such bean"),
                 new Wrong("spillgate.rules[0].refund-when", "OK", "spillgate.rules[0].refund-when", "status \"OK\""),
                 new Wrong("spillgate.rules[0].cost", "-1", "spillgate.rules[0].cost", "is negative"),
+                new Wrong(
+                        "spillgate.rules[0].cost",
+                        "6",
+                        "spillgate.rules[0].cost",
+                        "cost 6 exceeds limit 5/1m, so every request would be denied: expected at most 5"),
                 new Wrong("spillgate.rules[0].name", "log in", "spillgate.rules[0].name", "is not a name"),
                 new Wrong("spillgate.rules[0].timeout", "0", "spillgate.rules[0].timeout", "out of range"),
                 new Wrong("spillgate.name", "a b", "spillgate.name", "is not a name"),
