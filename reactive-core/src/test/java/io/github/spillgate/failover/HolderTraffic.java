@@ -18,13 +18,16 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
+import reactor.core.Disposable;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
 import reactor.util.retry.Retry;
 
 /**
  * Callers with work that holds permits of one concurrency limit, each for a random time: it completes, fails, times
- * out, or is cancelled before or after it has its permit. Each caller repeats that, until all runs are made.
+ * out, waits for its permit, or is cancelled before or after it has it. Each caller repeats that, until all runs are
+ * made.
  */
 final class HolderTraffic implements AutoCloseable {
 
@@ -105,7 +108,7 @@ final class HolderTraffic implements AutoCloseable {
         runs.incrementAndGet();
         long permits = random.nextInt(8) == 0 ? 2 : 1;
         Mono<Void> work = limiter.whileHolding(Charge.of(KEY).permits(permits), work(permits, random));
-        Mono<Void> run = switch (random.nextInt(6)) {
+        Mono<Void> run = switch (random.nextInt(7)) {
             // Cancelled while the decision is made.
             case 0 -> work.takeUntilOther(Mono.delay(Duration.ofNanos(random.nextInt(3_000_000))));
             case 1 -> work.timeout(Duration.ofMillis(1 + random.nextInt(10)));
@@ -113,11 +116,27 @@ final class HolderTraffic implements AutoCloseable {
                 work.subscribe(nothing -> {}, error -> {}).dispose();
                 yield Mono.empty();
             }
+            case 3 -> waiting(limiter, permits, random);
             default -> work;
         };
         return run.onErrorResume(error -> error instanceof RateLimitedException || error instanceof LimitStoreException
                 ? Mono.delay(Duration.ofMillis(1 + random.nextInt(10))).then()
                 : isExpected(error) ? Mono.empty() : Mono.error(error));
+    }
+
+    /** Waits for its permits, and is not cancelled: nothing releases what a cancelled pipeline drops. */
+    private Mono<Void> waiting(RateLimiter limiter, long permits, Random random) {
+        Duration longest = Duration.ofMillis(1 + random.nextInt(50));
+        return limiter.acquire(Charge.of(KEY).permits(permits), longest).flatMap(decision -> {
+            if (!decision.isAllowed()) {
+                return Mono.error(new RateLimitedException(decision));
+            }
+            Sinks.Empty<Void> lost = Sinks.empty();
+            return Mono.using(
+                    () -> limiter.keepHolding(decision, lost::tryEmitError),
+                    kept -> Mono.firstWithSignal(lost.asMono(), work(permits, random)),
+                    Disposable::dispose);
+        });
     }
 
     private static boolean isExpected(Throwable error) {
