@@ -3,7 +3,9 @@ package io.github.spillgate.webflux;
 import jakarta.servlet.AsyncContext;
 import jakarta.servlet.AsyncEvent;
 import jakarta.servlet.AsyncListener;
+import jakarta.servlet.RequestDispatcher;
 import jakarta.servlet.ServletRequest;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
@@ -27,6 +29,11 @@ final class ServletConnection {
     // The container reports that end to an AsyncListener. Tomcat does not, if a container thread finds that a write on
     // another thread has failed: it recycles the request at once. The methods of a recycled AsyncContext throw, so that
     // end is found by asking. The handler has ended too, because its write has failed.
+    //
+    // Neither does Tomcat report that a read on another thread has failed, which is most often the case if the handler
+    // of an upload is slower than its client. Spring (tried with 7.0.9) drops the error of such a read, and the handler
+    // waits for the rest of the body for ever. But Tomcat sets the attribute of the request for errors, so that end is
+    // found by asking too. The request then ends because the filters cancel their chain.
 
     private static final boolean SERVLET =
             ClassUtils.isPresent("jakarta.servlet.AsyncListener", ServletConnection.class.getClassLoader());
@@ -35,10 +42,10 @@ final class ServletConnection {
     private static final Duration CHECK = Duration.ofSeconds(1);
 
     private final Sinks.Empty<Void> end = Sinks.empty();
-    private final BooleanSupplier isRecycled;
+    private final BooleanSupplier hasEnded;
 
-    private ServletConnection(BooleanSupplier isRecycled) {
-        this.isRecycled = isRecycled;
+    private ServletConnection(BooleanSupplier hasEnded) {
+        this.hasEnded = hasEnded;
     }
 
     /**
@@ -58,7 +65,7 @@ final class ServletConnection {
     void whenEnded(Runnable action) {
         end().subscribe(null, null, action);
         Flux.interval(CHECK).takeUntilOther(end()).subscribe(tick -> {
-            if (isRecycled.getAsBoolean()) {
+            if (hasEnded.getAsBoolean()) {
                 ended();
             }
         });
@@ -85,19 +92,19 @@ final class ServletConnection {
                 // Spring has made the request asynchronous, so it has ended.
                 return ended(() -> true);
             }
-            BooleanSupplier isRecycled = () -> isRecycled(context);
-            ServletConnection connection = new ServletConnection(isRecycled);
+            BooleanSupplier hasEnded = () -> isRecycled(context) || hasReadFailed(request);
+            ServletConnection connection = new ServletConnection(hasEnded);
             try {
                 context.addListener(new EndListener(connection::ended));
                 return connection;
             } catch (IllegalStateException e) {
                 // A container may refuse a listener after the first thread has left the request.
-                return isRecycled.getAsBoolean() ? ended(isRecycled) : null;
+                return hasEnded.getAsBoolean() ? ended(hasEnded) : null;
             }
         }
 
-        private static ServletConnection ended(BooleanSupplier isRecycled) {
-            ServletConnection connection = new ServletConnection(isRecycled);
+        private static ServletConnection ended(BooleanSupplier hasEnded) {
+            ServletConnection connection = new ServletConnection(hasEnded);
             connection.ended();
             return connection;
         }
@@ -106,6 +113,14 @@ final class ServletConnection {
             try {
                 context.getTimeout();
                 return false;
+            } catch (IllegalStateException e) {
+                return true;
+            }
+        }
+
+        private static boolean hasReadFailed(ServletRequest request) {
+            try {
+                return request.getAttribute(RequestDispatcher.ERROR_EXCEPTION) instanceof IOException;
             } catch (IllegalStateException e) {
                 return true;
             }

@@ -6,6 +6,7 @@ import static org.awaitility.Awaitility.await;
 import jakarta.servlet.AsyncContext;
 import jakarta.servlet.AsyncListener;
 import jakarta.servlet.ServletRequest;
+import java.io.EOFException;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Proxy;
 import java.time.Duration;
@@ -23,6 +24,7 @@ class ServletConnectionTest {
     private final AtomicInteger ended = new AtomicInteger();
     private final List<AsyncListener> listeners = new CopyOnWriteArrayList<>();
     private volatile boolean isRecycled;
+    private volatile @Nullable Object attribute;
     private boolean isAsync = true;
     private boolean refusesListeners;
 
@@ -38,7 +40,7 @@ class ServletConnectionTest {
             if (!isAsync) {
                 throw new IllegalStateException(method.getName());
             }
-            return context;
+            return method.getName().equals("getAttribute") ? attribute : context;
         }));
     }
 
@@ -61,6 +63,13 @@ class ServletConnectionTest {
     void anEndThatTheContainerDoesNotReportIsNoticed() {
         connection().whenEnded(ended::incrementAndGet);
         isRecycled = true;
+        await().atMost(LONG).until(() -> ended.get() == 1);
+    }
+
+    @Test
+    void aReadThatHasFailedIsNoticed() {
+        connection().whenEnded(ended::incrementAndGet);
+        attribute = new EOFException();
         await().atMost(LONG).until(() -> ended.get() == 1);
     }
 
