@@ -178,22 +178,39 @@ class DocumentationTest {
         }
     }
 
+    /** On the page, or with those of Spring Boot, to which the page refers. */
     @Test
     void everySettingIsNamed() throws IOException {
         String page = Files.readString(PAGE);
+        String shared = Files.readString(DOCS.resolve("webflux.md"));
+        assertThat(page).contains("webflux.md#rules", "webflux.md#settings");
         for (String setting : known("", "{\"?\": 1}")) {
             if (!setting.equals("rules")) {
-                assertThat(page).containsAnyOf("`" + setting + "`", "`" + setting + ".");
+                assertThat(page + shared)
+                        .containsAnyOf(
+                                "`" + setting + "`, only in Vert.x",
+                                "`spillgate." + setting + "`",
+                                "`spillgate." + setting + ".");
             }
         }
         for (String part : List.of("redis", "local", "client-address", "headers")) {
+            List<String> row = rowOf(shared, "`spillgate." + part + ".");
             for (String setting : known(part, "{\"" + part + "\": {\"?\": 1}}")) {
-                assertThat(page).contains("`" + part + "." + setting + "`");
+                assertThat(row).containsAnyOf("`spillgate." + part + "." + setting + "`", "`." + setting + "`");
             }
         }
         for (String setting : known("rules[0]", "{\"rules\": [{\"?\": 1}]}")) {
-            assertThat(page).contains("`" + setting + "`");
+            assertThat(shared).contains("\n| `" + setting + "` |");
         }
+    }
+
+    /** Returns the names in the first column of a row. */
+    private static List<String> rowOf(String page, String start) {
+        String row = page.lines()
+                .filter(line -> line.startsWith("| " + start))
+                .findFirst()
+                .orElseThrow(() -> new AssertionError("no row for " + start));
+        return List.of(row.substring(2, row.indexOf(" |")).split(", ", -1));
     }
 
     /** The error for an unknown setting lists all settings. */
