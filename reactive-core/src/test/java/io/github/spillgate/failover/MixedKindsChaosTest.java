@@ -20,9 +20,10 @@ import java.util.List;
 import java.util.Queue;
 import java.util.Random;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
-import java.util.function.LongSupplier;
+import java.util.function.IntSupplier;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -125,7 +126,7 @@ class MixedKindsChaosTest {
             assertThat(bucket).hasSizeGreaterThan(10);
             assertThat(mostInWindow(log)).isLessThanOrEqualTo(LOG.permits());
             assertThat(mostInWindow(grantsOf(key, COUNTER))).isLessThan(2 * COUNTER.permits());
-            assertThat(mostAboveRate(key, bucket)).isLessThanOrEqualTo(BUCKET.burst());
+            assertThat(mostAboveRate(key, bucket)).isLessThanOrEqualTo((double) BUCKET.burst());
             assertThat(mostAtOnce(key)).isBetween(1L, HOLDS.permits());
         }
     }
@@ -134,12 +135,12 @@ class MixedKindsChaosTest {
         return Flux.defer(() -> Mono.delay(Duration.ofMillis(50 + random.nextInt(600)))
                         .flatMap(tick -> switch (random.nextInt(5)) {
                             case 0 -> {
-                                commands.clientKill(
+                                Future<?> unused = commands.clientKill(
                                         KillArgs.Builder.typeNormal().skipme());
                                 yield Mono.empty();
                             }
                             case 1, 2 -> {
-                                commands.clientPause(random.nextInt(250));
+                                Future<?> unused = commands.clientPause(random.nextInt(250));
                                 yield Mono.empty();
                             }
                             default -> {
@@ -161,14 +162,14 @@ class MixedKindsChaosTest {
         if (limits.isEmpty()) {
             return Mono.empty();
         }
-        LongSupplier nextPause = () -> random.nextInt(20);
+        IntSupplier nextPause = () -> random.nextInt(20);
         Charge charge = Charge.of(key, limits).permits(cost);
         Mono<Decision> decision = random.nextInt(4) == 0
                 ? limiter.acquire(charge, Duration.ofMillis(random.nextInt(300)))
                 : limiter.tryAcquire(charge);
         return decision.flatMap(made -> {
                     if (!made.isAllowed()) {
-                        return Mono.delay(Duration.ofMillis(nextPause.getAsLong()))
+                        return Mono.delay(Duration.ofMillis(nextPause.getAsInt()))
                                 .then();
                     }
                     long id = ids.incrementAndGet();
