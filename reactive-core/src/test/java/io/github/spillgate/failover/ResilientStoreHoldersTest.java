@@ -12,7 +12,7 @@ import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.KillArgs;
 import io.lettuce.core.RedisClient;
-import io.lettuce.core.api.async.RedisAsyncCommands;
+import io.lettuce.core.api.reactive.RedisReactiveCommands;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -23,6 +23,7 @@ import java.util.Map;
 import java.util.Queue;
 import java.util.Random;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import org.junit.jupiter.api.AfterEach;
@@ -144,12 +145,14 @@ class ResilientStoreHoldersTest {
     private Disposable kills() {
         Random random = new Random(4);
         RedisClient client = RedisClient.create(redis.uri());
-        RedisAsyncCommands<String, String> commands = client.connect().async();
+        RedisReactiveCommands<String, String> commands = client.connect().reactive();
         return Flux.defer(() -> Mono.delay(Duration.ofMillis(20 + random.nextInt(1_500)))
-                        .doOnNext(tick -> commands.clientKill(
+                        .flatMap(tick -> commands.clientKill(
                                 KillArgs.Builder.typeNormal().skipme())))
                 .repeat()
-                .doFinally(end -> client.shutdownAsync(0, 1, TimeUnit.SECONDS))
+                .doFinally(end -> {
+                    Future<?> unused = client.shutdownAsync(0, 1, TimeUnit.SECONDS);
+                })
                 .subscribe();
     }
 
