@@ -183,9 +183,9 @@ public abstract class HttpHoldContract extends HttpContract {
                         while (work.begun() < handlers
                                 && !Thread.currentThread().isInterrupted()) {
                             if (isHttp2) {
-                                resetAtRandom(streams, random, cancelsAtOnce());
+                                resetAtRandom(streams, random);
                             } else {
-                                client.disconnectAtRandom(random, cancelsAtOnce());
+                                client.disconnectAtRandom(random, true);
                             }
                         }
                     }))
@@ -206,9 +206,9 @@ public abstract class HttpHoldContract extends HttpContract {
         }
     }
 
-    private static void resetAtRandom(ClientForTests streams, Random random, boolean mayUpload) {
+    private static void resetAtRandom(ClientForTests streams, Random random) {
         CompletableFuture<HttpResponse<String>> response = streams.sendLater(
-                switch (random.nextInt(mayUpload ? 3 : 2)) {
+                switch (random.nextInt(3)) {
                     case 0 -> streams.request("/hold/" + random.nextInt(10)).GET();
                     case 1 -> streams.request("/hold/stream").GET();
                     default ->
