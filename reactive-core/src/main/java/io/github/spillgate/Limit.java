@@ -281,7 +281,7 @@ public final class Limit {
         Checks.present(text, "limit", EXAMPLE);
         try {
             return LimitText.parse(text);
-        } catch (IllegalArgumentException e) {
+        } catch (IllegalArgumentException | IllegalStateException e) {
             throw new IllegalArgumentException(
                     "limit " + Text.quote(text) + " cannot be read: " + e.getMessage() + "; for example " + EXAMPLE, e);
         }

@@ -30,7 +30,8 @@ final class LimitText {
         Matcher rate = RATE.matcher(words[0]);
         if (!rate.matches()) {
             throw new IllegalArgumentException(
-                    "expected permits/window, with at most 18 digits, but found " + Text.quote(words[0]));
+                    "expected permits/window, with at most 18 digits, or permits and the word concurrent, but found "
+                            + Text.quote(words[0]));
         }
         long permits = Long.parseLong(rate.group(1));
         return Words.of(words, 1).applyTo(permits, duration("window", rate.group(2)));

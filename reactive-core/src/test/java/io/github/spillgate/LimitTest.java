@@ -129,6 +129,9 @@ class LimitTest {
                 "99999999999/1m",
                 "20000/1m resolution=1ms",
                 "9999999999999999999999/1m",
+                "20 Concurrent",
+                "10/500ms leased",
+                "100/1m leased counting-denied",
                 "100/1m\nname=\u001b[31m",
                 "1/999999999999d"
             })
