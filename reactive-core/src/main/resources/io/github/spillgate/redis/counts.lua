@@ -25,8 +25,9 @@
 -- level was at least what is left of it, which bounds what a refund may return; unless the clock was set back, in which
 -- case the value begins with 'sgb'. Since 'age' milliseconds before 'at' the level was at least 'older'. bucket.lua has
 -- the units. A bucket expires when all has returned, or later, at 'expires' in seconds: so most takes change it in
--- place. Only one that was empty before, and is not empty soon, has no 'expires'. If permits have been leased since it was empty, 'at' is higher by 2^47. An old version of these scripts, and
--- the fast path, take that for a time in the future.
+-- place. Only one that was empty before, and is not empty soon, has no 'expires'. If permits have been leased since it
+-- was empty, 'at' is higher by 2^47. An old version of these scripts, and the fast path, take that for a time in the
+-- future.
 --
 -- The holds of a concurrency limit are in the order in which they were taken. One without permits is the tombstone of a
 -- hold that was released first. 'used' is the sum of their permits. Nothing has to be done before the time 'earliest',
