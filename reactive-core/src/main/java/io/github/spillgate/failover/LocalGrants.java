@@ -6,7 +6,6 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
@@ -14,15 +13,12 @@ import java.util.concurrent.atomic.LongAdder;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
-import reactor.core.scheduler.Schedulers;
 
 /**
  * The permits that the fallback has granted instead of the primary store, and their reconciliation. If the fallback is
  * no {@link LocalFallback}, its grants are only counted, as lost to the primary store.
  */
 final class LocalGrants {
-
-    private static final Duration LAST_ATTEMPT = Duration.ofSeconds(1);
 
     private final LimitStore primary;
     private final @Nullable LocalFallback fallback;
@@ -293,11 +289,7 @@ final class LocalGrants {
 
     /** Makes a last attempt to reconcile, and ends. */
     Mono<Void> end() {
-        Mono<Void> released = releases.size() == 0
-                ? Mono.empty()
-                : releases.releaseAll()
-                        .timeout(LAST_ATTEMPT, Schedulers.parallel())
-                        .onErrorComplete();
+        Mono<Void> released = releases.end();
         return reconcilers == null || instances == null
                 ? released
                 : Mono.when(reconcilers.end(), instances.end(gates.isAnyDeciding()), released);

@@ -28,11 +28,13 @@ final class ReleaseQueue {
     private static final int BATCH = 128;
     private static final Duration TIMEOUT = Duration.ofSeconds(1);
     private static final long INTERVAL = TimeUnit.SECONDS.toNanos(1);
+    private static final Duration LAST_ATTEMPT = Duration.ofSeconds(1);
 
     private final LimitStore primary;
     private final CircuitGates gates;
     private final ConcurrentHashMap<HoldKey, PendingRelease> waiting = new ConcurrentHashMap<>();
     private final AtomicBoolean scheduled = new AtomicBoolean();
+    private volatile boolean closed;
 
     ReleaseQueue(LimitStore primary, CircuitGates gates) {
         this.primary = primary;
@@ -57,12 +59,15 @@ final class ReleaseQueue {
     }
 
     private void start() {
-        if (!waiting.isEmpty() && scheduled.compareAndSet(false, true)) {
+        if (!closed && !waiting.isEmpty() && scheduled.compareAndSet(false, true)) {
             Schedulers.parallel().schedule(this::run, INTERVAL, TimeUnit.NANOSECONDS);
         }
     }
 
     private void run() {
+        if (closed) {
+            return;
+        }
         releaseAll()
                 .doFinally(end -> {
                     scheduled.set(false);
@@ -71,8 +76,16 @@ final class ReleaseQueue {
                 .subscribe(null, error -> {});
     }
 
+    /** Makes a last attempt to release all, for at most 1 s, and ends; never an error. What is left expires. */
+    Mono<Void> end() {
+        closed = true;
+        return waiting.isEmpty()
+                ? Mono.empty()
+                : releaseAll().timeout(LAST_ATTEMPT, Schedulers.parallel()).onErrorComplete();
+    }
+
     /** Makes an attempt to release all; never an error. */
-    Mono<Void> releaseAll() {
+    private Mono<Void> releaseAll() {
         return Flux.defer(() -> Flux.fromIterable(batches()))
                 .concatMap(this::release)
                 .then();

@@ -107,6 +107,18 @@ class ReleaseQueueTest {
         assertThat(used()).isZero();
     }
 
+    /** The store may be closed by then, and a hold may last for a day. */
+    @Test
+    void theEndIsTheLastAttempt() {
+        store.fails = true;
+        queue.add(holds(3));
+        queue.end().block();
+        assertThat(store.calls).isEqualTo(1);
+        queue.add(holds(3));
+        time.pass(Duration.ofSeconds(10));
+        assertThat(store.calls).isEqualTo(1);
+    }
+
     @Test
     void theirNumberIsBounded() {
         store.fails = true;
