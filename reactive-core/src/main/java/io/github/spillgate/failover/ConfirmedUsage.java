@@ -46,8 +46,8 @@ final class ConfirmedUsage {
     private final OwnUsage own = new OwnUsage();
 
     /**
-     * Permits of this instance that the primary store has charged by reconciliation or restored; null without any.
-     * Their times may be too early, so they show that data is lost, and not when permits expire.
+     * Permits of this instance that the primary store has charged by reconciliation or restored; null without any, and
+     * for a bucket. Their times may be too early, so they show that data is lost, and not when permits expire.
      */
     private @Nullable OwnUsage chargedLater;
 
@@ -183,7 +183,8 @@ final class ConfirmedUsage {
      * @param chargedAt the time of the charge
      */
     void charged(long permits, long takenAt, long chargedAt) {
-        if (chargedAt >= firstReply) {
+        // Older ones the store may not have charged, because they no longer count.
+        if (chargedAt >= firstReply && chargedAt - takenAt < OwnUsage.windowOf(limit)) {
             chargedLater().add(limit, takenAt, permits);
         }
     }
@@ -198,6 +199,9 @@ final class ConfirmedUsage {
     }
 
     private OwnUsage chargedLater() {
+        if (isBucket()) {
+            return own; // Apart from each other, both levels would fall at the full rate.
+        }
         OwnUsage charged = chargedLater;
         if (charged == null) {
             charged = new OwnUsage();

@@ -29,8 +29,10 @@ final class OwnUsage {
     // by other instances, of which this one does not learn.
     //
     // Of a bucket, what is in use is the level that the own permits alone would have: those of others can only make it
-    // higher. A refund may return less than was taken, and a refund without a decision is as if the newest permits had
-    // not been taken. The slots depend on the rate and the burst; if these change, nothing is known.
+    // higher. The level of a busy bucket is due to permits that were taken long ago, so the level before the oldest
+    // slot
+    // is kept too. A refund may return less than was taken, and a refund without a decision is as if the newest permits
+    // had not been taken. The slots depend on the rate and the burst; if these change, nothing is known.
 
     /** The slots in a window. Two more hold what is in use while the first and the last slot are only partly within. */
     static final int STEPS = 16;
@@ -44,13 +46,25 @@ final class OwnUsage {
 
     private long lengthOfSlots;
 
-    /** Forgets all permits if the slots of this limit have another length. */
+    /** Of a bucket, the level at the start of the oldest slot, in units. */
+    private long levelBefore;
+
+    /** Of a bucket, how many permits return in a window. */
+    private long rate;
+
+    /** Forgets all permits if the slots of this limit have another length, or its permits return at another rate. */
     void adjustTo(Limit limit) {
         long length = length(limit);
-        if (lengthOfSlots != length) {
+        long newRate = isBucket(limit) ? limit.permits() : 0;
+        if (lengthOfSlots != length || rate != newRate) {
             clear();
             lengthOfSlots = length;
+            rate = newRate;
         }
+    }
+
+    private static boolean isBucket(Limit limit) {
+        return limit.algorithm() == Algorithm.BUCKET;
     }
 
     /** Records permits, which must be in use in the primary store. */
@@ -61,11 +75,20 @@ final class OwnUsage {
                 clear();
             } else {
                 for (long passed = newest + 1; passed <= slot; passed++) {
-                    permits[index(passed)] = 0;
+                    int oldest = index(passed);
+                    if (isBucket(limit)) {
+                        long level = levelBefore + BucketState.units(limit, permits[oldest]);
+                        levelBefore = BucketState.levelAfter(limit, level, length(limit));
+                    }
+                    permits[oldest] = 0;
                 }
             }
             newest = slot;
         } else if (newest - slot >= SLOTS) {
+            if (isBucket(limit)) {
+                long passed = (newest - SLOTS + 1) * length(limit) - takenAt;
+                levelBefore += BucketState.levelAfter(limit, BucketState.units(limit, cost), passed);
+            }
             return; // expired, or the clock was set back: it counts as of another instance
         }
         int i = index(slot);
@@ -74,7 +97,11 @@ final class OwnUsage {
 
     /** Records the permits of another usage of the same count. */
     void addAll(Limit limit, OwnUsage other) {
-        for (long slot = Math.max(0, other.newest - SLOTS + 1); slot <= other.newest; slot++) {
+        long first = Math.max(0, other.newest - SLOTS + 1);
+        if (isBucket(limit)) {
+            add(limit, first * length(limit), other.levelBefore / limit.window().toMillis());
+        }
+        for (long slot = first; slot <= other.newest; slot++) {
             int some = other.permits[index(slot)];
             if (some > 0) {
                 add(limit, slot * length(limit), some);
@@ -85,8 +112,12 @@ final class OwnUsage {
     /** Subtracts permits that were taken at a time of the store's clock, and returns how many of them are not here. */
     long refund(Limit limit, long takenAt, long refunded) {
         long slot = takenAt / length(limit);
-        boolean isKept = slot <= newest && newest - slot < SLOTS;
-        return isKept ? refunded - subtract(slot, refunded) : refunded;
+        if (slot > newest) {
+            return refunded;
+        } else if (newest - slot < SLOTS) {
+            return refunded - subtract(slot, refunded);
+        }
+        return isBucket(limit) ? subtractBefore(limit, refunded) : refunded;
     }
 
     /**
@@ -96,11 +127,18 @@ final class OwnUsage {
      */
     long refundOldest(Limit limit, long time, long refunded) {
         long left = refunded;
-        long first = firstInUse(limit, time);
+        long first = isBucket(limit) ? newest - SLOTS + 1 : firstInUse(limit, time);
         for (long slot = first; slot <= newest && left > 0; slot++) {
-            left -= subtract(limit.algorithm() == Algorithm.BUCKET ? newest - (slot - first) : slot, left);
+            left -= subtract(isBucket(limit) ? newest - (slot - first) : slot, left);
         }
-        return left;
+        return isBucket(limit) ? subtractBefore(limit, left) : left;
+    }
+
+    /** Subtracts permits of a bucket that are in no slot, and returns how many are not there. */
+    private long subtractBefore(Limit limit, long refunded) {
+        long less = Math.min(refunded, new BucketState(levelBefore, 0).used(limit));
+        levelBefore = Math.max(0, levelBefore - BucketState.units(limit, less));
+        return refunded - less;
     }
 
     private long subtract(long slot, long most) {
@@ -113,6 +151,7 @@ final class OwnUsage {
     void clear() {
         Arrays.fill(permits, 0);
         newest = 0;
+        levelBefore = 0;
     }
 
     /** Returns how many permits are certainly in use at a time of the store's clock. Those of a counter fade. */
@@ -120,8 +159,8 @@ final class OwnUsage {
         long first = firstInUse(limit, time);
         if (limit.algorithm() == Algorithm.LOG) {
             return sum(first, newest);
-        } else if (limit.algorithm() == Algorithm.BUCKET) {
-            return levelAt(limit, first, time);
+        } else if (isBucket(limit)) {
+            return levelAt(limit, time);
         }
         // A permit fades from the end of its window, which may be right after it was taken, for as long as a window.
         long length = length(limit);
@@ -133,11 +172,11 @@ final class OwnUsage {
         return inUse;
     }
 
-    /** Returns the level of a bucket with the permits from this slot on, as if taken at the start of their slots. */
-    private double levelAt(Limit limit, long first, long time) {
+    /** Returns the level of a bucket, as if the permits were taken at the start of their slots. */
+    private double levelAt(Limit limit, long time) {
         long length = length(limit);
-        long level = 0;
-        for (long slot = first; slot <= newest; slot++) {
+        long level = levelBefore;
+        for (long slot = newest - SLOTS + 1; slot <= newest; slot++) {
             level += BucketState.units(limit, permits[index(slot)]);
             long end = slot == newest ? time : (slot + 1) * length;
             level = BucketState.levelAfter(limit, level, end - slot * length);
@@ -196,9 +235,7 @@ final class OwnUsage {
 
     /** Returns for how many milliseconds a permit certainly counts, at least in part. */
     static long windowOf(Limit limit) {
-        return limit.algorithm() == Algorithm.BUCKET
-                ? limit.reach().toMillis()
-                : limit.window().toMillis();
+        return isBucket(limit) ? limit.reach().toMillis() : limit.window().toMillis();
     }
 
     private static int index(long slot) {

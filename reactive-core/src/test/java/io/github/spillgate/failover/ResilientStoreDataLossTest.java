@@ -122,6 +122,28 @@ class ResilientStoreDataLossTest {
         }
     }
 
+    /** The permits that fill it were taken longer ago than it takes to become empty. */
+    @Test
+    void flushesFreeHardlyAnyPermitsOfABusyBucket() {
+        Limit limit = Limit.parse("20/1s burst=20");
+        start(1);
+        Decision first = decide(limit);
+        int allowed = 1;
+        for (int flush = 0; flush < 3; flush++) {
+            for (int before = allowed; allowed < before + 50; ) {
+                allowed += decide(limit).isAllowed() ? 1 : 0;
+            }
+            admin.flushall();
+            // As long as the latest permits take to return.
+            untilAfter(Duration.ofMillis(100));
+        }
+        for (int i = 0; i < 100; i++) {
+            allowed += decide(limit).isAllowed() ? 1 : 0;
+        }
+        long passed = Duration.between(first.at(), decide(limit).at()).toMillis();
+        assertThat(allowed).isLessThanOrEqualTo(20 + (int) (passed * 20 / 1_000) + 5);
+    }
+
     @Test
     void anotherInstanceLearnsOfTheRestoredPermits() {
         Limit limit = Limit.perHour(100);
@@ -197,8 +219,12 @@ class ResilientStoreDataLossTest {
 
     /** A loss in the millisecond of the newest reply shows only after more requests. */
     private static void untilTheNextMillisecond() {
-        long now = System.currentTimeMillis();
-        await().pollInterval(Duration.ofMillis(1)).until(() -> System.currentTimeMillis() > now + 1);
+        untilAfter(Duration.ofMillis(1));
+    }
+
+    private static void untilAfter(Duration duration) {
+        long end = System.currentTimeMillis() + duration.toMillis();
+        await().pollInterval(Duration.ofMillis(1)).until(() -> System.currentTimeMillis() > end);
     }
 
     private void connectTo(RedisURI uri) {
@@ -236,6 +262,11 @@ class ResilientStoreDataLossTest {
             allowed += Objects.requireNonNull(decision).isAllowed() ? 1 : 0;
         }
         return allowed;
+    }
+
+    private Decision decide(Limit limit) {
+        return Objects.requireNonNull(
+                instances.get(0).tryAcquire(Charge.of("key", limit)).block(LONG));
     }
 
     /** Sends a request for another key to each instance, and returns whether Redis knows of all local grants. */
