@@ -427,9 +427,12 @@ final class ConfirmedUsage {
         return reported;
     }
 
-    /** Returns the permits in use at the newest reply that were certainly granted to this instance. */
+    /** Returns the permits in use at the newest reply that were granted to this instance, as far as it knows. */
     long reportedOwn() {
-        return (long) own.inUse(limit, newestReply);
+        CounterState state = counter;
+        return state == null
+                ? (long) own.inUse(limit, newestReply)
+                : Math.min(reported, Math.round(own.inUse(limit, state, newestReply)));
     }
 
     /**

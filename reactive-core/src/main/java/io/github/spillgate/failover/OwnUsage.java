@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.BucketState;
+import io.github.spillgate.spi.CounterState;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -168,6 +169,24 @@ final class OwnUsage {
         double inUse = 0;
         for (long slot = first; slot <= newest; slot++) {
             inUse += permits[index(slot)] * Math.min(1, 1 - (time - slot * length) / window);
+        }
+        return inUse;
+    }
+
+    /**
+     * Returns about how many permits of a counter are in use, by its formula. For a share only: as a lower bound, it
+     * would be half as high.
+     */
+    double inUse(Limit limit, CounterState counter, long time) {
+        long length = length(limit);
+        double window = limit.window().toMillis();
+        double left = Math.max(0, 1 - (time - counter.start()) / window);
+        double inUse = 0;
+        for (long slot = newest - SLOTS + 1; slot <= newest; slot++) {
+            // Of a slot in two windows, a part belongs to each.
+            double current = Math.max(0, Math.min(1, ((slot + 1.0) * length - counter.start()) / length));
+            double previous = Math.max(0, Math.min(1, ((slot + 1.0) * length - counter.start() + window) / length));
+            inUse += permits[index(slot)] * (current + (previous - current) * left);
         }
         return inUse;
     }

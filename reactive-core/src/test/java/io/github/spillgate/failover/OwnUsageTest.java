@@ -4,10 +4,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.BucketState;
+import io.github.spillgate.spi.CounterState;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
 
-/** What an instance knows of its own permits in a token bucket. */
+/** What an instance knows of its own permits in a token bucket, and in a counter. */
 class OwnUsageTest {
 
     private static final long START = 1_790_000_000_000L;
@@ -75,6 +76,27 @@ class OwnUsageTest {
         assertThat(slower.reach()).isEqualTo(LIMIT.reach());
         own.adjustTo(slower);
         assertThat(own.inUse(slower, START)).isZero();
+    }
+
+    /** The lower bound would be about half of it, and all shares together half of the limit. */
+    @Test
+    void twoInstancesTogetherKnowWhatACounterCounts() {
+        Limit limit = Limit.parse("100/10s counter");
+        OwnUsage other = new OwnUsage();
+        own.adjustTo(limit);
+        other.adjustTo(limit);
+        CounterState counter = new CounterState(START, 0, 0);
+        for (int i = 0; i < 600; i++) {
+            long time = START + i * 100L;
+            counter = counter.at(limit, time);
+            counter = new CounterState(counter.start(), counter.previous(), counter.current() + 1);
+            (i % 2 == 0 ? own : other).add(limit, time, 1);
+            double known = own.inUse(limit, counter, time);
+            assertThat(known + other.inUse(limit, counter, time))
+                    .as("after %d permits", i)
+                    .isBetween(counter.used(limit, time) - 6.0, counter.used(limit, time) + 6.0);
+            assertThat(known).isLessThan(55);
+        }
     }
 
     private static OwnUsage usage() {
