@@ -9,6 +9,7 @@ import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 import reactor.util.Logger;
@@ -35,6 +36,9 @@ final class Availability {
 
     /** The start of the remedy in a message. */
     private static final String REMEDY = ": expected ";
+
+    /** The code of an error of Redis, which is the same in all messages of one cause; scripts have ERR before it. */
+    private static final Pattern CODE = Pattern.compile("\\b(?!ERR\\b)[A-Z]{3,}\\b");
 
     /** What differs between two messages of one cause, such as the digest of a script and a line in it. */
     private static final Pattern DETAIL = Pattern.compile("[0-9a-f]{40}|\\d+");
@@ -223,10 +227,14 @@ final class Availability {
                 && causesLogged.add(causeIn(known.message));
     }
 
-    /** Returns what is the same in all messages of one cause: the remedy, or a message without details. */
+    /** Returns what is the same in all messages of one cause: the remedy, the code, or a message without details. */
     private static String causeIn(String message) {
         int remedy = message.indexOf(REMEDY);
-        return DETAIL.matcher(remedy < 0 ? message : message.substring(remedy)).replaceAll("#");
+        if (remedy >= 0) {
+            return DETAIL.matcher(message.substring(remedy)).replaceAll("#");
+        }
+        Matcher code = CODE.matcher(message);
+        return code.find() ? code.group() : DETAIL.matcher(message).replaceAll("#");
     }
 
     /** Keeps the better explanation: that a store cannot be reached explains why it does not reply. */

@@ -157,9 +157,11 @@ class ResilientStoreLogTest {
         remote.isUnreachable();
         acquireForTenths(20);
         for (String cause : List.of(
-                "NOPERM script f594339a30af82438a713d55ba6950ed4f141f0c, line 73",
+                "no right to run script f594339a30af82438a713d55ba6950ed4f141f0c, line 73",
                 "TIMEOUT: expected a host that replies",
-                "NOPERM script 0beec7b5ea3f0fdbc95d0dd47f3c5bc275da8a33, line 9",
+                "no right to run script 0beec7b5ea3f0fdbc95d0dd47f3c5bc275da8a33, line 9",
+                "ERR Error running script: -READONLY You can't write",
+                "READONLY You can't write against a read only replica.",
                 "SILENCE: expected a host that replies",
                 "nothing listens there")) {
             remote.failsWith(new LimitStoreUnreachableException(cause, null));
@@ -168,9 +170,10 @@ class ResilientStoreLogTest {
         assertThat(lines())
                 .containsExactly(
                         "WARN Falling back to LocalFallback; ControlledStore is unavailable: nothing listens there",
-                        "WARN ControlledStore cannot be reached: NOPERM script"
+                        "WARN ControlledStore cannot be reached: no right to run script"
                                 + " f594339a30af82438a713d55ba6950ed4f141f0c, line 73",
-                        "WARN ControlledStore cannot be reached: TIMEOUT: expected a host that replies");
+                        "WARN ControlledStore cannot be reached: TIMEOUT: expected a host that replies",
+                        "WARN ControlledStore cannot be reached: ERR Error running script: -READONLY You can't write");
     }
 
     @Test
