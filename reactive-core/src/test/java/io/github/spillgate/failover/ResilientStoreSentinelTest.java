@@ -135,6 +135,7 @@ class ResilientStoreSentinelTest {
         RedisNode old = begin(binary);
         beginFailover(old);
         RedisNode now = sentinel.servers().get(1);
+        sentinel.holdRoles();
         now.commands().replicaofNoOne();
         old.commands().replicaof("127.0.0.1", now.port());
         await().atMost(Chaos.PATIENCE)
@@ -156,6 +157,7 @@ class ResilientStoreSentinelTest {
         RedisNode old = begin(binary);
         beginFailover(old);
         RedisNode now = sentinel.servers().get(1);
+        sentinel.holdRoles();
         now.commands().replicaofNoOne();
         stall(old);
         old.commands().replicaof("127.0.0.1", now.port());

@@ -115,8 +115,12 @@ public final class SentinelForTests implements AutoCloseable {
     }
 
     private static void shortenPeriods(RedisNode sentinel) {
+        setPeriods(sentinel, SHORT_PERIODS);
+    }
+
+    private static void setPeriods(RedisNode sentinel, List<String> periods) {
         List<String> arguments = new ArrayList<>(List.of("DEBUG"));
-        arguments.addAll(SHORT_PERIODS);
+        arguments.addAll(periods);
         try {
             tell(sentinel, arguments.toArray(String[]::new));
         } catch (RedisCommandExecutionException beforeRedis7) {
@@ -178,11 +182,20 @@ public final class SentinelForTests implements AutoCloseable {
         tell(runningSentinels().get(0), "FAILOVER", NAME);
     }
 
+    /**
+     * Keeps the Sentinels from making a server a replica again that the test promotes, until {@link #monitor}. With a
+     * Redis before 7.0 they do so after 8 s. They wait for four of the periods in which they publish.
+     */
+    public void holdRoles() {
+        runningSentinels().forEach(one -> setPeriods(one, List.of("PUBLISH-PERIOD", Integer.toString(NEVER_MILLIS))));
+    }
+
     /** Tells the Sentinels by hand that this server is the primary, whatever they have known. */
     public void monitor(RedisNode primary) {
         for (RedisNode one : runningSentinels()) {
             tell(one, "REMOVE", NAME);
             tell(one, "MONITOR", NAME, "127.0.0.1", Integer.toString(primary.port()), Integer.toString(QUORUM));
+            shortenPeriods(one);
         }
     }
 
