@@ -273,7 +273,7 @@ class DecisionListenerTest {
                         .limit(Limit.perDay(1_000).named("day"))
                         .listener(this::add)
                         .build()) {
-            limiter.ready().block(LONG);
+            limiter.ready().retry(3).block(LONG);
             List<Decision> emitted = Flux.range(0, 200)
                     .flatMap(i -> limiter.tryAcquire("a"), 200)
                     .collectList()
@@ -297,7 +297,7 @@ class DecisionListenerTest {
                         .limit(Limit.perDay(1_000))
                         .listener(this::add)
                         .build()) {
-            limiter.ready().block(LONG);
+            limiter.ready().retry(3).block(LONG);
             Queue<Decision> emitted = new ConcurrentLinkedQueue<>();
             List<Disposable> cancelled = new ArrayList<>();
             for (int i = 0; i < 100; i++) {

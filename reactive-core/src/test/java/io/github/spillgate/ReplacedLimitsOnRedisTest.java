@@ -6,6 +6,7 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import java.time.Duration;
 import java.util.List;
@@ -148,7 +149,7 @@ class ReplacedLimitsOnRedisTest {
             builder.limit(limit);
         }
         RateLimiter limiter = builder.build();
-        limiter.ready().block(LONG);
+        LimiterForTests.awaitReady(limiter);
         return limiter;
     }
 }

@@ -9,6 +9,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.LogForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisClient;
@@ -241,7 +242,7 @@ class ResilientStoreDataLossTest {
                     .deadline(Duration.ofSeconds(2))
                     .build();
             instances.add(limiter);
-            limiter.ready().block(LONG);
+            LimiterForTests.awaitReady(limiter);
         }
     }
 

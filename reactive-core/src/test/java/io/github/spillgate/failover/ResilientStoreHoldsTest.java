@@ -12,6 +12,7 @@ import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
@@ -259,7 +260,7 @@ class ResilientStoreHoldsTest {
                 .build();
         toClose.add(limiter);
         toClose.add(store);
-        limiter.ready().block(LONG);
+        LimiterForTests.awaitReady(limiter);
         return limiter;
     }
 

@@ -41,7 +41,7 @@ class ResilientStoreSettleKillTest {
     void connect() {
         limiter = limiter(store, Duration.ofSeconds(10));
         observer = limiter(RedisStore.create(watching), Duration.ofSeconds(30));
-        limiter.ready().block(PATIENCE);
+        limiter.ready().retry(3).block(PATIENCE);
     }
 
     private static RateLimiter limiter(RedisStore store, Duration deadline) {

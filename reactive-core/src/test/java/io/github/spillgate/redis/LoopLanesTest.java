@@ -466,7 +466,7 @@ class LoopLanesTest {
 
     private RateLimiter limiter(RedisStore store, Limit limit) {
         stores.add(store);
-        store.prepare().block(LONG);
+        store.prepare().retry(3).block(LONG);
         return RateLimiter.builder("loops")
                 .store(new Unprotected(store))
                 .limit(limit)

@@ -46,7 +46,7 @@ class RedisStoreDeadlineTest {
 
     @BeforeEach
     void connect() {
-        store.prepare().block(LONG);
+        store.prepare().retry(3).block(LONG);
     }
 
     @AfterEach

@@ -453,8 +453,8 @@ class StoreOracleTest {
             ScriptStores scripts = new ScriptStores(
                     scripted.store(client, shortened), scripted.storeWithoutFastPath(client, shortened));
             scripted.show(new ManualClock());
-            scripts.store.prepare().block();
-            scripts.withoutFastPath.prepare().block();
+            scripts.store.prepare().retry(3).block();
+            scripts.withoutFastPath.prepare().retry(3).block();
             return scripts;
         }
     }

@@ -51,7 +51,7 @@ public abstract class HttpLostHoldContract extends HttpContract {
 
     private Rules serve(Duration hold) {
         limiter = settings.build();
-        limiter.ready().block(PATIENCE);
+        limiter.ready().retry(3).block(PATIENCE);
         Rule.Builder running =
                 Rule.named("running").key(ADDRESS).limit(Limit.concurrent(1).hold(hold));
         return serve(limiter, RuleMetrics.of(meters), running);

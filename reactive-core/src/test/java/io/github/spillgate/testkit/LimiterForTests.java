@@ -51,8 +51,13 @@ public final class LimiterForTests implements AutoCloseable {
         return new LimiterForTests(redis, deadline);
     }
 
-    /** Waits until Redis decides: on a slow machine, the first attempt to connect may time out. */
+    /** Waits until Redis decides. */
     public void awaitReady() {
+        awaitReady(limiter);
+    }
+
+    /** Waits until Redis decides: on a slow machine, the first attempt to connect may time out. */
+    public static void awaitReady(RateLimiter limiter) {
         limiter.ready().retryWhen(Retry.fixedDelay(10, Duration.ofSeconds(1))).block();
         // If an attempt has failed, the breaker is open for a second.
         await().until(() -> limiter.peek(READY).block().source() == Source.REDIS);
