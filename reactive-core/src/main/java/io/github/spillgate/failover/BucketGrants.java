@@ -1,15 +1,15 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.local.Count;
+import io.github.spillgate.local.RateCount;
 import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.ArrayList;
 import java.util.List;
 
-/** The permits that a {@link Ledger} of a token bucket has granted and not handed over. */
-final class BucketGrants extends Count {
+/** The permits that a {@link RateLedger} of a token bucket has granted and not handed over. */
+final class BucketGrants extends RateCount {
     // Design notes.
     //
     // A bucket returns permits at its rate once. The usage that the primary store has confirmed falls at that rate, so

@@ -13,7 +13,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The usage of a count that the primary store has confirmed: a number of permits, of which some expire before the
- * others, until a time; then fewer until a later time, then none. Guarded by the monitor of its {@link Ledger}.
+ * others, until a time; then fewer until a later time, then none. Guarded by the monitor of its {@link RateLedger}.
  *
  * <p>The times of replies are those of the server's clock. If the order of replies is certain, the newest counts.
  * Replies of the same millisecond, and replies that arrive out of order, may have been decided in any order, so the

@@ -57,11 +57,11 @@ final class CountChanges {
 
     Mono<Void> refund(StoreDecision decision) {
         List<Claim> claims = decision.claims();
-        List<Claim> holds = LocalGrants.holdsIn(claims);
+        List<Claim> holds = HoldClaims.in(claims);
         if (holds.isEmpty()) {
             return denials.freeing(claims, refund(decision, claims));
         }
-        StoreDecision rest = decision.only(usage -> usage.claim().holdId() == null);
+        StoreDecision rest = HoldClaims.without(decision);
         return rest.usages().isEmpty()
                 ? release(holds)
                 : Mono.whenDelayError(release(holds), denials.freeing(claims, refund(rest, rest.claims())));

@@ -6,7 +6,6 @@ import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.InstantSource;
@@ -41,12 +40,12 @@ final class HoldLedger extends Ledger {
     // Permits that the primary store has granted are held from their reply on, even if the decision has other limits
     // that do not fit. The request is then decided by the fallback under the same id, or its hold is released.
 
-    private final HoldCount own;
+    private final HoldCount own = new HoldCount();
     private final Map<UUID, Claim> unreconciled = new LinkedHashMap<>();
     private @Nullable Reconciliation inFlight;
 
+    /** The claim of the present step. */
     private Claim current;
-    private long now;
 
     // As of the newest reply.
 
@@ -58,32 +57,16 @@ final class HoldLedger extends Ledger {
     /** Until when a reply may be without holds of which the primary store has learned since. */
     private long staleUntil;
 
-    HoldLedger(
-            Claim claim,
-            ReconciliationQueue queue,
-            OutageShare share,
-            Instances.@Nullable Group instances,
-            LossListener losses) {
-        this(claim, queue, share, instances, losses, new HoldCount());
-    }
-
-    private HoldLedger(
-            Claim claim,
-            ReconciliationQueue queue,
-            OutageShare share,
-            Instances.@Nullable Group instances,
-            LossListener losses,
-            HoldCount own) {
-        super(claim, queue, share, instances, losses, own);
-        this.own = own;
+    HoldLedger(Claim claim, ReconciliationQueue queue, OutageShare share, Instances.@Nullable Group instances) {
+        super(claim, queue, share, instances);
         this.current = claim;
     }
 
     @Override
     public void advance(Claim claim, long now) {
         super.advance(claim, now);
-        this.current = claim;
-        this.now = now;
+        own.advance(claim, now);
+        current = claim;
         othersUntil = Math.min(othersUntil, now + Limit.LONGEST_HOLD.toMillis());
         staleUntil = Math.min(staleUntil, now + HoldCount.TOMBSTONE_LIFE);
     }
@@ -101,7 +84,7 @@ final class HoldLedger extends Ledger {
     }
 
     private long others() {
-        return localShare() < 1 || now >= othersUntil ? 0 : Math.max(0, reported - reportedOwn);
+        return localShare() < 1 || now() >= othersUntil ? 0 : Math.max(0, reported - reportedOwn);
     }
 
     @Override
@@ -149,7 +132,7 @@ final class HoldLedger extends Ledger {
 
     /** Notes that the primary store knows holds that were not in its earlier replies. */
     private void learned() {
-        staleUntil = now + HoldCount.TOMBSTONE_LIFE;
+        staleUntil = now() + HoldCount.TOMBSTONE_LIFE;
     }
 
     // Holds.
@@ -193,14 +176,12 @@ final class HoldLedger extends Ledger {
     // The replies of the primary store.
 
     @Override
-    Fit confirm(StoreUsage usage, StoreDecision decision, boolean isReconciliation, boolean isOnly) {
+    Fit confirm(StoreUsage usage, StoreDecision decision, boolean isOnly) {
         Claim claim = usage.claim();
         UUID id = decision.isCharged() && claim.permits() > 0 ? claim.holdId() : null;
         Fit fit = id == null ? Fit.YES : fit(usage, id);
-        if (!isReconciliation) {
-            boolean isNew = id != null && fit == Fit.YES && !own.isHeld(id);
-            report(usage, decision.at().toEpochMilli(), isNew ? claim.permits() : 0);
-        }
+        boolean isNew = id != null && fit == Fit.YES && !own.isHeld(id);
+        report(usage, decision.at().toEpochMilli(), isNew ? claim.permits() : 0);
         if (id != null && fit == Fit.YES) {
             own.take(claim.permits());
         }
@@ -212,7 +193,7 @@ final class HoldLedger extends Ledger {
             repliedAt = at;
             reported = usage.used();
             reportedOwn = own.used() - heldOf(unreconciled.values()) + added;
-            othersUntil = now + Math.max(0, usage.wholeAt().toEpochMilli() - at);
+            othersUntil = now() + Math.max(0, usage.wholeAt().toEpochMilli() - at);
         }
     }
 
@@ -223,7 +204,7 @@ final class HoldLedger extends Ledger {
         }
         long permits = usage.limit().permits();
         long free = permits - usage.used() - heldOf(unreconciled.values());
-        boolean mayBeStale = now < staleUntil;
+        boolean mayBeStale = now() < staleUntil;
         if (free < 0 || (mayBeStale && own.used() + usage.claim().permits() > permits)) {
             return Fit.NO;
         }
@@ -277,7 +258,6 @@ final class HoldLedger extends Ledger {
     void handOver(Reconciliation reconciliation) {
         unreconciled.clear();
         inFlight = reconciliation;
-        handedOver();
     }
 
     @Override
@@ -314,40 +294,4 @@ final class HoldLedger extends Ledger {
     public long recorded() {
         return own.used();
     }
-
-    @Override
-    public List<Grants> grants() {
-        return own.grants();
-    }
-
-    // A hold is released by its id, and by nothing else.
-
-    @Override
-    public void refund(Limit limit, long takenAt, long permits) {}
-
-    @Override
-    public void refundOldest(long permits) {}
-
-    @Override
-    long refundOldestGranted(long permits) {
-        return 0;
-    }
-
-    @Override
-    void refundConfirmed(long permits, long takenAt, boolean isEvidence) {}
-
-    @Override
-    @Nullable
-    ChargedPermits refundGrant(long takenAt, long permits) {
-        return null;
-    }
-
-    @Override
-    void refundCharged(ChargedPermits permits, long takenAt) {}
-
-    @Override
-    void refundedInPrimary(long permits, long takenAt) {}
-
-    @Override
-    void refundedOldestInPrimary(long permits) {}
 }

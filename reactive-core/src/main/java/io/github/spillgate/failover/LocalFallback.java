@@ -21,8 +21,9 @@ import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.OptionalDouble;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.function.BiFunction;
+import java.util.function.Consumer;
 import java.util.function.DoubleSupplier;
 import java.util.function.Function;
 import java.util.function.Predicate;
@@ -68,14 +69,14 @@ public final class LocalFallback implements LimitStore {
         Instances counted = instances.get();
         Instances.Group group = counted == null ? null : counted.of(claim.limiter());
         return claim.limit().algorithm() == Algorithm.CONCURRENT
-                ? new HoldLedger(claim, queue, share, group, this::restore)
-                : new Ledger(claim, queue, share, group, this::restore);
+                ? new HoldLedger(claim, queue, share, group)
+                : new RateLedger(claim, queue, share, group, this::restore);
     }
 
     private void restore(LostPermits permits, ConfirmedUsage missing) {
         DataLoss data = losses;
         if (data != null) {
-            data.restore(permits, reply -> ledgers.update(permits.claim(), ledger -> ledger.restored(missing, reply)));
+            data.restore(permits, reply -> ofRate(permits.claim(), ledger -> ledger.restored(missing, reply)));
         }
     }
 
@@ -133,8 +134,7 @@ public final class LocalFallback implements LimitStore {
                 long takenAt = part.at().toEpochMilli();
                 for (StoreUsage usage : part.usages()) {
                     Claim claim = usage.claim();
-                    ledgers.update(
-                            claim, ledger -> ledger.refundConfirmed(claim.permits(), takenAt, decision.isEvidence()));
+                    ofRate(claim, ledger -> ledger.refundConfirmed(claim.permits(), takenAt, decision.isEvidence()));
                 }
             }
         });
@@ -143,7 +143,7 @@ public final class LocalFallback implements LimitStore {
     @Override
     public Mono<Void> refund(List<Claim> claims) {
         return Mono.fromRunnable(() ->
-                claims.forEach(claim -> ledgers.update(claim, ledger -> ledger.refundOldest(claim.permits()))));
+                claims.forEach(claim -> ofRate(claim, ledger -> ledger.refundOldest(claim.permits()))));
     }
 
     @Override
@@ -166,8 +166,18 @@ public final class LocalFallback implements LimitStore {
                 .toList());
     }
 
+    /** Changes the ledger of a concurrency limit. */
     private <T> @Nullable T ofHold(Claim claim, Function<HoldLedger, T> change) {
         return ledgers.apply(claim, true, ledger -> change.apply((HoldLedger) ledger));
+    }
+
+    /** Changes the ledger of a rate limit, if there is one. A hold is released by its id, and by nothing else. */
+    private void ofRate(Claim claim, Consumer<RateLedger> change) {
+        ledgers.update(claim, ledger -> {
+            if (ledger instanceof RateLedger rate) {
+                change.accept(rate);
+            }
+        });
     }
 
     @Override
@@ -213,20 +223,11 @@ public final class LocalFallback implements LimitStore {
      * @return whether it fits under all limits; always {@link Fit#YES} for a decision that charged nothing
      */
     Fit confirm(StoreDecision decision) {
-        return confirm(decision, false);
-    }
-
-    /** Records the reply to reconciliations, before {@link #charged} ends each of them. */
-    void confirmReconciled(StoreDecision reply) {
-        confirm(reply, true);
-    }
-
-    private Fit confirm(StoreDecision decision, boolean isReconciliation) {
         Fit worst = Fit.YES;
         boolean isOnly = decision.usages().size() == 1;
         for (StoreDecision part : decision.parts()) {
             for (StoreUsage usage : part.usages()) {
-                Fit fit = confirm(usage, part, isReconciliation, isOnly);
+                Fit fit = confirm(usage, part, isOnly);
                 worst = fit.compareTo(worst) > 0 ? fit : worst;
             }
         }
@@ -248,10 +249,9 @@ public final class LocalFallback implements LimitStore {
         }
     }
 
-    private Fit confirm(StoreUsage usage, StoreDecision decision, boolean isReconciliation, boolean isOnly) {
+    private Fit confirm(StoreUsage usage, StoreDecision decision, boolean isOnly) {
         Claim claim = usage.claim();
-        Fit fit = ledgers.apply(
-                claim, usage.used() > 0, ledger -> ledger.confirm(usage, decision, isReconciliation, isOnly));
+        Fit fit = ledgers.apply(claim, usage.used() > 0, ledger -> ledger.confirm(usage, decision, isOnly));
         if (usage.isViolated()) {
             long wait = usage.wholeAt().toEpochMilli() - decision.at().toEpochMilli();
             ledgers.protect(claim, ledgers.now() + wait);
@@ -267,7 +267,17 @@ public final class LocalFallback implements LimitStore {
      */
     List<ChargedPermits> refundGrants(StoreDecision decision) {
         long takenAt = decision.at().toEpochMilli();
-        return forEachGrant(decision, (claim, ledger) -> ledger.refundGrant(takenAt, claim.permits()));
+        List<ChargedPermits> charged = new ArrayList<>();
+        for (Claim claim : decision.claims()) {
+            ofRate(claim, ledger -> {
+                ChargedPermits permits =
+                        ledger.isResetSince(decision.stamp()) ? null : ledger.refundGrant(takenAt, claim.permits());
+                if (permits != null) {
+                    charged.add(permits);
+                }
+            });
+        }
+        return charged;
     }
 
     /**
@@ -288,7 +298,9 @@ public final class LocalFallback implements LimitStore {
                 ledger.takeBeyond(claim.limit(), one.toCharge(), one.most());
                 return null;
             }
-            return ledger.refundGrant(decision.at().toEpochMilli(), one.toRefund());
+            return ledger instanceof RateLedger rate
+                    ? rate.refundGrant(decision.at().toEpochMilli(), one.toRefund())
+                    : null;
         });
     }
 
@@ -304,14 +316,14 @@ public final class LocalFallback implements LimitStore {
     void refundConfirmed(Settlement one) {
         long takenAt = one.decision().at().toEpochMilli();
         boolean isEvidence = one.decision().isEvidence();
-        ledgers.update(one.claim(), ledger -> ledger.refundConfirmed(one.toRefund(), takenAt, isEvidence));
+        ofRate(one.claim(), ledger -> ledger.refundConfirmed(one.toRefund(), takenAt, isEvidence));
     }
 
     /** Refunds here what {@link #refundGrants} has returned, because the primary store cannot be asked. */
     void refundCharged(StoreDecision decision, List<ChargedPermits> charged) {
         long takenAt = decision.at().toEpochMilli();
         for (ChargedPermits permits : charged) {
-            ledgers.update(permits.claim(), ledger -> {
+            ofRate(permits.claim(), ledger -> {
                 if (!ledger.isResetSince(decision.stamp())) {
                     ledger.refundCharged(permits, takenAt);
                 }
@@ -328,24 +340,16 @@ public final class LocalFallback implements LimitStore {
      */
     List<Claim> cancelGrants(StoreDecision decision) {
         long takenAt = decision.at().toEpochMilli();
-        return forEachGrant(decision, (claim, ledger) -> {
-            long refunded = ledger.cancelGrant(takenAt, claim.permits());
-            return refunded > 0 ? claim.asking(refunded) : null;
-        });
-    }
-
-    private <T> List<T> forEachGrant(StoreDecision decision, BiFunction<Claim, Ledger, @Nullable T> change) {
-        List<T> results = new ArrayList<>();
-        for (StoreUsage usage : decision.usages()) {
-            Claim claim = usage.claim();
+        List<Claim> refunded = new ArrayList<>();
+        for (Claim claim : decision.claims()) {
             ledgers.update(claim, ledger -> {
-                T result = ledger.isResetSince(decision.stamp()) ? null : change.apply(claim, ledger);
-                if (result != null) {
-                    results.add(result);
+                long permits = ledger.isResetSince(decision.stamp()) ? 0 : ledger.cancelGrant(takenAt, claim.permits());
+                if (permits > 0) {
+                    refunded.add(claim.asking(permits));
                 }
             });
         }
-        return results;
+        return refunded;
     }
 
     /**
@@ -356,13 +360,18 @@ public final class LocalFallback implements LimitStore {
     List<Claim> refundOldestGrants(List<Claim> claims) {
         List<Claim> rest = new ArrayList<>();
         for (Claim claim : claims) {
-            Long refunded = ledgers.apply(claim, false, ledger -> ledger.refundOldestGranted(claim.permits()));
-            long left = claim.permits() - (refunded == null ? 0 : refunded);
-            if (left > 0) {
-                rest.add(claim.asking(left));
+            AtomicLong left = new AtomicLong(claim.permits());
+            ofRate(claim, ledger -> left.addAndGet(-ledger.refundOldestGranted(claim.permits())));
+            if (left.get() > 0) {
+                rest.add(claim.asking(left.get()));
             }
         }
         return rest;
+    }
+
+    /** Returns whether no grants are to be reconciled, neither here nor in flight. */
+    boolean isReconciled() {
+        return queue.isEmpty();
     }
 
     /**
@@ -370,9 +379,6 @@ public final class LocalFallback implements LimitStore {
      * that, because it would grant permits that are in use. They are handed over before all others.
      */
     boolean hasGrantsFor(List<Claim> claims) {
-        if (queue.isEmpty()) {
-            return false;
-        }
         boolean has = false;
         for (Claim claim : claims) {
             has |= Boolean.TRUE.equals(ledgers.apply(claim, false, queue::expedite));
@@ -427,8 +433,10 @@ public final class LocalFallback implements LimitStore {
      */
     @Nullable
     ChargedPermits charged(Reconciliation reconciliation, StoreDecision reply) {
+        ChargedPermits refund =
+                ledgers.apply(reconciliation.claim(), true, ledger -> ledger.charged(reconciliation, reply));
         queue.reconciled(reconciliation, true);
-        return ledgers.apply(reconciliation.claim(), false, ledger -> ledger.charged(reconciliation, reply));
+        return refund;
     }
 
     /** Reports that the primary store cannot charge a reconciliation: permits that still count are lost. */
@@ -465,14 +473,14 @@ public final class LocalFallback implements LimitStore {
         for (StoreDecision part : decision.parts()) {
             long takenAt = part.at().toEpochMilli();
             for (Claim claim : part.claims()) {
-                ledgers.update(claim, ledger -> ledger.refundedInPrimary(claim.permits(), takenAt));
+                ofRate(claim, ledger -> ledger.refundedInPrimary(claim.permits(), takenAt));
             }
         }
     }
 
     /** Notes that the oldest permits are refunded in the primary store. Call this before that is asked. */
     void refundedOldestInPrimary(List<Claim> claims) {
-        claims.forEach(claim -> ledgers.update(claim, ledger -> ledger.refundedOldestInPrimary(claim.permits())));
+        claims.forEach(claim -> ofRate(claim, ledger -> ledger.refundedOldestInPrimary(claim.permits())));
     }
 
     /** Returns the ledgers, for tests. */

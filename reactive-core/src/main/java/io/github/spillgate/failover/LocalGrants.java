@@ -6,7 +6,6 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.atomic.LongAdder;
@@ -21,9 +20,7 @@ import reactor.core.publisher.Mono;
 final class LocalGrants {
 
     private final LimitStore primary;
-    private final @Nullable LocalFallback fallback;
-    private final @Nullable Reconcilers reconcilers;
-    private final @Nullable Instances instances;
+    private final @Nullable Local local;
     private final CircuitGates gates;
     private final DenialCache denials;
     private final ResetLog resets = new ResetLog();
@@ -41,21 +38,18 @@ final class LocalGrants {
         this.gates = gates;
         this.denials = denials;
         this.releases = new ReleaseQueue(primary, gates);
-        if (fallback instanceof LocalFallback local) {
-            this.instances = local.bindTo(primary);
-            this.fallback = local;
-            this.reconcilers = new Reconcilers(primary, local, gates, unanswered, this::refundCharged);
-        } else {
-            this.instances = null;
-            this.fallback = null;
-            this.reconcilers = null;
-        }
+        this.local = fallback instanceof LocalFallback ledgers
+                ? new Local(
+                        ledgers,
+                        ledgers.bindTo(primary),
+                        new Reconcilers(primary, ledgers, gates, unanswered, this::refundCharged))
+                : null;
     }
 
     /** Returns the fallback that records its grants; null if there is none. */
     @Nullable
     LocalFallback fallback() {
-        return fallback;
+        return local == null ? null : local.ledgers;
     }
 
     /**
@@ -63,18 +57,18 @@ final class LocalGrants {
      * was charged may have been removed by a reset after the request, so that does not fit.
      */
     Fit confirm(@Nullable Object reply, long askedAt) {
-        if (fallback == null || !(reply instanceof StoreDecision decision)) {
+        if (local == null || !(reply instanceof StoreDecision decision)) {
             return Fit.YES;
         }
-        Fit fit = fallback.confirm(decision);
+        Fit fit = local.ledgers.confirm(decision);
         // A request at the very end of a reset is sent afterwards.
         return decision.isCharged() && isResetSince(decision.claims(), askedAt + 1) ? Fit.NO : fit;
     }
 
     /** Notes a grant of the fallback that has to be charged in the primary store. */
     void granted(StoreDecision decision) {
-        if (reconcilers != null) {
-            reconcilers.start(decision.claims());
+        if (local != null) {
+            local.reconcilers.start(decision.claims());
         } else {
             lost.add(permits(decision));
         }
@@ -82,8 +76,8 @@ final class LocalGrants {
 
     /** Records the usage of counts that the primary store has settled. */
     void settled(StoreDecision reply) {
-        if (fallback != null) {
-            fallback.confirm(reply);
+        if (local != null) {
+            local.ledgers.confirm(reply);
         }
     }
 
@@ -97,17 +91,20 @@ final class LocalGrants {
      * that up.
      */
     boolean mustReconcileFirst(List<Claim> claims) {
-        // In this order: grants that have just been handed over are held by a reconciler already.
-        if (fallback == null || reconcilers == null || !(fallback.hasGrantsFor(claims) || reconcilers.hold(claims))) {
+        if (local == null || local.ledgers.isReconciled()) {
             return false;
         }
-        reconcilers.expedite(claims);
+        // In this order: grants that have just been handed over are held by a reconciler already.
+        if (!local.ledgers.hasGrantsFor(claims) && !local.reconcilers.hold(claims)) {
+            return false;
+        }
+        local.reconcilers.expedite(claims);
         return true;
     }
 
     /** Returns whether nothing that was handed over on these counts waits to be sent, so results are known soon. */
     boolean isBeingReconciled(List<Claim> claims) {
-        return reconcilers != null && !reconcilers.hold(claims);
+        return local != null && !local.reconcilers.hold(claims);
     }
 
     /** Returns whether the primary store knows all grants on these counts. */
@@ -117,7 +114,7 @@ final class LocalGrants {
 
     /** Returns whether the primary store knows all grants. */
     boolean isReconciled() {
-        return fallback == null || fallback.state().toReconcile() == 0;
+        return local == null || local.ledgers.isReconciled();
     }
 
     /** Returns the counts with grants that must not be reconciled yet. */
@@ -156,9 +153,7 @@ final class LocalGrants {
      */
     void cancel(StoreDecision granted, StoreDecision charged, long askedAt, boolean fits) {
         // In this order: the end of a reset is in the log before the reset counts as finished.
-        if (fallback == null
-                || unfinishedResets.onAny(charged.claims())
-                || resets.isAnySince(charged.claims(), askedAt)) {
+        if (local == null || unfinishedResets.onAny(charged.claims()) || resets.isAnySince(charged.claims(), askedAt)) {
             return;
         }
         StoreDecision left = granted.moveTo(fits ? charged : charged.withoutEvidence());
@@ -168,7 +163,7 @@ final class LocalGrants {
         if (!unused.usages().isEmpty()) {
             refundUnused(unused, fits);
         }
-        for (Claim refunded : fallback.cancelGrants(left)) {
+        for (Claim refunded : local.ledgers.cancelGrants(left)) {
             for (StoreDecision part : charged.parts()) {
                 if (part.claims().stream().anyMatch(claim -> claim.identity().equals(refunded.identity()))) {
                     long until = part.at().toEpochMilli() + OwnUsage.windowOf(refunded.limit());
@@ -193,11 +188,11 @@ final class LocalGrants {
      */
     void refundUnused(StoreDecision charged, boolean fits) {
         List<Claim> claims = charged.claims();
-        if (fallback != null && fits) {
-            fallback.refundedInPrimary(charged);
+        if (local != null && fits) {
+            local.ledgers.refundedInPrimary(charged);
         }
         releaseUnused(claims);
-        StoreDecision rest = charged.only(usage -> usage.claim().holdId() == null);
+        StoreDecision rest = HoldClaims.without(charged);
         if (!rest.usages().isEmpty()) {
             denials.freeing(claims, Mono.defer(() -> primary.refund(rest))).subscribe(null, error -> {});
         }
@@ -210,31 +205,19 @@ final class LocalGrants {
 
     /** Releases holds that no request uses. */
     void releaseUnused(List<Claim> claims) {
-        List<Claim> holds = holdsIn(claims);
+        List<Claim> holds = HoldClaims.in(claims);
         if (!holds.isEmpty()) {
-            if (fallback != null) {
-                fallback.releaseHolds(holds);
+            if (local != null) {
+                local.ledgers.releaseHolds(holds);
             }
             Mono.defer(() -> primary.release(holds)).subscribe(null, error -> releases.add(holds));
         }
     }
 
-    /** Returns the claims that hold permits of concurrency limits. */
-    static List<Claim> holdsIn(List<Claim> claims) {
-        List<Claim> holds = List.of();
-        for (Claim claim : claims) {
-            if (claim.holdId() != null) {
-                holds = holds.isEmpty() ? new ArrayList<>() : holds;
-                holds.add(claim);
-            }
-        }
-        return holds;
-    }
-
     /** Notes that the fallback has renewed holds, which are to be reconciled. */
     void renewed(List<Claim> holds) {
-        if (reconcilers != null) {
-            reconcilers.start(holds);
+        if (local != null) {
+            local.reconcilers.start(holds);
         }
     }
 
@@ -255,26 +238,26 @@ final class LocalGrants {
 
     /** Returns how many instances of a limiter there are, as far as is known. */
     int instances(String limiter) {
-        return instances == null ? 1 : instances.of(limiter).number();
+        return local == null ? 1 : local.instances.of(limiter).number();
     }
 
     /** Notes that the oldest permits are about to be refunded in the primary store. */
     void refundingOldest(List<Claim> claims) {
-        if (fallback != null) {
-            fallback.refundedOldestInPrimary(claims);
+        if (local != null) {
+            local.ledgers.refundedOldestInPrimary(claims);
         }
     }
 
     /** Notes that a limiter uses the store, so that its instances are counted. */
     void use(String limiter) {
-        if (instances != null) {
-            instances.register(limiter);
+        if (local != null) {
+            local.instances.register(limiter);
         }
     }
 
     /** Registers this instance of each limiter, so that the number of instances is known; never an error. */
     Mono<Void> register() {
-        return instances == null ? Mono.empty() : instances.registerAll();
+        return local == null ? Mono.empty() : local.instances.registerAll();
     }
 
     /** Returns how many permits were granted by a fallback that does not record them. */
@@ -290,9 +273,9 @@ final class LocalGrants {
     /** Makes a last attempt to reconcile, and ends. */
     Mono<Void> end() {
         Mono<Void> released = releases.end();
-        return reconcilers == null || instances == null
+        return local == null
                 ? released
-                : Mono.when(reconcilers.end(), instances.end(gates.isAnyDeciding()), released);
+                : Mono.when(local.reconcilers.end(), local.instances.end(gates.isAnyDeciding()), released);
     }
 
     private static long permits(StoreDecision decision) {
@@ -302,4 +285,7 @@ final class LocalGrants {
         }
         return permits;
     }
+
+    /** A fallback that records its grants, the instances of each limiter, and the reconciliation of the grants. */
+    private record Local(LocalFallback ledgers, Instances instances, Reconcilers reconcilers) {}
 }

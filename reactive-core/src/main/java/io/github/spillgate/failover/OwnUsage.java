@@ -11,7 +11,7 @@ import java.util.List;
 
 /**
  * The permits of one count that the primary store has granted to this instance, by the time of the grant on the store's
- * clock. Guarded by the monitor of its {@link Ledger}.
+ * clock. Guarded by the monitor of its {@link RateLedger}.
  */
 final class OwnUsage {
     // Design notes.

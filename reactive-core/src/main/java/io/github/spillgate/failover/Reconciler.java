@@ -156,7 +156,7 @@ final class Reconciler {
             return;
         }
         expedited.set(false);
-        if (fallback.state().toReconcile() == 0) {
+        if (fallback.isReconciled()) {
             pause();
             return;
         }
@@ -211,7 +211,7 @@ final class Reconciler {
                 } finally {
                     gate.release(passage);
                     finish(known);
-                    if (fallback.state().toReconcile() == 0) {
+                    if (fallback.isReconciled()) {
                         gate.reconciled(took());
                     }
                     running.set(false);
@@ -271,12 +271,12 @@ final class Reconciler {
         running.set(false);
         if (closing.get()) {
             close();
-        } else if (fallback.state().toReconcile() > 0) {
+        } else if (!fallback.isReconciled()) {
             schedule(INTERVAL);
         } else {
             ready = false;
             scheduled.set(false);
-            if (fallback.state().toReconcile() > 0) {
+            if (!fallback.isReconciled()) {
                 start();
             }
         }
@@ -305,7 +305,6 @@ final class Reconciler {
         List<Reconciliation> finished = batch;
         Map<String, StoreDecision> charged = new HashMap<>();
         if (known != null) {
-            fallback.confirmReconciled(known);
             for (StoreDecision part : known.parts()) {
                 part.claims().forEach(claim -> charged.put(claim.identity(), part));
             }

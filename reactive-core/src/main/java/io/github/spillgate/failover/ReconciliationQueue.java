@@ -121,13 +121,10 @@ final class ReconciliationQueue {
         }
         ledger.advanceTo(clock.millis());
         long before = ledger.toReconcile();
-        Reconciliation reconciliation = ledger.reconciliation(process + "-" + handedOver.incrementAndGet(), clock);
-        if (reconciliation == null) {
-            ledger.forgetGrants();
-            return null;
+        Reconciliation reconciliation = ledger.handOver(process + "-" + handedOver.incrementAndGet(), clock);
+        if (reconciliation != null) {
+            toReconcile.addAndGet(reconciliation.permits() - before);
         }
-        toReconcile.addAndGet(reconciliation.permits() - before);
-        ledger.handOver(reconciliation);
         return reconciliation;
     }
 

@@ -7,7 +7,7 @@ import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.List;
 
 /** The count of a token bucket: its level, and two low-water marks of it that bound what a refund may return. */
-final class BucketCount extends Count {
+final class BucketCount extends RateCount {
     // Design notes.
     //
     // Of permits that were taken some time ago, a part has returned already. A refund must not return that part again:

@@ -2,8 +2,6 @@ package io.github.spillgate.local;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.Reconciliation.Grants;
-import java.util.List;
 import java.util.concurrent.atomic.AtomicReferenceFieldUpdater;
 
 /**
@@ -32,21 +30,6 @@ public abstract class Count {
 
     /** Creates an empty count. */
     protected Count() {}
-
-    /**
-     * Returns an empty count for a limit.
-     *
-     * @param limit a limit
-     * @return a count of its algorithm
-     */
-    public static Count of(Limit limit) {
-        return switch (limit.algorithm()) {
-            case LOG -> new LogCount();
-            case COUNTER -> new CounterCount();
-            case BUCKET -> new BucketCount();
-            case CONCURRENT -> new HoldCount();
-        };
-    }
 
     // Where it is.
 
@@ -127,13 +110,6 @@ public abstract class Count {
     public abstract long recorded();
 
     /**
-     * Returns what is recorded, with the times at which it was taken.
-     *
-     * @return the grants, the oldest first
-     */
-    public abstract List<Grants> grants();
-
-    /**
      * Takes a cost.
      *
      * @param cost the permits, at least one
@@ -167,28 +143,13 @@ public abstract class Count {
     }
 
     /**
-     * Records a denied request, for a limit that counts them: as much of its cost as keeps the client out.
+     * Records a denied request, for a limit that counts them: as much of its cost as keeps the client out. By default
+     * nothing, because a concurrency limit does not count them.
      *
      * @param limit the limit
      * @param cost the permits, at least one
      */
-    public abstract void recordDenied(Limit limit, long cost);
-
-    /**
-     * Refunds permits that were taken at a time, as far as they still count.
-     *
-     * @param limit the limit
-     * @param takenAt the time, in milliseconds
-     * @param permits the number of permits
-     */
-    public abstract void refund(Limit limit, long takenAt, long permits);
-
-    /**
-     * Refunds the oldest permits, as many as there are.
-     *
-     * @param permits the number of permits
-     */
-    public abstract void refundOldest(long permits);
+    public void recordDenied(Limit limit, long cost) {}
 
     /** Removes all permits. */
     public abstract void clear();

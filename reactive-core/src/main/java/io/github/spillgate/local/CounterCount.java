@@ -8,7 +8,7 @@ import java.util.ArrayList;
 import java.util.List;
 
 /** The count of a counter. {@link CounterState} has the arithmetic; this class only stores the state. */
-final class CounterCount extends Count {
+final class CounterCount extends RateCount {
 
     // Longs in place of two CounterState objects, which each decision would allocate apart from the count.
 

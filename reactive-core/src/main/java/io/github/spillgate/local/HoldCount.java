@@ -3,10 +3,8 @@ package io.github.spillgate.local;
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
-import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.UUID;
@@ -141,12 +139,6 @@ public final class HoldCount extends Count {
         return used;
     }
 
-    /** Returns nothing: permits are held, and not granted at a time. */
-    @Override
-    public List<Grants> grants() {
-        return List.of();
-    }
-
     @Override
     public void take(long cost) {
         if (hold() == null) {
@@ -203,20 +195,6 @@ public final class HoldCount extends Count {
             holds.remove(oldest);
         }
     }
-
-    /** Does nothing: a concurrency limit does not count denied requests. */
-    @Override
-    public void recordDenied(Limit limit, long cost) {}
-
-    /** Releases the hold of the claim. */
-    @Override
-    public void refund(Limit limit, long takenAt, long permits) {
-        release();
-    }
-
-    /** Does nothing: it is not known which of the holds has ended. */
-    @Override
-    public void refundOldest(long permits) {}
 
     @Override
     public void clear() {

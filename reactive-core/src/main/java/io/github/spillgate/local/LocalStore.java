@@ -43,8 +43,11 @@ public final class LocalStore implements LimitStore {
     private volatile double share = 1;
 
     private LocalStore(int maximumCounts, InstantSource clock) {
-        counts =
-                new CountTable<>(maximumCounts, clock, claim -> Count.of(claim.limit()), count -> share, evicted -> {});
+        counts = new CountTable<>(maximumCounts, clock, LocalStore::newCount, count -> share, evicted -> {});
+    }
+
+    private static Count newCount(Claim claim) {
+        return claim.limit().algorithm() == Algorithm.CONCURRENT ? new HoldCount() : RateCount.of(claim.limit());
     }
 
     /**
@@ -122,9 +125,11 @@ public final class LocalStore implements LimitStore {
         for (StoreUsage usage : part.usages()) {
             Claim claim = usage.claim();
             counts.update(claim, count -> {
-                // A hold has an id, so its release removes no other.
-                if (claim.holdId() != null || !count.isResetSince(part.stamp())) {
-                    count.refund(claim.limit(), part.chargedAt(claim), claim.permits());
+                if (count instanceof HoldCount holds) {
+                    // A hold has an id, so its release removes no other.
+                    holds.release();
+                } else if (!count.isResetSince(part.stamp())) {
+                    ((RateCount) count).refund(claim.limit(), part.chargedAt(claim), claim.permits());
                 }
             });
         }
@@ -135,7 +140,7 @@ public final class LocalStore implements LimitStore {
         // It is not known which holder of a concurrency limit has finished.
         return Mono.fromRunnable(() -> claims.stream()
                 .filter(claim -> claim.limit().algorithm() != Algorithm.CONCURRENT)
-                .forEach(claim -> counts.update(claim, count -> count.refundOldest(claim.permits()))));
+                .forEach(claim -> counts.update(claim, count -> ((RateCount) count).refundOldest(claim.permits()))));
     }
 
     @Override
@@ -175,7 +180,7 @@ public final class LocalStore implements LimitStore {
             if (one.toCharge() > 0) {
                 count.takeBeyond(claim.limit(), one.toCharge(), one.most());
             } else {
-                count.refund(claim.limit(), one.decision().chargedAt(claim), one.toRefund());
+                ((RateCount) count).refund(claim.limit(), one.decision().chargedAt(claim), one.toRefund());
             }
             return true;
         });

@@ -14,7 +14,7 @@ import java.util.List;
  * expired} entries no longer count at the present time. They are removed by the next change, or when there are more
  * than {@value #MOST_EXPIRED}.
  */
-final class LogCount extends Count {
+final class LogCount extends RateCount {
     // Design notes.
     //
     // With many keys, a decision mostly waits for memory. Both ends of the ring are found with the mask, which is in

@@ -159,7 +159,6 @@ class BucketFallbackTest {
             List<Reconciliation> batch = fallback.handOver(10, claim -> false);
             if (!batch.isEmpty()) {
                 StoreDecision reply = now(primary.reconcile(batch));
-                fallback.confirmReconciled(reply);
                 batch.forEach(one -> fallback.charged(one, reply));
             }
         }

@@ -30,7 +30,7 @@ class LedgerLossTest extends LocalFallbackFixture {
     @ParameterizedTest
     @ValueSource(strings = {"100/1h", "100/1h burst=100"})
     void aLateReplyDoesNotMakeGrantsOlder(String limit) {
-        Ledger ledger = ledger(limit);
+        RateLedger ledger = ledger(limit);
         confirmUsage(ledger);
         clock.advanceMillis(5);
         ledger.take(GRANTED);
@@ -39,7 +39,7 @@ class LedgerLossTest extends LocalFallbackFixture {
         clock.advanceMillis(1);
         long executedAt = clock.millis();
         clock.advanceMillis(50);
-        reply(ledger, executedAt, 1);
+        reply(ledger, sent, executedAt, 1);
         assertThat(restoredPermits()).isEqualTo(LOST);
     }
 
@@ -47,7 +47,7 @@ class LedgerLossTest extends LocalFallbackFixture {
     @ParameterizedTest
     @ValueSource(strings = {"100/1h", "100/1h burst=100"})
     void ofRepeatedRequestsTheLastOneCounts(String limit) {
-        Ledger ledger = ledger(limit);
+        RateLedger ledger = ledger(limit);
         ledger.take(GRANTED);
         Reconciliation sent = handOver(ledger);
         clock.advanceMillis(1);
@@ -55,7 +55,7 @@ class LedgerLossTest extends LocalFallbackFixture {
         sent.agesToSend();
         clock.advanceMillis(50);
         sent.agesToSend();
-        reply(ledger, clock.millis(), 1);
+        reply(ledger, sent, clock.millis(), 1);
         assertThat(restoredPermits()).isEqualTo(LOST + GRANTED);
     }
 
@@ -63,7 +63,7 @@ class LedgerLossTest extends LocalFallbackFixture {
     @ParameterizedTest
     @ValueSource(strings = {"100/1h", "100/1h burst=100"})
     void grantsThatAnEarlierRequestHasChargedCountFromTheEarliestTime(String limit) {
-        Ledger ledger = ledger(limit);
+        RateLedger ledger = ledger(limit);
         ledger.take(GRANTED);
         Reconciliation sent = handOver(ledger);
         clock.advanceMillis(1);
@@ -72,14 +72,14 @@ class LedgerLossTest extends LocalFallbackFixture {
         clock.advanceMillis(1_000);
         sent.agesToSend();
         clock.advanceMillis(50);
-        reply(ledger, clock.millis(), 0);
+        reply(ledger, sent, clock.millis(), 0);
         assertThat(restoredPermits()).isEqualTo(LOST + GRANTED);
     }
 
-    private Ledger ledger(String limit) {
+    private RateLedger ledger(String limit) {
         ReconciliationQueue queue = new ReconciliationQueue(clock);
         queue.open();
-        Ledger ledger = new Ledger(
+        RateLedger ledger = new RateLedger(
                 claim(limiter(Limit.parse(limit)), "a"),
                 queue,
                 new OutageShare(),
@@ -90,25 +90,23 @@ class LedgerLossTest extends LocalFallbackFixture {
     }
 
     /** The primary store grants permits, which it loses afterwards. */
-    private void confirmUsage(Ledger ledger) {
+    private void confirmUsage(RateLedger ledger) {
         long at = clock.millis();
         ledger.advanceTo(at);
         StoreUsage usage = StoreUsage.of(ledger.claim().asking(LOST), LOST, false, at, at + HOUR);
-        ledger.confirm(usage, StoreDecision.ofTake(Source.OTHER, at, List.of(usage)), false, true);
+        ledger.confirm(usage, StoreDecision.ofTake(Source.OTHER, at, List.of(usage)), true);
     }
 
-    private Reconciliation handOver(Ledger ledger) {
+    private Reconciliation handOver(RateLedger ledger) {
         ledger.advanceTo(clock.millis());
-        Reconciliation reconciliation = ledger.reconciliation("id-1", clock);
-        ledger.handOver(reconciliation);
-        return reconciliation;
+        return ledger.handOver("id-1", clock);
     }
 
     /** The reply to a reconciliation; the stamp is 0 if it was not charged by this request. */
-    private void reply(Ledger ledger, long executedAt, long stamp) {
+    private void reply(RateLedger ledger, Reconciliation sent, long executedAt, long stamp) {
         ledger.advanceTo(clock.millis());
         StoreUsage usage = StoreUsage.of(ledger.claim().asking(0), GRANTED, false, executedAt, executedAt + HOUR);
-        ledger.confirm(usage, StoreDecision.ofPeek(Source.OTHER, executedAt, stamp, List.of(usage)), true, true);
+        ledger.charged(sent, StoreDecision.ofPeek(Source.OTHER, executedAt, stamp, List.of(usage)));
     }
 
     private long restoredPermits() {

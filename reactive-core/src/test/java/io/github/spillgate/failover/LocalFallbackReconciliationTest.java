@@ -626,7 +626,6 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
                 chargedAt,
                 1,
                 List.of(StoreUsage.of(claim.asking(0), 8 + asked, false, chargedAt, chargedAt + WINDOW)));
-        store.confirmReconciled(charge);
         store.charged(granted, charge);
         assertThat(take(claim.asking(1), 6 + asked, clock.millis())).isEqualTo(Fit.YES);
         assertThat(take(claim.asking(asked), 6 + asked, chargedAt - earlier)).isEqualTo(expected);

@@ -122,7 +122,7 @@ class DeniedCountsTest {
 
     @Test
     void anEvictedCountIsNotProtected() {
-        Count forgotten = Count.of(Limit.perHour(1));
+        Count forgotten = RateCount.of(Limit.perHour(1));
         assertThat(forgotten.evict()).isTrue();
         protectedCounts.keep("a", forgotten, NOW + AN_HOUR, NOW);
         assertThat(protectedCounts.get("a")).isNull();
@@ -136,7 +136,7 @@ class DeniedCountsTest {
     }
 
     private Count keep(String handle, long until, long now) {
-        Count count = Count.of(Limit.perHour(1));
+        Count count = RateCount.of(Limit.perHour(1));
         protectedCounts.keep(handle, count, until, now);
         return count;
     }

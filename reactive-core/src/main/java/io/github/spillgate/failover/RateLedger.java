@@ -1,0 +1,527 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.Algorithm;
+import io.github.spillgate.Limit;
+import io.github.spillgate.local.RateCount;
+import io.github.spillgate.spi.ChargedPermits;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LostPermits;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Reconciliation.Grants;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
+import java.time.InstantSource;
+import java.util.Comparator;
+import java.util.List;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+
+/** The ledger of a rate limit. */
+final class RateLedger extends Ledger {
+    // Design notes.
+    //
+    // Four numbers:
+    //
+    //   confirmed   permits in use by all instances, as the primary store has replied
+    //   lost        permits that it had confirmed and has lost, with its data
+    //   granted     permits that this instance granted itself and has not handed over for reconciliation
+    //   in flight   permits that were handed over, if it is not known yet whether the primary store has charged
+    //               them; without those refunded since
+    //
+    // Invariant: a request is reported as allowed, by the primary store or by the fallback, only if it fits into the
+    // limit together with all requests that this instance has reported as allowed before and that still count.
+    //
+    // Every request that was allowed and still counts is in at least one of the numbers. So it is enough to check, with
+    // the new request included, that their sum is at most the limit. Each method below is one step under the monitor of
+    // this count: of a grant and a reply at the same time, the later one sees the earlier one.
+    //
+    //   fits()      A grant of the fallback must fit with all; those that the primary store knows or knew count by the
+    //               share, and the CountTable reserves the shares of other instances. It ignores requests to the
+    //               primary store that are in flight, because their replies go through confirm().
+    //   confirm()   A reply of the primary store is recorded first, and may be passed on only if it fits with the
+    //               others then.
+    //
+    // A permit that moves from one number to another is in both for a moment, and always in one: reconciled grants are
+    // confirmed before they leave "in flight" (Reconciler), and so is a late reply before its grant is cancelled
+    // (GrantPair). A reply may already include what is in flight. A request that does not fit only because of that is
+    // checked again when the result is known (Fit.IF_RECONCILED).
+    //
+    // Refunds are subtracted before the primary store is asked, because its next reply may be without them already.
+    // A refund of permits in flight is sent when the primary store has charged them: before that, it would remove
+    // permits that other instances use. Every refund of a charged grant has the stamp of the charge and the time at
+    // which the permits leave the window (ChargedPermits): however late it is, it does not remove later permits.
+    //
+    // Lost data shows in the first reply that has fewer permits than this instance itself has certainly been granted.
+    // What is missing moves to "lost", and is restored (DataLoss). If another instance has reset the count, the primary
+    // store knows that, and restores nothing.
+    //
+    // Not covered: lost permits of a count that this instance did not use, evicted counts, and grants of other
+    // instances.
+    //
+    // docs/decisions/0033-one-ledger-per-count.md has the reasons.
+
+    /** The retry time, in milliseconds, if no permits that are reserved here expire. */
+    private static final long RETRY = 1_000;
+
+    private static final long NEVER = Long.MAX_VALUE;
+
+    private final LossListener losses;
+    private final RateCount granted;
+    private ConfirmedUsage confirmed;
+
+    /** The usage that the primary store had confirmed and has lost. */
+    private @Nullable ConfirmedUsage lost;
+
+    /** When that was restored, on the primary store's clock; later replies include it. */
+    private long restoredAt = NEVER;
+
+    private @Nullable GrantsInFlight inFlight;
+    private @Nullable ChargedGrants charged;
+
+    /** How many granted permits were refunded without a decision since grants were last handed over. */
+    private long refundedUnnamed;
+
+    /** When grants were last handed over. Earlier grants are not in {@code granted}, although a slot may look so. */
+    private long handedOverAt;
+
+    /**
+     * Creates an empty ledger.
+     *
+     * @param losses learns of permits that the primary store may have lost
+     */
+    RateLedger(
+            Claim claim,
+            ReconciliationQueue queue,
+            OutageShare share,
+            Instances.@Nullable Group instances,
+            LossListener losses) {
+        super(claim, queue, share, instances);
+        Limit limit = claim.limit();
+        this.losses = losses;
+        this.granted = limit.algorithm() == Algorithm.BUCKET ? new BucketGrants() : RateCount.of(limit);
+        this.confirmed = new ConfirmedUsage(limit);
+    }
+
+    @Override
+    public void advance(Claim claim, long now) {
+        super.advance(claim, now);
+        handedOverAt = Math.min(handedOverAt, now);
+        granted.advance(claim, now);
+        confirmed.advance(claim.limit(), now);
+        if (lost != null) {
+            lost.advance(claim.limit(), now);
+            if (lost.endsAt(now) <= now) {
+                lost = null;
+            }
+        }
+        if (inFlight != null) {
+            inFlight.advance(claim.limit(), now);
+        }
+    }
+
+    @Override
+    double share() {
+        return share(confirmed.reportedOwn(), confirmed.reported());
+    }
+
+    private Limit limit() {
+        return claim().limit();
+    }
+
+    // The decision of the fallback.
+
+    @Override
+    public boolean fits(Limit limit, long cost) {
+        return grantsNow().fits(limit, cost + reserved(now()));
+    }
+
+    @Override
+    public void take(long cost) {
+        grantsNow().take(cost);
+        addToReconcile(cost);
+    }
+
+    @Override
+    public void recordDenied(Limit limit, long cost) {
+        long before = grantsNow().recorded();
+        granted.recordDenied(limit, cost);
+        addToReconcile(Math.max(0, granted.recorded() - before));
+    }
+
+    @Override
+    public long used() {
+        return grantsNow().used() + reserved(now());
+    }
+
+    @Override
+    public long recorded() {
+        return granted.recorded();
+    }
+
+    @Override
+    public long wholeAt() {
+        long end = Math.max(grantsNow().wholeAt(), confirmed.endsAt(now()));
+        ConfirmedUsage missing = missing();
+        if (missing != null) {
+            end = Math.max(end, missing.endsAt(now()));
+        }
+        return inFlight == null ? end : Math.max(end, inFlight.until());
+    }
+
+    /**
+     * {@inheritDoc}
+     *
+     * <p>Reserved permits count as if the claim asked for more; the time is computed again for each moment at which
+     * some of them expire.
+     */
+    @Override
+    public long fitsAt(Limit limit, long cost) {
+        long from = now();
+        while (true) {
+            long until = reservedUntil(from);
+            long all = cost + reserved(from);
+            if (all <= limit.burst()) {
+                long fitsAt = Math.max(from, grantsNow().fitsAt(limit, all));
+                if (fitsAt < until) {
+                    return fitsAt;
+                }
+            } else if (until == NEVER) {
+                return now() + RETRY;
+            }
+            from = until;
+        }
+    }
+
+    /** Returns the grants. Those of a bucket return only once nothing else is in use that returns at the same rate. */
+    private RateCount grantsNow() {
+        if (granted instanceof BucketGrants bucket) {
+            long from = confirmed.emptyAt(now());
+            ConfirmedUsage missing = missing();
+            if (missing != null) {
+                from = Math.max(from, missing.emptyAt(now()));
+            }
+            bucket.drain(inFlight == null ? from : Math.max(from, inFlight.until()), localShare());
+        }
+        return granted;
+    }
+
+    /** Returns how many permits are in use at a time, besides those granted; confirmed ones by the share. */
+    private long reserved(long time) {
+        ConfirmedUsage missing = missing();
+        long used = (localShare() < 1 ? confirmed.estimatedAt(time) : confirmed.at(time))
+                + (missing == null ? 0 : missing.at(time));
+        return (long) Math.ceil(used * localShare()) + inFlight(time);
+    }
+
+    /** Returns the next time after this one at which fewer permits are reserved. */
+    private long reservedUntil(long time) {
+        long next = confirmed.changesAfter(time);
+        ConfirmedUsage missing = missing();
+        if (missing != null) {
+            next = Math.min(next, missing.changesAfter(time));
+        }
+        return inFlight != null && inFlight.at(time) > 0 ? Math.min(next, inFlight.until()) : next;
+    }
+
+    /** Returns the lost usage that is not restored; null if there is none. */
+    private @Nullable ConfirmedUsage missing() {
+        return restoredAt == NEVER ? lost : null;
+    }
+
+    private long inFlight(long time) {
+        return inFlight == null ? 0 : inFlight.at(time);
+    }
+
+    // The replies of the primary store.
+
+    @Override
+    Fit confirm(StoreUsage usage, StoreDecision decision, boolean isOnly) {
+        recordUsage(usage, decision, null);
+        Limit limit = usage.limit();
+        long repliedAt = decision.at().toEpochMilli();
+        boolean hasGranted =
+                toReconcile() > 0 || inFlight != null || (charged != null && charged.isInWindow(limit(), now()));
+        long used = usage.used();
+        if (hasGranted || confirmed.exceeds()) {
+            long newer = charged == null ? 0 : charged.missingIn(used, repliedAt);
+            used = Math.max(used + newer, confirmed.at(now()));
+        }
+        used += lostIn(repliedAt);
+        Fit fit = Fit.YES;
+        if (hasGranted || used > limit.burst()) {
+            RateCount grants = grantsNow();
+            fit = !grants.fits(limit, used)
+                    ? Fit.NO
+                    : grants.fits(limit, used + inFlight(now())) ? Fit.YES : Fit.IF_RECONCILED;
+        }
+        if (isOnly && fit == Fit.YES && decision.isCharged()) {
+            grantedInPrimary(usage.claim().permits(), repliedAt);
+        }
+        return fit;
+    }
+
+    /** Returns how many permits that are in use a reply does not include, because they are lost. */
+    private long lostIn(long repliedAt) {
+        return lost == null || repliedAt > restoredAt ? 0 : lost.at(now());
+    }
+
+    @Override
+    void grantedInPrimary(long permits, long takenAt) {
+        confirmed.granted(permits, takenAt);
+    }
+
+    /**
+     * Records the usage in a reply of the primary store.
+     *
+     * @param sent the grants in flight, if this is the reply to their reconciliation; null otherwise
+     */
+    private void recordUsage(StoreUsage usage, StoreDecision reply, @Nullable GrantsInFlight sent) {
+        checkForLoss(usage, reply, sent);
+        confirmed.report(usage, reply.at().toEpochMilli(), now());
+    }
+
+    /** If the primary store has lost permits, they still count here, and are added to what it replies from now on. */
+    private void checkForLoss(StoreUsage usage, StoreDecision reply, @Nullable GrantsInFlight sent) {
+        long newest = confirmed.newestReply();
+        double reconciled = sent == null ? 0 : sent.certainlyIn(reply, limit());
+        boolean areNew = sent != null && sent.areChargedSince(newest, reply);
+        long used = usage.used() - (reply.isCharged() ? usage.claim().permits() : 0);
+        long certain = confirmed.certainIn(reply.at().toEpochMilli());
+        if (used - (areNew ? (long) reconciled : 0) >= certain) {
+            return;
+        }
+        // If the store still has the mark of the reconciliation, it was most likely charged after the loss.
+        ConfirmedUsage missing = confirmed;
+        missing.keepAtLeast(certain, now());
+        List<Grants> ages = missing.ages(now());
+        if (sent != null && !ages.isEmpty()) {
+            ages = Stream.concat(ages.stream(), sent.takenForKept(usage, reply, newest, limit()).stream())
+                    .sorted(Comparator.comparingLong(Grants::toMillis).reversed())
+                    .toList();
+        }
+        confirmed = ConfirmedUsage.afterLoss(limit());
+        long kept = used - (long) Math.ceil(reconciled - ConfirmedUsage.ROUNDING);
+        ConfirmedUsage before = missing();
+        missing.becomeLost(kept, before != null && before.at(now()) > 0 ? before : null, now());
+        lost = missing;
+        restoredAt = NEVER;
+        if (!ages.isEmpty()) {
+            losses.lost(new LostPermits(claim(), newest, ages), missing);
+        }
+    }
+
+    /**
+     * Notes that the primary store has these permits again, or that the count was reset. Replies from before that may
+     * still arrive, and are without them.
+     *
+     * @param missing the permits
+     * @param reply the usage then; null if it is not known
+     */
+    void restored(ConfirmedUsage missing, @Nullable StoreDecision reply) {
+        if (reply != null) {
+            for (StoreUsage usage : reply.usages()) {
+                confirmed.report(usage, reply.at().toEpochMilli(), now());
+            }
+        }
+        if (lost != missing) {
+            return;
+        }
+        if (reply == null) {
+            lost = null;
+            return;
+        }
+        restoredAt = reply.at().toEpochMilli();
+        if (reply.stamp() > 0) {
+            confirmed.restored(missing);
+        }
+    }
+
+    /** Notes that permits of a decision are refunded in the primary store, which took them at a time of its clock. */
+    void refundedInPrimary(long permits, long takenAt) {
+        confirmed.refunded(permits, takenAt);
+    }
+
+    /** Notes that the oldest permits, of any instance, are refunded in the primary store. */
+    void refundedOldestInPrimary(long permits) {
+        confirmed.refundedOldest(permits);
+    }
+
+    // Refunds and resets.
+
+    /**
+     * Subtracts permits that the primary store took at a time of its clock, if they are certainly confirmed.
+     *
+     * @param isEvidence whether they were {@linkplain #grantedInPrimary noted}
+     */
+    void refundConfirmed(long permits, long takenAt, boolean isEvidence) {
+        if (isEvidence) {
+            confirmed.refunded(permits, takenAt);
+        }
+        if (confirmed.includes(takenAt)) {
+            confirmed.subtract(permits, now());
+        }
+    }
+
+    /** Refunds permits without a decision: confirmed ones first, because they are older. */
+    void refundOldest(long permits) {
+        confirmed.refundedOldest(permits);
+        refundOldestGranted(permits - confirmed.subtract(permits, now()));
+    }
+
+    /** Refunds the oldest granted permits, and returns how many. */
+    long refundOldestGranted(long permits) {
+        long before = granted.recorded();
+        granted.refundOldest(permits);
+        long refunded = countRefunded(before);
+        refundedUnnamed += refunded;
+        return refunded;
+    }
+
+    /** Refunds permits that were granted at a time, and returns how many. */
+    private long refundGranted(long takenAt, long permits) {
+        long before = granted.recorded();
+        granted.refund(limit(), takenAt, permits);
+        return countRefunded(before);
+    }
+
+    /** Returns how many granted permits were refunded since so many were recorded; they are not to be reconciled. */
+    private long countRefunded(long recordedBefore) {
+        long refunded = recordedBefore - granted.recorded();
+        removeToReconcile(refunded);
+        return refunded;
+    }
+
+    /**
+     * Refunds permits that were granted at a time.
+     *
+     * @return those that must be refunded in the primary store now, because it has charged them; null if there are
+     *     none. Those in flight are returned by {@link #charged}
+     */
+    @Nullable
+    ChargedPermits refundGrant(long takenAt, long permits) {
+        long left = takenAt < handedOverAt ? permits : permits - refundGranted(takenAt, permits);
+        if (inFlight != null) {
+            left -= inFlight.refund(takenAt, left);
+        }
+        return charged != null && charged.includes(takenAt) ? charged.refund(claim(), takenAt, left, now()) : null;
+    }
+
+    /** Refunds permits that the primary store has charged, while it cannot be asked. */
+    void refundCharged(ChargedPermits permits, long takenAt) {
+        if (now() < ChargedGrants.leavesWindowAt(limit(), takenAt)) {
+            subtractCharged(permits.claim().permits());
+        }
+    }
+
+    /**
+     * Subtracts charged permits from those confirmed. Not of a counter or bucket: they may have faded, and what would
+     * be subtracted instead is in use.
+     */
+    private void subtractCharged(long permits) {
+        if (limit().algorithm() == Algorithm.LOG) {
+            confirmed.subtract(permits, now());
+        }
+    }
+
+    @Override
+    long cancelGrant(long takenAt, long permits) {
+        long left = permits - refundGranted(takenAt, permits);
+        long refunded = Math.min(refundedUnnamed, left);
+        refundedUnnamed -= refunded;
+        return refunded;
+    }
+
+    @Override
+    public void clear() {
+        forgetGrants();
+        granted.clear();
+        confirmed.reset(now());
+        lost = null;
+        inFlight = null;
+        charged = null;
+        refundedUnnamed = 0;
+    }
+
+    // Reconciliation.
+
+    @Override
+    boolean isInFlight() {
+        return inFlight != null;
+    }
+
+    @Override
+    @Nullable
+    Reconciliation reconciliation(String id, InstantSource clock) {
+        List<Grants> grants = grantsNow().grants();
+        return grants.isEmpty() ? null : Reconciliation.of(id, claim(), grants, clock);
+    }
+
+    @Override
+    void handOver(Reconciliation reconciliation) {
+        inFlight = new GrantsInFlight(
+                reconciliation,
+                Math.max(reconciliation.firstMillis(), handedOverAt),
+                grantsNow().wholeAt(),
+                confirmed.newestReply());
+        handedOverAt = now();
+        refundedUnnamed = 0;
+        granted.clear();
+    }
+
+    @Override
+    @Nullable
+    ChargedPermits charged(Reconciliation reconciliation, StoreDecision reply) {
+        GrantsInFlight sent = inFlight != null && inFlight.isOf(reconciliation) ? inFlight : null;
+        StoreUsage usage = usageIn(reply);
+        if (usage != null) {
+            recordUsage(usage, reply, sent);
+        }
+        if (sent == null) {
+            return null;
+        }
+        inFlight = null;
+        if (reply.stamp() > 0) {
+            long at = reply.at().toEpochMilli();
+            for (Grants some : sent.agesIn(reply)) {
+                confirmed.charged(some.permits(), at - some.toMillis(), at);
+            }
+        }
+        ChargedGrants newest = ChargedGrants.of(sent, reply, usage, now());
+        charged = charged == null ? newest : newest.after(charged, limit(), now());
+        ChargedPermits refund = newest.refund(claim(), sent.refundedFrom(), sent.refunded(), now());
+        if (refund != null) {
+            subtractCharged(sent.refunded());
+        }
+        return refund;
+    }
+
+    private @Nullable StoreUsage usageIn(StoreDecision reply) {
+        for (StoreUsage usage : reply.usages()) {
+            if (usage.claim().identity().equals(claim().identity())) {
+                return usage;
+            }
+        }
+        return null;
+    }
+
+    @Override
+    void notCharged(Reconciliation reconciliation) {
+        if (inFlight != null && inFlight.isOf(reconciliation)) {
+            inFlight = null;
+            charged = charged == null ? null : charged.endPeriod();
+        }
+    }
+
+    /** Learns of permits that are missing in a reply of the primary store. Called under the monitor of the count. */
+    @FunctionalInterface
+    interface LossListener {
+
+        /**
+         * Notes missing permits.
+         *
+         * @param permits the permits
+         * @param missing to be {@linkplain RateLedger#restored reported} once the primary store has them again
+         */
+        void lost(LostPermits permits, ConfirmedUsage missing);
+    }
+}
