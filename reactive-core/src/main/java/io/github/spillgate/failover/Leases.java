@@ -148,7 +148,7 @@ final class Leases {
     private @Nullable StoreDecision spendOne(Claim claim) {
         LeasedKey key = key(claim);
         key.asked(claim.permits());
-        Lease lease = key.lease;
+        Lease lease = key.lease();
         if (lease == null) {
             return null;
         }
@@ -174,7 +174,7 @@ final class Leases {
         long at = Long.MAX_VALUE;
         for (int i = 0; i < claims.size(); i++) {
             Claim claim = claims.get(i);
-            Lease lease = asked.get(i).lease;
+            Lease lease = asked.get(i).lease();
             Lease.Spent spent = lease == null ? null : lease.spend(claim, Deadlines.now(), wallTime());
             if (lease == null || spent == null) {
                 for (int j = 0; j < i; j++) {
@@ -218,14 +218,13 @@ final class Leases {
         int oldestSlot = 0;
         LeasedKey oldest = null;
         for (int place = 0; place < PLACES; place++) {
-            int slot = slot(created.handle, place);
+            int slot = slot(created.handle(), place);
             LeasedKey other = keys.get(slot);
             if (other == null) {
                 keys.compareAndSet(slot, null, created);
                 return;
             }
-            if (!other.hasLeasedSince(now - LONGEST_KEPT)
-                    && (oldest == null || other.measuredAt - oldest.measuredAt < 0)) {
+            if (!other.hasLeasedSince(now - LONGEST_KEPT) && (oldest == null || other.isOlderThan(oldest))) {
                 oldestSlot = slot;
                 oldest = other;
             }
@@ -238,7 +237,7 @@ final class Leases {
     private @Nullable LeasedKey find(Object handle) {
         for (int place = 0; place < PLACES; place++) {
             LeasedKey known = keys.get(slot(handle, place));
-            if (known != null && known.handle.equals(handle)) {
+            if (known != null && known.isOf(handle)) {
                 return known;
             }
         }
@@ -294,8 +293,7 @@ final class Leases {
             end(lease);
             return;
         }
-        Lease before = key.lease;
-        key.lease = lease;
+        Lease before = key.replace(lease);
         if (before != null) {
             end(before);
         }
@@ -371,7 +369,7 @@ final class Leases {
             // Two threads may have created an entry in each place.
             for (int place = 0; place < PLACES; place++) {
                 LeasedKey key = keys.get(slot(claim.handle(), place));
-                Lease lease = key != null && key.handle.equals(claim.handle()) ? key.lease : null;
+                Lease lease = key != null && key.isOf(claim.handle()) ? key.lease() : null;
                 if (lease != null) {
                     end(lease);
                 }
@@ -390,105 +388,10 @@ final class Leases {
         closed = true;
         for (int i = 0; i < SLOTS; i++) {
             LeasedKey key = keys.get(i);
-            Lease lease = key == null ? null : key.lease;
+            Lease lease = key == null ? null : key.lease();
             if (lease != null) {
                 end(lease);
             }
-        }
-    }
-
-    /** A count on which this instance leases, or may lease. */
-    private static final class LeasedKey {
-
-        /** Requests count for about this many lease times. */
-        private static final int MEMORY = 4;
-
-        /**
-         * The least need in a lease time for which permits are leased, in requests. The present one counts for a
-         * quarter, so there has to be another recent one.
-         */
-        private static final double LEAST = 0.4;
-
-        /** What a lease has in addition to the expected need, in standard deviations. */
-        private static final double RESERVE = 1.5;
-
-        private final Object handle;
-        private final LongAdder requests = new LongAdder();
-
-        /** The permits for which requests asked in addition to one each. Most requests ask for one. */
-        private final LongAdder more = new LongAdder();
-
-        private volatile @Nullable Lease lease;
-
-        /** The number of recent requests: those of a lease time ago count less. */
-        private double recent;
-
-        /** The permits for which these requests asked. */
-        private double recentPermits;
-
-        private volatile long measuredAt;
-        private boolean isLeasing;
-
-        LeasedKey(Object handle, long now) {
-            this.handle = handle;
-            this.measuredAt = now;
-        }
-
-        void asked(long permits) {
-            requests.increment();
-            if (permits != 1) {
-                more.add(permits - 1);
-            }
-        }
-
-        /** Returns whether permits were leased at a time in nanoseconds or later. */
-        boolean hasLeasedSince(long nanos) {
-            Lease current = lease;
-            return current != null && current.isFromAfter(nanos);
-        }
-
-        /** Returns whether so many permits are left. */
-        boolean has(long permits, long now) {
-            Lease current = lease;
-            return current != null && current.has(permits, now);
-        }
-
-        /**
-         * Returns how many permits to lease: what is expected to be asked for in a lease time, and a reserve.
-         *
-         * @return 0 if the key is not hot, or if permits are being leased already
-         */
-        synchronized long beginLease(long now, long leaseNanos) {
-            long passed = now - measuredAt;
-            if (isLeasing && passed < leaseNanos) {
-                return 0;
-            }
-            measure(now, leaseNanos);
-            double expected = recent / MEMORY;
-            isLeasing = expected >= LEAST && recentPermits > 0;
-            // The number of requests varies by its square root.
-            return isLeasing
-                    ? (long) Math.ceil(recentPermits / recent * (expected + RESERVE * Math.sqrt(expected)))
-                    : 0;
-        }
-
-        /** Counts the requests since the last time. They must be recent, so this is called when a lease ends, too. */
-        synchronized void measure(long now, long leaseNanos) {
-            double kept = Math.exp(-(double) (now - measuredAt) / (MEMORY * leaseNanos));
-            long counted = taken(requests);
-            recent = recent * kept + counted;
-            recentPermits = recentPermits * kept + counted + taken(more);
-            measuredAt = now;
-        }
-
-        private static long taken(LongAdder adder) {
-            long sum = adder.sum();
-            adder.add(-sum);
-            return sum;
-        }
-
-        synchronized void endLease() {
-            isLeasing = false;
         }
     }
 }
