@@ -19,7 +19,7 @@ import java.util.stream.IntStream;
 import reactor.core.publisher.Mono;
 
 /** Decisions of a store with a given usage. */
-final class Decisions {
+public final class Decisions {
 
     /** The time of all decisions: 400 ms after a full second. */
     static final long AT = 1_790_000_000_400L;
@@ -52,6 +52,11 @@ final class Decisions {
 
     static Decision of(Found... found) {
         return of(AT, found);
+    }
+
+    /** Returns the failure of a lookup of limits. */
+    public static RuleLookupException failedLookup() {
+        return RuleLookupException.failed("limits-from", new IllegalStateException("broken"));
     }
 
     /** Returns the decision of a setting, made without a store. */

@@ -9,7 +9,7 @@ import java.util.Optional;
 import reactor.core.publisher.Mono;
 
 /** A request without a server. */
-final class SentRequest implements Request {
+public final class SentRequest implements Request {
 
     private final String method;
     private final String path;
@@ -28,7 +28,8 @@ final class SentRequest implements Request {
         this.path = path;
     }
 
-    static SentRequest get(String path) {
+    /** Returns a request with the method GET. */
+    public static SentRequest get(String path) {
         return new SentRequest("GET", path);
     }
 

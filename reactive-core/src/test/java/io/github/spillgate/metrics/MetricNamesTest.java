@@ -1,4 +1,4 @@
-package io.github.spillgate.http;
+package io.github.spillgate.metrics;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
@@ -9,11 +9,13 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.http.Decisions;
+import io.github.spillgate.http.KeySource;
+import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.RuleListener.Outcome;
+import io.github.spillgate.http.RuleMatch;
+import io.github.spillgate.http.SentRequest;
 import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.metrics.DecisionMetrics;
-import io.github.spillgate.metrics.LimiterMetrics;
-import io.github.spillgate.metrics.RuleMetrics;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
@@ -43,6 +45,7 @@ import reactor.core.publisher.Mono;
 /** Metrics and their tags have the names that the page on operations gives them. */
 class MetricNamesTest {
 
+    private static final long AT = 1_790_000_000_000L;
     private static final Pattern METER_ROW =
             Pattern.compile("(?m)^\\| `(spillgate\\.[a-z.]+)` \\| ([^|]+) \\| ([^|]+) \\|");
     private static final Pattern CODE = Pattern.compile("`([^`]+)`");
@@ -86,7 +89,7 @@ class MetricNamesTest {
                 Duration.ofMillis(1));
         DecisionMetrics.of(registry).decided("test", nearlyUsedUp(rule, Source.REDIS), Duration.ofMillis(1));
         rules.refused(match);
-        rules.lookupFailed(match, RuleLookupException.failed("limits-from", new IllegalStateException("broken")));
+        rules.lookupFailed(match, Decisions.failedLookup());
         rules.undecided(match, new IllegalStateException("broken"));
         rules.expired(match, new HoldExpiredException(rule.limits(), Duration.ofMinutes(1), "broken"));
         Matcher sample = SAMPLE.matcher(registry.scrape());
@@ -211,9 +214,9 @@ class MetricNamesTest {
             @Override
             public Mono<StoreDecision> take(List<Claim> claims) {
                 List<StoreUsage> usages = claims.stream()
-                        .map(claim -> StoreUsage.of(claim, 99, false, Decisions.AT, Decisions.AT + 1_000))
+                        .map(claim -> StoreUsage.of(claim, 99, false, AT, AT + 1_000))
                         .toList();
-                return Mono.just(StoreDecision.ofTake(source, Decisions.AT, usages));
+                return Mono.just(StoreDecision.ofTake(source, AT, usages));
             }
         };
         try (RateLimiter asked = RateLimiter.builder("test").store(store).build()) {
