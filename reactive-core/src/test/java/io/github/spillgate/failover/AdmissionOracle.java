@@ -759,7 +759,7 @@ final class AdmissionOracle {
         private void notice(String key, Call call, StoreDecision reply, StoreUsage usage, Executed then) {
             Knowledge knowledge = knowledge(key);
             long at = reply.at().toEpochMilli();
-            double charged = reply.isCharged() ? usage.claim().permits() : charged(key, call);
+            double charged = reply.isCharged() ? usage.claim().permits() : charged(key, call, reply);
             long kept = usage.used() - (long) Math.ceil(charged - 1e-6);
             long most = usage.used() - (reply.stamp() > 0 ? (long) charged : 0);
             if (at <= knowledge.newestAt || most >= certain(key, knowledge, at)) {
@@ -803,11 +803,12 @@ final class AdmissionOracle {
         }
 
         /** Returns how many permits of a reconciliation certainly count in its reply. */
-        private double charged(String key, Call call) {
+        private double charged(String key, Call call, StoreDecision reply) {
             double charged = 0;
             if (call.kind() == Call.Kind.RECONCILE) {
                 for (Reconciliation one : reconciliations(call)) {
-                    for (Grants some : one.claim().key().equals(key) ? one.ages() : List.<Grants>of()) {
+                    List<Grants> ages = reply.stamp() > 0 ? one.sentAges() : one.ages();
+                    for (Grants some : one.claim().key().equals(key) ? ages : List.<Grants>of()) {
                         double part = Math.max(0, 1 - (double) some.fromMillis() / window());
                         charged += some.permits() * (limit.algorithm() == Algorithm.LOG ? Math.ceil(part) : part);
                     }

@@ -1,6 +1,5 @@
 package io.github.spillgate.failover;
 
-import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 
@@ -19,7 +18,6 @@ import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
-import io.github.spillgate.testkit.VirtualTime;
 import io.lettuce.core.RedisClient;
 import java.time.Duration;
 import java.time.Instant;
@@ -27,7 +25,6 @@ import java.time.InstantSource;
 import java.util.AbstractList;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -57,16 +54,7 @@ class DenialCacheTest {
 
     /** In virtual time. */
     @Nested
-    class InVirtualTime {
-
-        private final VirtualTime time = new VirtualTime();
-        private final ControlledStore remote = new ControlledStore(time);
-        private final List<Object> signals = new ArrayList<>();
-
-        @AfterEach
-        void backToRealTime() {
-            time.close();
-        }
+    class InVirtualTime extends ResilientStoreFixture {
 
         // Lifetime
 
@@ -182,9 +170,7 @@ class DenialCacheTest {
 
         @Test
         void theMaximumLifetimeIsConfigurable() {
-            RateLimiter limiter = builder(Limit.of(1, Duration.ofHours(1)))
-                    .cacheDenials(Duration.ofMillis(30))
-                    .build();
+            RateLimiter limiter = caching(Duration.ofMillis(30), Limit.of(1, Duration.ofHours(1)));
             now(limiter.tryAcquire("a"));
             now(limiter.tryAcquire("a"));
             time.passMillis(29);
@@ -195,7 +181,7 @@ class DenialCacheTest {
 
         @Test
         void everyDenialComesFromTheStoreIfTheCacheIsDisabled() {
-            RateLimiter limiter = builder(ONE).cacheDenials(Duration.ZERO).build();
+            RateLimiter limiter = caching(Duration.ZERO, ONE);
             now(limiter.tryAcquire("a"));
             for (int i = 0; i < 3; i++) {
                 assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
@@ -528,14 +514,12 @@ class DenialCacheTest {
             assertThat(denying.asked).isEqualTo(2 * keys - remembered);
         }
 
-        private RateLimiter limiter(Limit... limits) {
-            return builder(limits).build();
-        }
-
-        private RateLimiter.Builder builder(Limit... limits) {
-            RateLimiter.Builder builder = RateLimiter.builder("api").store(remote);
-            Stream.of(limits).forEach(builder::limit);
-            return builder;
+        private RateLimiter caching(Duration longest, Limit limit) {
+            return RateLimiter.builder("api")
+                    .store(remote)
+                    .cacheDenials(longest)
+                    .limit(limit)
+                    .build();
         }
 
         private void assertDeniedByTheCache(Mono<Decision> question) {
@@ -551,18 +535,8 @@ class DenialCacheTest {
             return decision;
         }
 
-        private void listen(Mono<?> answer) {
-            answer.subscribe(signals::add, signals::add);
-        }
-
         private Decision decision(int n) {
             return (Decision) signals.get(n);
-        }
-
-        private Decision now(Mono<Decision> decision) {
-            Sinks.One<Decision> answer = Sinks.one();
-            decision.subscribe(answer::tryEmitValue, answer::tryEmitError, answer::tryEmitEmpty);
-            return requireNonNull(answer.asMono().block(Duration.ZERO));
         }
 
         private void end(Mono<Void> done) {
@@ -715,7 +689,7 @@ class DenialCacheTest {
     }
 
     /** Counts the calls to a store. */
-    private static final class CallCounter extends Unprotected {
+    private static final class CallCounter extends WithoutDeadline {
 
         private final AtomicInteger number = new AtomicInteger();
 
@@ -727,15 +701,10 @@ class DenialCacheTest {
         public Mono<StoreDecision> take(List<Claim> claims) {
             return super.take(claims).doOnSubscribe(asked -> number.incrementAndGet());
         }
-
-        @Override
-        public Optional<Duration> deadline() {
-            return Optional.empty();
-        }
     }
 
     /** A store that holds refunds and resets until {@link #goOn()}. */
-    private static final class SlowReleases extends Unprotected {
+    private static final class SlowReleases extends WithoutDeadline {
 
         private final Sinks.Empty<Void> goesOn = Sinks.empty();
 
@@ -756,15 +725,10 @@ class DenialCacheTest {
         public Mono<Void> reset(List<Claim> claims) {
             return goesOn.asMono().then(super.reset(claims));
         }
-
-        @Override
-        public Optional<Duration> deadline() {
-            return Optional.empty();
-        }
     }
 
     /** A store that denies everything for an hour. */
-    private static final class AlwaysDenying extends Unprotected {
+    private static final class AlwaysDenying extends WithoutDeadline {
 
         private final InstantSource clock;
         private int asked;
@@ -787,11 +751,6 @@ class DenialCacheTest {
                                 .map(claim -> StoreUsage.of(claim, claim.limit().permits(), true, later, later))
                                 .toList());
             });
-        }
-
-        @Override
-        public Optional<Duration> deadline() {
-            return Optional.empty();
         }
     }
 }

@@ -18,7 +18,6 @@ import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Optional;
 import java.util.UUID;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -124,7 +123,7 @@ class HoldLedgerTest {
     }
 
     /** Executes at once, and replies after the deadline. */
-    private static final class LateStore extends Unprotected {
+    private static final class LateStore extends WithoutDeadline {
 
         private boolean isLate = true;
 
@@ -145,15 +144,10 @@ class HoldLedgerTest {
         private <T> Mono<T> late(Mono<T> reply) {
             return isLate ? reply.delayElement(Duration.ofMillis(300)) : reply;
         }
-
-        @Override
-        public Optional<Duration> deadline() {
-            return Optional.empty();
-        }
     }
 
     /** Executes at once. Holds the first reply back, and is down for some requests. */
-    private static final class HeldStore extends Unprotected {
+    private static final class HeldStore extends WithoutDeadline {
 
         private final Sinks.Empty<Void> reply = Sinks.empty();
         private boolean isDown;
@@ -185,11 +179,6 @@ class HoldLedgerTest {
                     .thenReturn(List.of(reconciliations.get(0).claim().asking(0)))
                     .flatMap(this::peek)
                     .delayElement(reconciliationTakes);
-        }
-
-        @Override
-        public Optional<Duration> deadline() {
-            return Optional.empty();
         }
     }
 }

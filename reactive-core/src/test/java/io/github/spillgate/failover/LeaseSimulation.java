@@ -15,7 +15,6 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.Deque;
 import java.util.List;
-import java.util.Optional;
 import java.util.Random;
 import java.util.UUID;
 import java.util.function.IntFunction;
@@ -200,7 +199,7 @@ final class LeaseSimulation implements AutoCloseable {
     }
 
     /** A store at a distance. */
-    private final class Remote extends Unprotected {
+    private final class Remote extends WithoutDeadline {
 
         private final int instances;
 
@@ -237,11 +236,6 @@ final class LeaseSimulation implements AutoCloseable {
         @Override
         public Mono<Integer> register(String limiter, UUID instance, Duration lifetime) {
             return Mono.just(instances);
-        }
-
-        @Override
-        public Optional<Duration> deadline() {
-            return Optional.empty();
         }
     }
 }

@@ -210,17 +210,6 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void grantsInFlightDenyForAtMostTwoWindowsAfterAClockStepBack() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
-        now(limiter.tryAcquire("a", 10));
-        store.handOver(10, claim -> false);
-        clock.advance(Duration.ofHours(-5));
-        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
-        clock.advanceMillis(2 * WINDOW + 1);
-        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
-    }
-
-    @Test
     void grantsInFlightKeepTheirAgesAndStillCount() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 2));
@@ -550,18 +539,6 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         assertThat(store.refundGrants(second))
                 .extracting(LocalFallbackFixture::permits)
                 .containsExactly(3L);
-    }
-
-    @Test
-    void countedDenialsAreHandedOver() {
-        RateLimiter limiter = limiter(Limit.of(3, Duration.ofMinutes(1)).countingDenied());
-        now(limiter.tryAcquire("a", 3));
-        clock.advanceMillis(10_000);
-        assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isFalse();
-        Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
-        assertThat(reconciliation.permits()).isEqualTo(3);
-        assertThat(store.state().toReconcile()).isEqualTo(3);
-        assertThat(reconciliation.ages().get(1)).isEqualTo(new Reconciliation.Grants(0, 0, 2));
     }
 
     @Test

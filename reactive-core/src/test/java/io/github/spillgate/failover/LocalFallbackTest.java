@@ -189,15 +189,6 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     @Test
-    void aReplyMayContainGrantsInFlightIfNoneFollowed() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
-        now(limiter.tryAcquire("a", 4));
-        store.handOver(10, claim -> false);
-        assertThat(remember(limiter, "a", 6, WINDOW)).isEqualTo(Fit.YES);
-        assertThat(remember(limiter, "a", 7, WINDOW)).isEqualTo(Fit.IF_RECONCILED);
-    }
-
-    @Test
     void usageAboveTheLimitLeavesNoRoomForALateGrant() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
         remember(limiter, "a", 11, WINDOW);

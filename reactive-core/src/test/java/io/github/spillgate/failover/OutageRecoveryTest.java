@@ -96,24 +96,6 @@ class OutageRecoveryTest extends LocalFallbackFixture {
         }
     }
 
-    /** A bucket is read in steps of a 16th of the time in which it is filled: 312 ms, in which 4 permits return. */
-    @Test
-    void aSaturatedBucketReturnsPermitsDuringAnOutageAtItsRate() {
-        RateLimiter limiter = limiter(Limit.perSecond(10).burst(50));
-        Claim claim = claim(limiter, "a").asking(50);
-        StoreModel primary = new StoreModel(() -> clock.instant().minus(BEHIND));
-        assertThat(store.confirm(now(primary.take(List.of(claim)).cast(StoreDecision.class))))
-                .isEqualTo(Fit.YES);
-        for (int passed = 0; passed <= 6_000; passed += 100) {
-            long exact = Math.min(50, passed / 100);
-            assertThat(now(limiter.peek("a")).remaining())
-                    .describedAs("after %d ms", passed)
-                    .isBetween(Math.max(0, exact - 4), exact);
-            clock.advanceMillis(100);
-        }
-        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(50);
-    }
-
     @Test
     void aSaturatedBucketGrantsItsRateDuringAnOutageAndNoMore() {
         RateLimiter limiter = limiter(Limit.perSecond(10).burst(50));

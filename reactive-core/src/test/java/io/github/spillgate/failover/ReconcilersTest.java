@@ -21,7 +21,6 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -164,7 +163,7 @@ class ReconcilersTest {
         }
 
         /** A store that maps each key to a node. */
-        private final class PartitionedStore extends Unprotected {
+        private final class PartitionedStore extends WithoutDeadline {
 
             PartitionedStore() {
                 super(remote);
@@ -178,11 +177,6 @@ class ReconcilersTest {
             @Override
             public Mono<Void> prepare(String node) {
                 return Mono.fromRunnable(() -> prepared.add(node));
-            }
-
-            @Override
-            public Optional<Duration> deadline() {
-                return Optional.empty();
             }
         }
     }

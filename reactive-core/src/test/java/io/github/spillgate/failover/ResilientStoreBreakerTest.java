@@ -4,18 +4,15 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.ForeignValueException;
-import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Optional;
 import java.util.function.Function;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
@@ -28,7 +25,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
 
     @Test
     void aProblemAtTheStartIsNotReportedForever() {
-        LimitStore inParts = new Unprotected(remote) {
+        LimitStore inParts = new WithoutDeadline(remote) {
             @Override
             public String node(List<Claim> claims) {
                 return claims.isEmpty() ? "" : "node";
@@ -37,11 +34,6 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
             @Override
             public Mono<Void> prepare() {
                 return Mono.error(new LimitStoreUnreachableException("another node is not there yet", null));
-            }
-
-            @Override
-            public Optional<Duration> deadline() {
-                return Optional.empty();
             }
         };
         RateLimiter limiter = RateLimiter.builder("api")
@@ -69,18 +61,6 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         assertThat(limiter.state().source()).isEqualTo(Source.LOCAL);
         assertThat(remote.calls()).isEqualTo(10);
         now(limiter.tryAcquire("b"));
-        assertThat(remote.calls()).isEqualTo(10);
-    }
-
-    @Test
-    void aStoreThatReusesOneExceptionOpensTheBreakerAfterAsManyCalls() {
-        RateLimiter limiter = limiter(LIMIT);
-        remote.failsWith(new LimitStoreUnavailableException("created once", new IllegalStateException("once, too")));
-        for (int i = 0; i < 10; i++) {
-            assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
-            now(limiter.tryAcquire("key-" + i));
-        }
-        assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
         assertThat(remote.calls()).isEqualTo(10);
     }
 

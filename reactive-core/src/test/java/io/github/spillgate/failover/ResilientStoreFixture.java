@@ -10,12 +10,10 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Optional;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import reactor.core.Disposable;
@@ -37,19 +35,6 @@ abstract class ResilientStoreFixture {
     @AfterEach
     void backToRealTime() {
         time.close();
-    }
-
-    /** Delegates to a store and states no deadline of its own. */
-    static class WithoutDeadline extends Unprotected {
-
-        WithoutDeadline(LimitStore store) {
-            super(store);
-        }
-
-        @Override
-        public Optional<Duration> deadline() {
-            return Optional.empty();
-        }
     }
 
     /**

@@ -20,7 +20,6 @@ import io.lettuce.core.api.StatefulRedisConnection;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Optional;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import org.junit.jupiter.api.AfterEach;
@@ -284,7 +283,7 @@ class ResilientStoreHoldsTest {
     }
 
     /** A store with decisions that arrive after the deadline. */
-    private static final class LateStore extends Unprotected {
+    private static final class LateStore extends WithoutDeadline {
 
         LateStore(LimitStore store) {
             super(store);
@@ -293,11 +292,6 @@ class ResilientStoreHoldsTest {
         @Override
         public Mono<StoreDecision> take(List<Claim> claims) {
             return super.take(claims).delayElement(Duration.ofMillis(300));
-        }
-
-        @Override
-        public Optional<Duration> deadline() {
-            return Optional.empty();
         }
     }
 }

@@ -147,15 +147,6 @@ class ResilientStoreLaneFailureTest {
     }
 
     @Test
-    void aConnectionThatStaysStalledIsReplaced() {
-        network.stallNewest();
-        awaitFallback();
-        awaitAllDecideInRedis();
-        end();
-        assertRedisHoldsAtLeastWhatWasGranted();
-    }
-
-    @Test
     void aLoopThatIsBlockedFallsBackAlone() {
         List<Mono<Decision>> late = new ArrayList<>();
         failing.loop.execute(() -> {

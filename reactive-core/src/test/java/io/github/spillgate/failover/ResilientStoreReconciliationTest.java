@@ -42,16 +42,6 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     }
 
     @Test
-    void localGrantsAreReconciledWithoutFurtherRequests() {
-        RateLimiter limiter = limiter(LIMIT);
-        remote.isUnreachable();
-        now(limiter.tryAcquire("a"));
-        remote.isAvailable();
-        time.pass(Duration.ofSeconds(3));
-        assertThat(used("a")).isEqualTo(1);
-    }
-
-    @Test
     void noCallsAreMadeIfNothingIsToReconcile() {
         RateLimiter limiter = limiter(LIMIT);
         now(limiter.tryAcquire("a"));
@@ -109,19 +99,6 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
         assertThat(remote.batches()).isEmpty();
         assertThat(remote.calls()).isGreaterThan(1);
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
-    }
-
-    @Test
-    void expiredGrantsAreNotReconciled() {
-        RateLimiter limiter = limiter(Limit.of(10, Duration.ofSeconds(10)));
-        remote.isUnreachable();
-        now(limiter.tryAcquire("a", 4));
-        time.pass(Duration.ofSeconds(11));
-        remote.isAvailable();
-        time.pass(Duration.ofSeconds(3));
-        assertThat(limiter.state().toReconcile()).isZero();
-        assertThat(limiter.state().reconciled()).isZero();
-        assertThat(remote.batches()).isEmpty();
     }
 
     @Test

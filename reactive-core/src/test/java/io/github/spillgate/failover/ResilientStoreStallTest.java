@@ -21,7 +21,6 @@ import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Queue;
 import java.util.Random;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -289,7 +288,7 @@ class ResilientStoreStallTest {
     }
 
     /** Delays each reset by up to twice the deadline, as if its thread were suspended before it sends the command. */
-    private static final class DelayedResets extends Unprotected {
+    private static final class DelayedResets extends WithoutDeadline {
 
         private final RedisStore store;
 
@@ -312,11 +311,6 @@ class ResilientStoreStallTest {
         @Override
         public Mono<Void> prepare() {
             return store.prepare();
-        }
-
-        @Override
-        public Optional<Duration> deadline() {
-            return Optional.empty();
         }
     }
 

@@ -20,6 +20,7 @@ import io.netty.channel.MultiThreadIoEventLoopGroup;
 import io.netty.channel.nio.NioIoHandler;
 import io.netty.util.concurrent.Future;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
@@ -31,10 +32,12 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * The connection of one of three event loops stalls, with enough decisions in flight to open the breaker, which has its
- * default window. If all stall, Redis is silent.
+ * The connection of one of three event loops stalls or is lost, with enough decisions in flight to open the breaker,
+ * which has its default window. If all stall, Redis is silent.
  */
 class ResilientStoreStalledLaneTest {
 
@@ -125,6 +128,33 @@ class ResilientStoreStalledLaneTest {
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
     }
 
+    /** @param waiting how many more decisions wait on the loop, because enough commands are in flight */
+    @ParameterizedTest
+    @ValueSource(ints = {0, 4 * IN_FLIGHT})
+    void aLostConnectionOpensNoBreaker(int waiting) {
+        RateLimiter patient = patient();
+        awaitLane(stalling, patient);
+        network.stallNewest();
+        List<CompletableFuture<Decision>> lost = new ArrayList<>(request(stalling, patient, IN_FLIGHT));
+        await().atMost(LONG).until(network::isHoldingBack);
+        lost.addAll(request(stalling, patient, waiting));
+        // The first task may be before the one that sends the queue.
+        stalling.submit(() -> {}).syncUninterruptibly();
+        stalling.submit(() -> {}).syncUninterruptibly();
+        network.closeStalled();
+        assertThat(lost)
+                .allSatisfy(decision -> assertThat(decision.join().source()).isEqualTo(Source.LOCAL));
+        for (EventLoop other : others) {
+            assertThat(request(other, patient, IN_FLIGHT))
+                    .allSatisfy(decision -> assertThat(decision.join().source()).isEqualTo(Source.REDIS));
+        }
+        assertThat(patient.state().breaker()).isEqualTo(Breaker.CLOSED);
+        // First on the connection of the store, then on the next one of the loop.
+        assertThat(request(stalling, patient, 1).get(0).join().source()).isEqualTo(Source.REDIS);
+        awaitLane(stalling, patient);
+        patient.closeLater().block(LONG);
+    }
+
     @Test
     void aSilentRedisOpensTheBreakerAtTheFirstDeadline() {
         long before = keys.get();
@@ -141,11 +171,7 @@ class ResilientStoreStalledLaneTest {
     /** Replies to earlier requests arrive on the other connections: they do not show that Redis is fast enough. */
     @Test
     void aSlowRedisOpensTheBreaker() {
-        RateLimiter patient = RateLimiter.builder("patient")
-                .store(store)
-                .deadline(LONG)
-                .limit(Limit.perHour(1_000_000))
-                .build();
+        RateLimiter patient = patient();
         AtomicLong delay = new AtomicLong(DEADLINE.toMillis() * 7 / 10);
         try (RedisClient direct = RedisClient.create(redis.uri())) {
             RedisCommands<String, String> admin = direct.connect().sync();
@@ -165,10 +191,23 @@ class ResilientStoreStalledLaneTest {
         patient.closeLater().block(LONG);
     }
 
-    /** Each on a key of its own, so that none waits for the reconciliation of another. */
+    /** Returns a limiter with a deadline that no decision misses. */
+    private RateLimiter patient() {
+        return RateLimiter.builder("patient")
+                .store(store)
+                .deadline(LONG)
+                .limit(Limit.perHour(1_000_000))
+                .build();
+    }
+
     private List<CompletableFuture<Decision>> request(EventLoop loop, int times) {
+        return request(loop, limiter, times);
+    }
+
+    /** Each on a key of its own, so that none waits for the reconciliation of another. */
+    private List<CompletableFuture<Decision>> request(EventLoop loop, RateLimiter asked, int times) {
         return IntStream.range(0, times)
-                .mapToObj(i -> LoopRequests.request(loop, limiter.tryAcquire("key-" + keys.getAndIncrement())))
+                .mapToObj(i -> LoopRequests.request(loop, asked.tryAcquire("key-" + keys.getAndIncrement())))
                 .toList();
     }
 }
