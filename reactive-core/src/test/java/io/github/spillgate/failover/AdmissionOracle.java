@@ -44,8 +44,9 @@ final class AdmissionOracle {
     //    kinds. If it is the only instance it knows of, also with what its newest reply counted of other instances.
     // 3. What an instance has granted itself within W, and the store has not confirmed to have charged, is at most its
     //    share of N, and at least one permit. The share is computed again here, from the replies. Its own use is what
-    //    the store has charged to it within W before the newest reply. If the fallback decides first, that charge is
-    //    later than the grant.
+    //    the store has charged to it within W before the newest reply, and of a counter what its formula counts of
+    // that.
+    //    If the fallback decides first, that charge is later than the grant.
     // 4. All grants within W, of all instances, are at most N; plus, for each instance that has granted permits itself,
     //    dead or alive, the most of these that were not charged at any one time; plus what the store has lost.
     //
@@ -532,11 +533,29 @@ final class AdmissionOracle {
             if (instances <= 1) {
                 return 1;
             }
-            double own = sum(
-                    key(key).requests,
-                    one -> one.by == this && one.executedAllowed && one.chargedAt > knowledge.newestAt - window());
+            double own = 0.5; // it is rounded
+            for (Request one : key(key).requests) {
+                if (one.by == this && one.executedAllowed) {
+                    own += one.permits * mostInUse(one.chargedAt, knowledge.newestAt);
+                }
+            }
             double even = 0.1 * limit.permits();
             return Math.min(1, (own + even / instances) / (Math.max(own, (double) knowledge.newestUsed) + even));
+        }
+
+        /** Returns the highest part of a permit that counts in the use of this instance. */
+        private double mostInUse(long chargedAt, long newestAt) {
+            long window = limit.window().toMillis();
+            if (!limit.isAlignedToClock()) {
+                return chargedAt > newestAt - window() ? 1 : 0;
+            }
+            // A slot of OwnUsage may be in two windows.
+            long slot = 2 * window / OwnUsage.STEPS + 1;
+            long start = newestAt - newestAt % window;
+            if (chargedAt >= start - slot) {
+                return 1;
+            }
+            return chargedAt >= start - window - slot ? 1 - (newestAt - start) / (double) window : 0;
         }
 
         private void addUncharged(Set<Request> known, Request grant, long now) {
