@@ -39,7 +39,7 @@ class OwnUsageTest {
             for (int i = 0; i < 200; i++) {
                 time += random.nextInt(random.nextInt(20) == 0 ? 3_000 : pause);
                 bucket = bucket.at(LIMIT, time);
-                long cost = 1 + random.nextInt(3);
+                long cost = 1L + random.nextInt(3);
                 if (bucket.fits(LIMIT, cost)) {
                     bucket = new BucketState(bucket.level() + BucketState.units(LIMIT, cost), time);
                     if (random.nextInt(4) > 0) {
