@@ -72,16 +72,16 @@ class ResilientStoreDataLossTest {
 
     @ParameterizedTest
     @CsvSource({
-        "1, 100/1h",
-        "4, 100/1h",
-        "1, 100/1h resolution=1m",
-        "1, 100/1h counter",
-        "4, 100/1h counter",
-        "1, 100/24h counter aligned",
-        "1, 100/1h burst=100",
-        "4, 100/1h burst=100"
+        "1, 100/1h, true",
+        "4, 100/1h, false",
+        "1, 100/1h resolution=1m, false",
+        "1, 100/1h counter, true",
+        "4, 100/1h counter, false",
+        "1, 100/24h counter aligned, false",
+        "1, 100/1h burst=100, true",
+        "4, 100/1h burst=100, false"
     })
-    void anEmptyRestartFreesHardlyAnyPermits(int number, String text) {
+    void anEmptyRestartFreesHardlyAnyPermits(int number, String text, boolean isExact) {
         Limit limit = Limit.parse(text);
         start(number);
         assertThat(allowed(limit, USED)).isEqualTo(USED);
@@ -91,7 +91,8 @@ class ResilientStoreDataLossTest {
         await().atMost(LONG).until(() -> isRedisDeciding(limit));
         int after = allowed(limit, 200);
         assertThat(during).isEqualTo(20);
-        assertThat(USED + during + after).isBetween(100, number == 1 ? 100 : 110);
+        // As after a flush, if Redis grants a permit before the lost ones are restored.
+        assertThat(USED + during + after).isBetween(100, isExact ? 100 : 110);
     }
 
     @ParameterizedTest
