@@ -51,6 +51,9 @@ final class ConfirmedUsage {
      */
     private @Nullable OwnUsage chargedLater;
 
+    /** What was taken lately; null if this is no bucket. */
+    private @Nullable BucketTraffic traffic;
+
     private Limit limit;
     private long used;
     private long usedUntil;
@@ -154,6 +157,7 @@ final class ConfirmedUsage {
             exceeds = permits > usage.limit().burst();
             counter = usage.counter();
             fades = true;
+            recordTraffic();
             used = permits;
             usedUntil = until;
             usedThen = 0;
@@ -162,9 +166,21 @@ final class ConfirmedUsage {
             if (repliedAt == newestReply && permits > reported) {
                 reported = permits;
                 counter = usage.counter();
+                recordTraffic();
             }
             dropExpired(now);
             raiseTo(permits, until);
+        }
+    }
+
+    private void recordTraffic() {
+        if (isBucket()) {
+            BucketTraffic known = traffic;
+            if (known == null) {
+                known = new BucketTraffic();
+                traffic = known;
+            }
+            known.replied(limit, reported, newestReply);
         }
     }
 
@@ -173,6 +189,9 @@ final class ConfirmedUsage {
         // From before a reset, they may not be in use any more.
         if (takenAt >= firstReply) {
             own.add(limit, takenAt, permits);
+            if (traffic != null) {
+                traffic.took(limit, permits, takenAt);
+            }
         }
     }
 
@@ -186,6 +205,9 @@ final class ConfirmedUsage {
         // Older ones the store may not have charged, because they no longer count.
         if (chargedAt >= firstReply && chargedAt - takenAt < OwnUsage.windowOf(limit)) {
             chargedLater().add(limit, takenAt, permits);
+            if (traffic != null) {
+                traffic.took(limit, permits, takenAt);
+            }
         }
     }
 
@@ -214,6 +236,7 @@ final class ConfirmedUsage {
     private void clearOwn() {
         own.clear();
         chargedLater = null;
+        traffic = null;
     }
 
     /** Records that permits of a decision are refunded in the primary store, which took them at a time of its clock. */
@@ -422,13 +445,16 @@ final class ConfirmedUsage {
         return exceeds;
     }
 
-    /** Returns the permits in use at the newest reply. */
-    long reported() {
-        return reported;
+    /** Returns the permits in use at the newest reply; of a bucket, those that were taken lately. */
+    double reported() {
+        return traffic == null ? reported : traffic.all();
     }
 
-    /** Returns the permits in use at the newest reply that were granted to this instance, as far as it knows. */
-    long reportedOwn() {
+    /** Returns how many of them were granted to this instance, as far as it knows. */
+    double reportedOwn() {
+        if (traffic != null) {
+            return traffic.own();
+        }
         CounterState state = counter;
         return state == null
                 ? (long) own.inUse(limit, newestReply)

@@ -73,7 +73,7 @@ final class HoldLedger extends Ledger {
 
     @Override
     double share() {
-        return share(reportedOwn, reported);
+        return share((double) reportedOwn, (double) reported);
     }
 
     // The decision of the fallback.

@@ -87,7 +87,7 @@ abstract class Ledger extends Count {
     abstract double share();
 
     /** Returns the share of this instance, which has that part of the permits in use. */
-    final double share(long own, long all) {
+    final double share(double own, double all) {
         localShare = share.of(claim.limit(), instances == null ? 1 : instances.number(), own, all);
         return localShare;
     }

@@ -15,8 +15,7 @@ final class OutageShare {
     // If every instance granted its part of the use (its own permits over those of all), all of them together would
     // grant the limit once. But an instance knows the use of others only as of its own last reply, and a count with
     // three permits in use says little about which instance will use the next fifty. So each instance adds to the use
-    // it
-    // knows a tenth of the limit, evenly spread over all instances: a new count is shared evenly, a busy one by its
+    // it knows a tenth of the limit, evenly spread over all instances: a new count is shared evenly, a busy one by its
     // use. With equal knowledge the shares still add up to one.
 
     /** The part of the limit that counts as if it were in use evenly. */
@@ -42,10 +41,10 @@ final class OutageShare {
      * Returns the share of a limit.
      *
      * @param instances the number of instances
-     * @param own the permits in use by this instance, as of the last reply
-     * @param all the permits in use by all instances, as of the last reply
+     * @param own the permits in use by this instance, as of the last reply; of a bucket, those that it took lately
+     * @param all the permits in use by all instances, as of the last reply; of a bucket, those that they took lately
      */
-    double of(Limit limit, int instances, long own, long all) {
+    double of(Limit limit, int instances, double own, double all) {
         Double set = fixed;
         if (set != null) {
             return set;

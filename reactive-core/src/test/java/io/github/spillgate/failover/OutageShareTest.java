@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
@@ -113,7 +114,7 @@ class OutageShareTest {
         }
         double sum = 0;
         for (long own : used) {
-            sum += share.of(HUNDRED, instances, own, all);
+            sum += share.of(HUNDRED, instances, (double) own, (double) all);
         }
         assertThat(sum).isEqualTo(1, within(1e-9));
     }
@@ -153,18 +154,60 @@ class OutageShareTest {
     })
     void instancesTogetherStayNearTheLimit(
             int instances, OutageTraffic.Spread spread, double demand, double most, double leastOfGoodTraffic) {
+        assertNearTheLimit(HUNDRED, instances, spread, demand, demand, most, leastOfGoodTraffic);
+    }
+
+    /** Also if the traffic rises when Redis fails. Of three times the rate, a third can be granted. */
+    @ParameterizedTest
+    @CsvSource({
+        "2, EVEN, 0.9, 0.9, 0.9",
+        "4, EVEN, 0.9, 0.9, 0.9",
+        "16, EVEN, 0.9, 0.9, 0.9",
+        "2, SKEWED, 0.9, 0.9, 0.9",
+        "4, SKEWED, 0.9, 0.9, 0.9",
+        "16, SKEWED, 0.9, 0.9, 0.9",
+        "4, STICKY, 0.9, 0.9, 0.9",
+        "16, STICKY, 0.9, 0.9, 0.9",
+        "1, EVEN, 3, 3, 0.3",
+        "2, EVEN, 3, 3, 0.3",
+        "4, EVEN, 3, 3, 0.3",
+        "16, EVEN, 3, 3, 0.3",
+        "2, SKEWED, 3, 3, 0.3",
+        "4, SKEWED, 3, 3, 0.3",
+        "16, SKEWED, 3, 3, 0.3",
+        "4, STICKY, 3, 3, 0.28",
+        "16, STICKY, 3, 3, 0.28",
+        "4, EVEN, 0.3, 3, 0",
+        "2, EVEN, 0.9, 3, 0",
+        "16, EVEN, 0.9, 3, 0",
+        "4, SKEWED, 0.9, 3, 0",
+        "4, STICKY, 0.9, 3, 0"
+    })
+    void instancesTogetherStayNearTheRateOfABucket(
+            int instances, OutageTraffic.Spread spread, double before, double during, double least) {
+        assertNearTheLimit(BUCKET, instances, spread, before, during, 1.05, least);
+    }
+
+    private static void assertNearTheLimit(
+            Limit limit,
+            int instances,
+            OutageTraffic.Spread spread,
+            double before,
+            double during,
+            double most,
+            double leastGranted) {
         double highest = 0;
         long asked = 0;
         long granted = 0;
         for (int seed = 0; seed < 10; seed++) {
-            Fleet fleet = new Fleet(instances, new Random(seed));
-            fleet.run(spread, demand);
-            highest = Math.max(highest, fleet.highest / 100.0);
+            Fleet fleet = new Fleet(limit, instances, new Random(seed));
+            fleet.run(spread, before, during);
+            highest = Math.max(highest, fleet.highest / limit.burst());
             asked += fleet.askedInOutage;
             granted += fleet.grantedInOutage;
         }
         assertThat(highest).isLessThanOrEqualTo(most);
-        assertThat((double) granted / asked).isGreaterThanOrEqualTo(leastOfGoodTraffic);
+        assertThat((double) granted / asked).isGreaterThanOrEqualTo(leastGranted);
     }
 
     /** Several instances of one limiter, with 10 keys. */
@@ -178,16 +221,20 @@ class OutageShareTest {
         private final List<LocalFallback> fallbacks = new ArrayList<>();
         private final List<Claim> claims = new ArrayList<>();
         private final Map<Integer, Deque<Long>> admitted = new HashMap<>();
-        private long highest;
+        private final Limit limit;
+        private final Map<Integer, Long> takenAt = new HashMap<>();
+        private final Map<Integer, double[]> levels = new HashMap<>();
+        private double highest;
         private long askedInOutage;
         private long grantedInOutage;
 
-        Fleet(int instances, Random random) {
+        Fleet(Limit limit, int instances, Random random) {
+            this.limit = limit;
             this.random = random;
             for (int i = 0; i < instances; i++) {
                 fallbacks.add(fallback(instances, clock));
             }
-            claims.addAll(claims(HUNDRED, KEYS));
+            claims.addAll(claims(limit, KEYS));
         }
 
         /** Returns the fallback of an instance that knows of all. */
@@ -220,12 +267,12 @@ class OutageShareTest {
             return claims;
         }
 
-        void run(OutageTraffic.Spread spread, double demand) {
-            double between = HUNDRED.window().toMillis() / (demand * HUNDRED.permits() * KEYS);
+        void run(OutageTraffic.Spread spread, double before, double during) {
             long window = HUNDRED.window().toMillis();
             long outage = clock.millis() + 2 * window;
             double next = clock.millis();
             for (int i = random.nextInt(1_000); next < outage + 3 * window; i++) {
+                double between = window / ((next < outage ? before : during) * HUNDRED.permits() * KEYS);
                 next += between * (0.5 + random.nextDouble());
                 clock.set((long) next);
                 int key = i % KEYS;
@@ -247,12 +294,34 @@ class OutageShareTest {
                 grantedInOutage += decision.isAllowed() ? 1 : 0;
             }
             if (decision.isAllowed()) {
-                long now = clock.millis();
-                Deque<Long> times = admitted.computeIfAbsent(key, any -> new ArrayDeque<>());
-                times.add(now);
-                times.removeIf(time -> time <= now - HUNDRED.window().toMillis());
-                highest = Math.max(highest, times.size());
+                highest = Math.max(highest, limit.algorithm() == Algorithm.BUCKET ? excess(key) : inWindow(key));
             }
+        }
+
+        private int inWindow(int key) {
+            long now = clock.millis();
+            Deque<Long> times = admitted.computeIfAbsent(key, any -> new ArrayDeque<>());
+            times.add(now);
+            times.removeIf(time -> time <= now - limit.window().toMillis());
+            return times.size();
+        }
+
+        /** Returns the lowest multiple of the burst, in steps of 1 %, with which all grants fit into the limit. */
+        private double excess(int key) {
+            long now = clock.millis();
+            long passed = now - takenAt.getOrDefault(key, now);
+            takenAt.put(key, now);
+            double returned = passed * limit.permits() / (double) limit.window().toMillis();
+            double[] taken = levels.computeIfAbsent(key, any -> new double[300]);
+            int needed = 0;
+            for (int percent = 1; percent < taken.length; percent++) {
+                double part = percent / 100.0;
+                taken[percent] = Math.max(0, taken[percent] - part * returned) + 1;
+                if (taken[percent] > part * limit.burst()) {
+                    needed = percent + 1;
+                }
+            }
+            return needed / 100.0 * limit.burst();
         }
     }
 
