@@ -15,6 +15,7 @@ import org.redisson.config.Config;
 final class RedissonLimiter implements Contender {
 
     private static final long PATIENCE_SECONDS = 30;
+    private static final int AT_ONCE = 1_000;
 
     private final RedissonClient redisson;
     private final Rate rate;
@@ -28,6 +29,13 @@ final class RedissonLimiter implements Contender {
 
     @Override
     public void prepare(List<String> keys) {
+        // In parts, because Redisson gives up commands that wait for a connection.
+        for (int from = 0; from < keys.size(); from += AT_ONCE) {
+            setRate(keys.subList(from, Math.min(keys.size(), from + AT_ONCE)));
+        }
+    }
+
+    private void setRate(List<String> keys) {
         CompletableFuture.allOf(keys.stream()
                         .map(key -> redisson.getRateLimiter(key)
                                 .trySetRateAsync(RateType.OVERALL, rate.permits(), rate.window())
