@@ -154,7 +154,8 @@ final class ConfirmedUsage {
             newestReply = repliedAt;
             receivedAt = now;
             reported = permits;
-            exceeds = permits > usage.limit().burst();
+            // A denied request may have a smaller limit than those that took the permits.
+            exceeds = permits > usage.limit().burst() && (exceeds || !usage.isViolated());
             counter = usage.counter();
             fades = true;
             recordTraffic();

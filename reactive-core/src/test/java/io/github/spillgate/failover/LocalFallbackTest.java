@@ -232,6 +232,25 @@ class LocalFallbackTest extends LocalFallbackFixture {
         assertThat(remember(claim, 10, WINDOW)).isEqualTo(Fit.YES);
     }
 
+    /** Plans share a count. A request under the larger one may have taken more than the smaller one has. */
+    @Test
+    void aGrantOfASmallerPlanFitsAlthoughALaterOneWasDenied() {
+        Claim large = claim(limiter(Limit.perMinute(8)), "a").asking(1);
+        Claim small = claim(limiter(Limit.perMinute(5)), "a").asking(1);
+        assertThat(small.handle()).isEqualTo(large.handle());
+        long at = clock.millis();
+        clock.advanceMillis(2);
+        assertThat(remember(large, 6, WINDOW)).isEqualTo(Fit.YES);
+        clock.advanceMillis(1);
+        store.confirm(StoreDecision.ofTake(
+                Source.OTHER,
+                clock.millis(),
+                List.of(StoreUsage.of(small, 6, true, clock.millis() + WINDOW, clock.millis() + WINDOW))));
+        StoreDecision late =
+                StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(small, 5, false, at, at + WINDOW)));
+        assertThat(store.confirm(late)).isEqualTo(Fit.YES);
+    }
+
     @Test
     void grantsInFlightAreInDoubtForAtMostTwoWindowsAfterAClockStepBack() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
