@@ -22,6 +22,7 @@ import io.netty.channel.EventLoop;
 import io.netty.channel.socket.nio.NioSocketChannel;
 import io.netty.util.concurrent.Future;
 import io.netty.util.concurrent.SingleThreadEventExecutor;
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -109,7 +110,8 @@ final class LoopLanes {
         try {
             StatefulRedisConnection<byte[], byte[]> opened =
                     opening.get(Connection.LONGEST_ATTEMPT_SECONDS, TimeUnit.SECONDS);
-            opened.setTimeout(uri.getTimeout());
+            // For the first commands: the attempt waits for their replies.
+            opened.setTimeout(Duration.ofSeconds(Connection.LONGEST_ATTEMPT_SECONDS));
             return opened;
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();

@@ -5,6 +5,7 @@ import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisCommandInterruptedException;
 import io.lettuce.core.RedisCommandTimeoutException;
 import io.lettuce.core.RedisException;
+import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.netty.channel.EventLoop;
 import java.time.Duration;
@@ -248,14 +249,10 @@ final class OpenConnection implements CommandSender {
         Mono.fromFuture(closing).subscribe(done -> {}, error -> {});
     }
 
-    /**
-     * Blocks until the reply to a command, on the thread that opens a connection, and no longer than an attempt may
-     * take. Errors are those of Lettuce.
-     */
+    /** Blocks until the reply to a command, on the thread that opens a connection. Errors are those of Lettuce. */
     static <T extends @Nullable Object> T await(CompletableFuture<T> reply, String command, Duration longest) {
-        Duration attempt = Duration.ofSeconds(Connection.LONGEST_ATTEMPT_SECONDS);
         // For Lettuce, zero is no limit.
-        Duration limit = longest.isZero() || longest.compareTo(attempt) > 0 ? attempt : longest;
+        Duration limit = longest.isZero() ? RedisURI.DEFAULT_TIMEOUT_DURATION : longest;
         try {
             return reply.get(limit.toNanos(), TimeUnit.NANOSECONDS);
         } catch (TimeoutException e) {

@@ -98,13 +98,6 @@ class LoopLanesTest {
     }
 
     @Test
-    void aConnectionHasTheTimeoutOfTheUri() {
-        RedisURI patient = redis.uri();
-        patient.setTimeout(Duration.ofSeconds(17));
-        assertThat(LoopLanes.connect(admin, patient).getTimeout()).hasSeconds(17);
-    }
-
-    @Test
     void eachLoopHasOneConnectionAndTheStoreHasOne() {
         EventLoopGroup loops = loops(3);
         long before = connections();
