@@ -144,7 +144,7 @@ final class OpenConnection implements CommandSender {
 
     /**
      * Runs a task that sends several commands, and writes them to the socket in one system call. Must be called on the
-     * event loop, and not by such a task.
+     * event loop, and not from within such a task.
      */
     void sendTogether(Runnable sends) {
         List<PendingCommand<?>> commands = new ArrayList<>();

@@ -93,8 +93,8 @@ local function leaseFromBucket(bucket, parts, most)
   return leased
 end
 
--- Writes the bucket, to live for at least so many milliseconds. An empty one is deleted if that is 0. One that is never
--- empty when it is taken from lives longer than necessary, so that most takes do not write its expiry.
+-- Writes the bucket, to live for at least so many milliseconds. An empty one is deleted if that is 0. One that is not
+-- empty when it is taken from, or is empty soon, lives longer than necessary: most takes do not write its expiry.
 local function writeBucket(bucket, life)
   local limit = bucket.limit
   local left = (bucket.at == now and bucket.level or levelAt(bucket, now)) / limit.permits

@@ -3,7 +3,7 @@
 -- Format. Numbers are unsigned and little-endian; the figure behind the colon is their length in bytes:
 --
 --   counter:  'sgC' previous:7 current:7 start:6
---   bucket:   'sgB' level:7 at:6, and if it has an older mark older:7 age:5 expires:4
+--   bucket:   'sgB' level:7 at:6, and if it may be changed in place older:7 age:5 expires:4
 --   holds:    'sgH' used:4 earliest:6 latest:6 last:6 ends:6, then for each hold id:16 expiry:6 life:4 permits:2
 --   log:      'sgL' used:6 newest:6 count:4 first:2 last:2 oldest:5 base:6 room:2 expires:6,
 --             then entries of offset:5 count:4
