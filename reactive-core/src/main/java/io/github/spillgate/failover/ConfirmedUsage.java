@@ -51,7 +51,7 @@ final class ConfirmedUsage {
      */
     private @Nullable OwnUsage chargedLater;
 
-    /** What was taken lately; null if this is no bucket. */
+    /** What was taken lately; null if this is no bucket, or nothing has been reported yet. */
     private @Nullable BucketTraffic traffic;
 
     private Limit limit;
@@ -190,9 +190,9 @@ final class ConfirmedUsage {
         // From before a reset, they may not be in use any more.
         if (takenAt >= firstReply) {
             own.add(limit, takenAt, permits);
-            if (traffic != null) {
-                traffic.took(limit, permits, takenAt);
-            }
+        }
+        if (traffic != null) {
+            traffic.took(limit, permits, takenAt);
         }
     }
 
@@ -217,6 +217,9 @@ final class ConfirmedUsage {
         chargedLater().addAll(limit, missing.own);
         if (missing.chargedLater != null) {
             chargedLater().addAll(limit, missing.chargedLater);
+        }
+        if (traffic != null && missing.traffic != null) {
+            traffic.restored(limit, missing.traffic);
         }
         firstReply = Math.min(firstReply, missing.firstReply);
     }
@@ -248,6 +251,9 @@ final class ConfirmedUsage {
                 chargedLater.refund(limit, takenAt, left);
             }
         }
+        if (traffic != null) {
+            traffic.refunded(limit, permits, takenAt);
+        }
     }
 
     /** Records that the oldest permits, of any instance, are refunded in the primary store. */
@@ -255,6 +261,9 @@ final class ConfirmedUsage {
         long left = own.refundOldest(limit, newestReply, permits);
         if (chargedLater != null) {
             chargedLater.refundOldest(limit, newestReply, left);
+        }
+        if (traffic != null) {
+            traffic.refunded(limit, permits, newestReply);
         }
     }
 
@@ -449,6 +458,11 @@ final class ConfirmedUsage {
     /** Returns the permits in use at the newest reply; of a bucket, those that were taken lately. */
     double reported() {
         return traffic == null ? reported : traffic.all();
+    }
+
+    /** Returns how many of them may not have been taken. */
+    double unknown() {
+        return traffic == null ? 0 : traffic.unknown();
     }
 
     /** Returns how many of them were granted to this instance, as far as it knows. */

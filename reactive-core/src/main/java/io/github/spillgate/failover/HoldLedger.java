@@ -73,7 +73,7 @@ final class HoldLedger extends Ledger {
 
     @Override
     double share() {
-        return share((double) reportedOwn, (double) reported);
+        return share((double) reportedOwn, (double) reported, 0);
     }
 
     // The decision of the fallback.

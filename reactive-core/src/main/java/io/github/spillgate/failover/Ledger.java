@@ -86,9 +86,9 @@ abstract class Ledger extends Count {
     /** Returns the share of the limit that this instance may grant, for the decision that begins now. */
     abstract double share();
 
-    /** Returns the share of this instance, which has that part of the permits in use. */
-    final double share(double own, double all) {
-        localShare = share.of(claim.limit(), instances == null ? 1 : instances.number(), own, all);
+    /** Returns the share of this instance, which has that part of the permits in use, of which some are unknown. */
+    final double share(double own, double all, double unknown) {
+        localShare = share.of(claim.limit(), instances == null ? 1 : instances.number(), own, all, unknown);
         return localShare;
     }
 

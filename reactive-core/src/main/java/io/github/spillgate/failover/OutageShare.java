@@ -16,7 +16,7 @@ final class OutageShare {
     // grant the limit once. But an instance knows the use of others only as of its own last reply, and a count with
     // three permits in use says little about which instance will use the next fifty. So each instance adds to the use
     // it knows a tenth of the limit, evenly spread over all instances: a new count is shared evenly, a busy one by its
-    // use. With equal knowledge the shares still add up to one.
+    // use. With equal knowledge the shares still add up to one; those of a token bucket, about (BucketTraffic).
 
     /** The part of the limit that counts as if it were in use evenly. */
     private static final double EVEN = 0.1;
@@ -43,8 +43,9 @@ final class OutageShare {
      * @param instances the number of instances
      * @param own the permits in use by this instance, as of the last reply; of a bucket, those that it took lately
      * @param all the permits in use by all instances, as of the last reply; of a bucket, those that they took lately
+     * @param unknown how many of them may not have been taken
      */
-    double of(Limit limit, int instances, double own, double all) {
+    double of(Limit limit, int instances, double own, double all, double unknown) {
         Double set = fixed;
         if (set != null) {
             return set;
@@ -53,6 +54,6 @@ final class OutageShare {
             return 1;
         }
         double even = EVEN * limit.burst();
-        return Math.min(1, (own + even / instances) / (Math.max(own, all) + even));
+        return Math.min(1, (own + (unknown + even) / instances) / (Math.max(own, all) + even));
     }
 }

@@ -21,8 +21,8 @@ final class OwnUsage {
     //
     //   released()     A slot counts as expired only when its last permit is, and only permits that were certainly in
     //                  use at the reply are subtracted from it. All others count until the reply's last permit expires.
-    //   inUse()        The part of the use that is certainly of this instance. It is that instance's share of the use,
-    //                  and if a reply has less than that, the store has lost data, or the count was reset.
+    //   inUse()        The part of the use that is certainly of this instance. If a reply has less than that, the store
+    //                  has lost data, or the count was reset. Of a log it also gives the share of the instance.
     //
     // So it may only hold permits that the store still holds. A refund of a decision is subtracted from its slot. Any
     // other refund removes the oldest permits of any instance, so as many are subtracted from the oldest slots. After a
@@ -31,9 +31,8 @@ final class OwnUsage {
     //
     // Of a bucket, what is in use is the level that the own permits alone would have: those of others can only make it
     // higher. The level of a busy bucket is due to permits that were taken long ago, so the level before the oldest
-    // slot
-    // is kept too. A refund may return less than was taken, and a refund without a decision is as if the newest permits
-    // had not been taken. The slots depend on the rate and the burst; if these change, nothing is known.
+    // slot is kept too. A refund may return less than was taken, and a refund without a decision is as if the newest
+    // permits had not been taken. The slots depend on the rate and the burst; if these change, nothing is known.
 
     /** The slots in a window. Two more hold what is in use while the first and the last slot are only partly within. */
     static final int STEPS = 16;

@@ -121,7 +121,7 @@ final class RateLedger extends Ledger {
 
     @Override
     double share() {
-        return share(confirmed.reportedOwn(), confirmed.reported());
+        return share(confirmed.reportedOwn(), confirmed.reported(), confirmed.unknown());
     }
 
     private Limit limit() {
