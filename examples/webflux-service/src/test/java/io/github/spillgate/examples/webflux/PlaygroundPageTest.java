@@ -214,10 +214,11 @@ class PlaygroundPageTest {
             tab.size(320, 640, 2);
             tab.prefer("prefers-color-scheme", scheme);
             tab.slide("load", 30);
-            tab.click("plot-text");
             tab.click("stop");
             tab.awaitText("source", "LOCAL");
             tab.awaitThat("!document.getElementById('problem').hidden");
+            // Not before: the table grows, and moves the button away from the mouse.
+            tab.click("plot-text");
             tab.awaitText("response", "429 Too Many Requests");
             tab.awaitThat("document.querySelectorAll('#table tr').length > 2");
             assertThat(tab.ask("document.scrollingElement.scrollWidth").asInt()).isEqualTo(320);
