@@ -9,7 +9,7 @@ import io.github.spillgate.Limit;
 final class BucketTraffic {
     // Design notes.
     //
-    // The level of a bucket does not show who uses it: permits return at the rate of the limit, whoever has taken them.
+    // The level of a bucket does not show which instances use it: permits return at the rate, whichever took them.
     // So the share of an instance follows from what was taken. A permit counts e^(-t/T), where t is the time since it
     // was taken, and T is the time in which the bucket is filled: then steady traffic at the rate adds up to the burst.
     //

@@ -42,7 +42,7 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * Uploads to Tomcat whose clients disconnect in the middle of the body. Neither Tomcat nor Spring reports that if a
+ * Uploads to Tomcat, if clients disconnect in the middle of the body. Neither Tomcat nor Spring reports that if a
  * thread of the handler asks for the next part.
  */
 class TomcatUploadTest {
