@@ -4,6 +4,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
@@ -14,9 +15,11 @@ final class Lease {
     private static final long ENDED = -1;
 
     private final StoreDecision charge;
-    private final StoreUsage usage;
+    private final List<StoreDecision> charges;
     private final Limit limit;
+    private final long used;
     private final long at;
+    private final long wholeAt;
     private final long sentAt;
     private final long wallAt;
     private final long millis;
@@ -31,9 +34,12 @@ final class Lease {
      */
     Lease(StoreDecision charge, long sentAt, long wallAt) {
         this.charge = charge;
-        this.usage = charge.usages().get(0);
+        this.charges = List.of(charge);
+        StoreUsage usage = charge.usages().get(0);
         this.limit = usage.limit();
+        this.used = usage.used();
         this.at = charge.at().toEpochMilli();
+        this.wholeAt = usage.wholeAt().toEpochMilli();
         this.sentAt = sentAt;
         this.wallAt = wallAt;
         this.millis = limit.leaseTime().toMillis();
@@ -43,6 +49,11 @@ final class Lease {
     /** Returns the charge in the store. */
     StoreDecision charge() {
         return charge;
+    }
+
+    /** Returns the charge in the store, in a list that all decisions on it share. */
+    List<StoreDecision> charges() {
+        return charges;
     }
 
     /** Returns for how many nanoseconds after the request permits can be spent. */
@@ -65,10 +76,11 @@ final class Lease {
      *
      * @param now the time, in nanoseconds
      * @param wallNow the same, in milliseconds of the wall clock
-     * @return the usage afterwards; null if there are too few, or the lease has ended
+     * @return the usage afterwards, which fits at the time of the decision; null if there are too few permits, or the
+     *     lease has ended
      */
     @Nullable
-    Spent spend(Claim claim, long now, long wallNow) {
+    StoreUsage spend(Claim claim, long now, long wallNow) {
         long passed = now - sentAt;
         long wallPassed = wallNow - wallAt;
         // The clocks tick independently, so the wall clock may show one millisecond more.
@@ -84,9 +96,7 @@ final class Lease {
             }
         } while (!left.compareAndSet(before, before - cost));
         long spentAt = at + TimeUnit.NANOSECONDS.toMillis(passed);
-        long used = usage.used() - (before - cost);
-        return new Spent(
-                StoreUsage.of(claim, used, false, spentAt, usage.wholeAt().toEpochMilli()), spentAt);
+        return StoreUsage.of(claim, used - (before - cost), false, spentAt, wholeAt);
     }
 
     /** Undoes that permits were spent; returns false if the lease has ended. */
@@ -105,12 +115,4 @@ final class Lease {
     long end() {
         return Math.max(0, left.getAndSet(ENDED));
     }
-
-    /**
-     * Permits that were spent.
-     *
-     * @param usage the usage afterwards
-     * @param at the time, in milliseconds of the store's clock
-     */
-    record Spent(StoreUsage usage, long at) {}
 }

@@ -152,12 +152,12 @@ final class Leases {
         if (lease == null) {
             return null;
         }
-        Lease.Spent spent = lease.spend(claim, Deadlines.now(), wallTime());
+        StoreUsage spent = lease.spend(claim, Deadlines.now(), wallTime());
         if (spent == null) {
             return null;
         }
         decisions.increment();
-        return StoreDecision.ofLeased(spent.at(), List.of(spent.usage()), List.of(lease.charge()));
+        return StoreDecision.ofLeased(timeOf(spent), List.of(spent), lease.charges());
     }
 
     private @Nullable StoreDecision spendAll(List<Claim> claims) {
@@ -175,20 +175,25 @@ final class Leases {
         for (int i = 0; i < claims.size(); i++) {
             Claim claim = claims.get(i);
             Lease lease = asked.get(i).lease();
-            Lease.Spent spent = lease == null ? null : lease.spend(claim, Deadlines.now(), wallTime());
+            StoreUsage spent = lease == null ? null : lease.spend(claim, Deadlines.now(), wallTime());
             if (lease == null || spent == null) {
                 for (int j = 0; j < i; j++) {
                     unspend(spentFrom.get(j), claims.get(j).permits());
                 }
                 return null;
             }
-            at = Math.min(at, spent.at());
+            at = Math.min(at, timeOf(spent));
             spentFrom.add(lease);
-            usages.add(spent.usage());
+            usages.add(spent);
         }
         decisions.increment();
         return StoreDecision.ofLeased(
                 at, usages, spentFrom.stream().map(Lease::charge).toList());
+    }
+
+    /** Returns the time of a decision that grants, in milliseconds of the store's clock. */
+    private static long timeOf(StoreUsage granted) {
+        return granted.fitsAt().toEpochMilli();
     }
 
     private void unspend(Lease lease, long permits) {

@@ -44,7 +44,10 @@ public final class StoreDecision implements Decision {
     private final Admission admission;
     private final List<StoreUsage> usages;
 
-    /** The decisions of several servers, each by its own clock; empty if one server decided everything. */
+    /**
+     * The decisions of several servers, each by its own clock; of {@link Source#LEASE}, the lease of each usage; empty
+     * if one server decided everything.
+     */
     private final List<StoreDecision> parts;
 
     /**
@@ -176,15 +179,8 @@ public final class StoreDecision implements Decision {
      * @return the decision, which was charged
      */
     public static StoreDecision ofLeased(long at, List<StoreUsage> usages, List<StoreDecision> leases) {
-        List<StoreDecision> parts = new ArrayList<>(leases.size());
-        boolean charged = false;
-        for (int i = 0; i < leases.size(); i++) {
-            long permits = usages.get(i).claim().permits();
-            charged |= permits > 0;
-            parts.add(leases.get(i).part(permits));
-        }
-        return new StoreDecision(
-                Source.LEASE, at, at, NO_STAMP, Admission.allowed(charged), List.copyOf(usages), parts);
+        Admission admission = Admission.allowed(asksForAny(usages));
+        return new StoreDecision(Source.LEASE, at, at, NO_STAMP, admission, List.copyOf(usages), List.copyOf(leases));
     }
 
     /**
@@ -403,7 +399,19 @@ public final class StoreDecision implements Decision {
      *     nothing was combined
      */
     public List<StoreDecision> parts() {
-        return parts.isEmpty() ? List.of(this) : parts;
+        return parts.isEmpty() ? List.of(this) : knownParts();
+    }
+
+    /** Returns the parts. Those of leases are created on demand, because few decisions are refunded. */
+    private List<StoreDecision> knownParts() {
+        if (source != Source.LEASE) {
+            return parts;
+        }
+        List<StoreDecision> spent = new ArrayList<>(parts.size());
+        for (int i = 0; i < parts.size(); i++) {
+            spent.add(parts.get(i).part(usages.get(i).cost()));
+        }
+        return spent;
     }
 
     /**
@@ -443,7 +451,7 @@ public final class StoreDecision implements Decision {
      */
     public StoreDecision only(Predicate<? super StoreUsage> wanted) {
         List<StoreUsage> some = usages.stream().filter(wanted).toList();
-        List<StoreDecision> someParts = parts.stream()
+        List<StoreDecision> someParts = knownParts().stream()
                 .map(part -> part.only(wanted))
                 .filter(part -> !part.usages.isEmpty())
                 .toList();

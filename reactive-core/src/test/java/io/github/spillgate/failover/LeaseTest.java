@@ -32,10 +32,10 @@ class LeaseTest {
     @Test
     void permitsAreSpentOneAfterAnother() {
         for (int left = 9; left >= 0; left--) {
-            Lease.Spent spent = requireNonNull(spend(one, 5 * MILLI));
-            assertThat(spent.usage().used()).isEqualTo(10 - left);
-            assertThat(spent.usage().remaining()).isEqualTo(990 + left);
-            assertThat(spent.at()).isEqualTo(chargedAt + 5);
+            StoreUsage spent = requireNonNull(spend(one, 5 * MILLI));
+            assertThat(spent.used()).isEqualTo(10 - left);
+            assertThat(spent.remaining()).isEqualTo(990 + left);
+            assertThat(spent.fitsAt()).isEqualTo(clock.instant().plusMillis(5));
         }
         assertThat(spend(one, 5 * MILLI)).isNull();
     }
@@ -43,7 +43,8 @@ class LeaseTest {
     /** The time of a decision is at most the time at which the permits are charged. */
     @Test
     void theLeaseTimeCountsFromTheRequest() {
-        assertThat(requireNonNull(spend(one, 100 * MILLI - 1)).at()).isEqualTo(chargedAt + 99);
+        assertThat(requireNonNull(spend(one, 100 * MILLI - 1)).fitsAt())
+                .isEqualTo(clock.instant().plusMillis(99));
         assertThat(spend(one, 100 * MILLI)).isNull();
         assertThat(lease.has(9, SENT + 100 * MILLI - 1)).isTrue();
         assertThat(lease.has(10, SENT + 100 * MILLI - 1)).isFalse();
@@ -91,7 +92,7 @@ class LeaseTest {
         assertThat(lease.unspend(1)).isFalse();
     }
 
-    private Lease.@Nullable Spent spend(Claim claim, long nanos) {
+    private @Nullable StoreUsage spend(Claim claim, long nanos) {
         return lease.spend(claim, SENT + nanos, WALL + nanos / MILLI);
     }
 
