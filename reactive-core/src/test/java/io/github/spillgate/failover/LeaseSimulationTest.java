@@ -151,6 +151,7 @@ class LeaseSimulationTest {
 
     /** The rows of the table on docs/background/lease-simulation.md. */
     @Test
+    @Thorough
     void onlyLeasesNeverExceedTheLimit() throws IOException {
         List<String> rows = new ArrayList<>();
         for (double demand : new double[] {1, 2, 10}) {

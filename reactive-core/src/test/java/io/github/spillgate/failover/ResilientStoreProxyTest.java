@@ -11,6 +11,7 @@ import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.CommandProxy;
 import io.github.spillgate.testkit.LogForTests;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Thorough;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import java.time.Duration;
@@ -110,6 +111,7 @@ class ResilientStoreProxyTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"HELLO", "CLIENT"})
+    @Thorough
     void aProxyThatDropsTheHandshakeIsNamed(String dropped) {
         proxy.answer(command -> command.equals(dropped) ? CommandProxy.DROP : CommandProxy.PASS);
         assertNamed("a proxy that drops HELLO or CLIENT", "setLibraryName(\"\")");
@@ -119,6 +121,7 @@ class ResilientStoreProxyTest {
     /** Lettuce waits for the handshake as long as for a reply: 60 s by default. */
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
+    @Thorough
     void aHandshakeThatTheNetworkDropsKeepsNoOtherFromBeginning(boolean isUriKnown) {
         proxy.answer(command -> command.equals("HELLO") ? CommandProxy.DROP : CommandProxy.PASS);
         RedisClient client = RedisClient.create(uri);
