@@ -390,9 +390,9 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         }
     }
 
-    /** One connection that is silent alone does not judge the store: callers on others would fall back for nothing. */
+    /** A store that replies to others is not judged by this call: other callers would fall back for nothing. */
     private void judgeSilence(RemoteSubscription remote) {
-        if (!remote.isSilentAlone(failover.deadlineNanos() / PART_OF_SILENCE, TimeUnit.NANOSECONDS)) {
+        if (!remote.isServerReplying(failover.deadlineNanos() / PART_OF_SILENCE, TimeUnit.NANOSECONDS)) {
             judgeUnanswered();
         } else {
             first(JUDGED);
@@ -409,6 +409,8 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     private void judgeLateRequest(boolean stoodStill) {
         if (stoodStill && first(JUDGED)) {
             gate.answered(Deadlines.now() - sentAt);
+        } else if (passage == CircuitGate.Passage.ASK && upstream instanceof RemoteSubscription remote) {
+            judgeSilence(remote);
         } else {
             judgeUnanswered();
         }
@@ -447,7 +449,10 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     }
 
     private void fallBackAtDeadline(boolean stoodStill) {
-        if (passage == CircuitGate.Passage.ASK && !has(SERVED) && upstream instanceof RemoteSubscription remote) {
+        if (passage == CircuitGate.Passage.ASK
+                && !has(SERVED)
+                && upstream instanceof RemoteSubscription remote
+                && remote.isReadByCaller()) {
             remote.ifSilentFor(0, TimeUnit.NANOSECONDS, () -> fallBackIfUnserved(stoodStill));
             if (!has(SERVED)) {
                 Schedulers.parallel()

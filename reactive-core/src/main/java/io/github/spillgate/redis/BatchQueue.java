@@ -1,5 +1,6 @@
 package io.github.spillgate.redis;
 
+import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.netty.channel.EventLoop;
@@ -50,7 +51,9 @@ final class BatchQueue {
     //
     // A reply that has arrived is not known before the event loop reads it, and the loop may be busy. So whether Redis
     // is silent is judged after the loop's next run, which begins with reading. The time of Redis counts from the end
-    // of the run in which the decision joined the queue, even if it waits there for other batches.
+    // of the run in which the decision joined the queue. If Redis has replied to a command that was sent since then, it
+    // is not silent: the decision waits here for others, because this process or Redis has too much to do. Such a
+    // decision is not sent after its deadline. Otherwise, if there were always too many, all would be sent too late.
     //
     // Redis executes commands in about the order in which they arrive. If it has replied to a later command on another
     // connection, it has executed those in flight here, or never gets them: not Redis is silent, but this connection.
@@ -117,6 +120,7 @@ final class BatchQueue {
 
     /** Sends the decision, at the end of the event loop's current run or in a later batch. */
     void add(PendingDecision decision) {
+        decision.setQueue(this);
         if (waiting.incrementAndGet() > bounds.waiting()) {
             waiting.decrementAndGet();
             decision.fail(bounds.tooManyWait());
@@ -143,6 +147,41 @@ final class BatchQueue {
         });
     }
 
+    /** Returns whether its callers are on the event loop of the connection. */
+    boolean isOfCallers() {
+        return delivery == null;
+    }
+
+    /** Runs a task if Redis has had this time for its reply to a decision, and no reply has arrived. */
+    void ifSilentFor(long nanos, PendingDecision decision, Runnable task) {
+        if (!EventLoops.runLater(loop, 0, () -> judgeAfterNextRun(nanos, decision, task))) {
+            task.run();
+        }
+    }
+
+    private void judgeAfterNextRun(long nanos, PendingDecision decision, Runnable task) {
+        Run joined = decision.run();
+        long left = joined == null ? 0 : joined.endedAt + nanos - connection.now();
+        Runnable ifNotDone = () -> {
+            if (!decision.isDone()) {
+                task.run();
+            }
+        };
+        if (!EventLoops.runLater(loop, Math.max(NEXT_RUN, left), ifNotDone)) {
+            task.run();
+        }
+    }
+
+    /**
+     * Returns whether Redis replies to later commands than a decision: here, or elsewhere while this connection is
+     * silent, for this time at least.
+     */
+    boolean isServerReplying(long nanos, PendingDecision decision) {
+        Run joined = decision.run();
+        return (joined != null && connection.hasAnsweredSince(joined.endedAt))
+                || connection.isSilentAlone(nanos, elsewhere);
+    }
+
     private void enqueue(PendingDecision decision) {
         queue.add(decision);
         Run run = current;
@@ -155,9 +194,7 @@ final class BatchQueue {
                 return;
             }
         }
-        if (delivery == null) {
-            decision.setRun(run);
-        }
+        decision.setRun(run);
     }
 
     private void send() {
@@ -210,6 +247,7 @@ final class BatchQueue {
 
     private List<Batch> nextFlight(int most) {
         Flight flight = new Flight(most);
+        long now = connection.now();
         while (flight.size < most && flight.counts < bounds.counts()) {
             PendingDecision next = queue.peek();
             if (next == null
@@ -218,7 +256,9 @@ final class BatchQueue {
             }
             queue.remove();
             waiting.decrementAndGet();
-            if (next.markSent()) {
+            if (RedisClock.isAfter(next.deadline(), now)) {
+                deliver(() -> next.fail(tooLate()));
+            } else if (next.markSent()) {
                 addOrFail(flight, next);
             }
         }
@@ -250,6 +290,10 @@ final class BatchQueue {
         }
     }
 
+    private static LimitStoreException tooLate() {
+        return new LimitStoreDeadlineException("Redis was not asked: the request waited for others until its deadline");
+    }
+
     private LimitStoreException loopEnded() {
         return connection.unusable("the event loop of its connection has ended");
     }
@@ -257,38 +301,14 @@ final class BatchQueue {
     /** A run of the event loop. When it ends, the decisions that have joined the queue are sent. */
     final class Run implements Runnable {
 
-        /** When it has ended; used by the event loop. */
-        private long endedAt;
+        /** When it has ended, which is when its decisions could be sent. */
+        private volatile long endedAt;
 
         @Override
         public void run() {
             endedAt = connection.now();
             current = null;
             send();
-        }
-
-        /** Runs a task if Redis has had this time for its reply to a decision, and no reply has arrived. */
-        void ifSilentFor(long nanos, PendingDecision decision, Runnable task) {
-            if (!EventLoops.runLater(loop, 0, () -> judgeAfterNextRun(nanos, decision, task))) {
-                task.run();
-            }
-        }
-
-        /** Returns whether Redis is silent only on this connection, for this time at least. */
-        boolean isSilentAlone(long nanos) {
-            return connection.isSilentAlone(nanos, elsewhere);
-        }
-
-        private void judgeAfterNextRun(long nanos, PendingDecision decision, Runnable task) {
-            long left = Math.max(NEXT_RUN, endedAt + nanos - connection.now());
-            Runnable ifNotDone = () -> {
-                if (!decision.isDone()) {
-                    task.run();
-                }
-            };
-            if (!EventLoops.runLater(loop, left, ifNotDone)) {
-                task.run();
-            }
         }
     }
 

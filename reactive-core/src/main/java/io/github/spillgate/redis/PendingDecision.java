@@ -50,7 +50,10 @@ final class PendingDecision implements RemoteSubscription {
     private final CoreSubscriber<? super StoreDecision> subscriber;
     private volatile int stage;
 
-    /** The run in which it joined the queue of its caller's event loop; null in the queue of the store. */
+    /** The queue that it was added to last; null while no connection is known. */
+    private volatile @Nullable BatchQueue queue;
+
+    /** The run of the event loop in which it joined that queue; null before. */
     private volatile BatchQueue.@Nullable Run run;
 
     /** The number of retries; written by the thread that has the reply. */
@@ -169,14 +172,24 @@ final class PendingDecision implements RemoteSubscription {
         stage = DONE;
     }
 
-    /** Notes the run in which it joined a queue. */
+    /** Notes the queue that it is added to. */
+    void setQueue(BatchQueue joined) {
+        queue = joined;
+    }
+
+    /** Notes the run of the event loop in which it joins the queue. */
     void setRun(BatchQueue.Run joined) {
         run = joined;
     }
 
+    /** Returns the run of the event loop in which it has joined the queue; null before. */
+    BatchQueue.@Nullable Run run() {
+        return run;
+    }
+
     @Override
     public void ifSilentFor(long time, TimeUnit unit, Runnable task) {
-        BatchQueue.Run joined = run;
+        BatchQueue joined = queue;
         if (joined == null) {
             task.run();
         } else {
@@ -185,9 +198,15 @@ final class PendingDecision implements RemoteSubscription {
     }
 
     @Override
-    public boolean isSilentAlone(long time, TimeUnit unit) {
-        BatchQueue.Run joined = run;
-        return joined != null && joined.isSilentAlone(unit.toNanos(time));
+    public boolean isServerReplying(long time, TimeUnit unit) {
+        BatchQueue joined = queue;
+        return joined != null && joined.isServerReplying(unit.toNanos(time), this);
+    }
+
+    @Override
+    public boolean isReadByCaller() {
+        BatchQueue joined = queue;
+        return joined != null && joined.isOfCallers();
     }
 
     /** Marks the decision as sent; returns false if it was cancelled. */

@@ -136,7 +136,11 @@ final class RedisClock {
 
     /** Returns whether a deadline has passed. */
     boolean isAfter(long deadline) {
-        long now = nanoTime.getAsLong();
+        return isAfter(deadline, nanoTime.getAsLong());
+    }
+
+    /** Returns whether a deadline has passed at a time of the same local clock. */
+    static boolean isAfter(long deadline, long now) {
         return !isFarAway(deadline, now) && now - deadline > 0;
     }
 

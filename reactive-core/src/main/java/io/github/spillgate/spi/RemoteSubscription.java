@@ -23,14 +23,26 @@ public interface RemoteSubscription extends Subscription {
     void ifSilentFor(long time, TimeUnit unit, Runnable task);
 
     /**
-     * Returns whether only the connection of this request is silent: the server has replied to a later request on
-     * another connection. A deadline that is missed for this reason does not count as a failure of the server.
+     * Returns whether the server replies to later requests: to one that was sent on the same connection since this one
+     * could be sent, or to one on another connection while this one is silent. Then the server works: this request
+     * waits behind too many others, or for a processor, or its connection is broken. A deadline that is missed for this
+     * reason does not count as a failure of the server.
      *
-     * @param time how long the connection has been silent at least
+     * @param time how long the connection has been silent at least, if it is
      * @param unit the unit of the time
-     * @return whether the server replies on another connection; by default false, if that is not known
+     * @return whether the server replies to later requests; by default false, if that is not known
      */
-    default boolean isSilentAlone(long time, TimeUnit unit) {
+    default boolean isServerReplying(long time, TimeUnit unit) {
         return false;
+    }
+
+    /**
+     * Returns whether the caller's own event loop reads the reply. Then the caller loses nothing by waiting for the
+     * next run of that loop, which begins with reading.
+     *
+     * @return by default true
+     */
+    default boolean isReadByCaller() {
+        return true;
     }
 }
