@@ -45,8 +45,9 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     // cancelled upstream before the call is given up.
     //
     // If this process stood still before the deadline, the store may have replied long ago. Its silence is then judged
-    // only after the same time again (GraceTimer). The caller does not wait for that. If only the caller's event loop
-    // stood still, the store can tell (RemoteSubscription). Otherwise one busy loop would open the breaker for all.
+    // only after the same time again (GraceTimer). The caller does not wait for that. If only an event loop stood
+    // still, or if the call waits behind too many others, the store can tell (RemoteSubscription). Otherwise one busy
+    // loop, or a burst of calls, would open the breaker for all.
     // The reply may have arrived by the deadline without having been read. So the fallback decides after the next run
     // of the loop, which begins with reading. Most callers continue on that loop, and lose nothing by the wait. It is
     // bounded, for those that do not, and for loops that end.
