@@ -572,8 +572,9 @@ public final class Rule {
          * @return the rule
          * @throws IllegalStateException if it has no key or no limit, or is decided before authentication although its
          *     key needs the authenticated user
-         * @throws IllegalArgumentException if the name of the rule and that of a limit do not fit together, or if two
-         *     limits would be the same
+         * @throws IllegalArgumentException if the name of the rule and that of a limit do not fit together, if two
+         *     limits would be the same, or if the cost exceeds a limit and nothing is looked up, so that every request
+         *     would be denied
          */
         public Rule build() {
             KeySource source = key;
@@ -587,6 +588,10 @@ public final class Rule {
                         + (limitSource == null ? "" : " for keys that the lookup does not find")
                         + ": expected one, for example .limit(Limit.perMinute(120))");
             }
+            String tooMuch = limitSource == null && costSource == null ? whyTooMuch(cost, limits) : null;
+            if (tooMuch != null) {
+                throw refused(tooMuch);
+            }
             boolean needsPrincipal = KeySources.needsPrincipal(source);
             if (needsPrincipal && phase == Phase.BEFORE_AUTHENTICATION) {
                 throw new IllegalStateException("rule " + name + " is decided before authentication, and its key "
@@ -598,6 +603,18 @@ public final class Rule {
             // Checks that the limits fit together, now rather than on the first request.
             Charge.of(name, rule.limits);
             return rule;
+        }
+
+        /** Returns why one of these limits denies every request of this cost; null if none does. */
+        static @Nullable String whyTooMuch(long cost, List<Limit> limits) {
+            for (Limit limit : limits) {
+                if (cost > limit.burst()) {
+                    return "cost " + cost + " exceeds limit " + limit
+                            + ", so every request would be denied: expected at most " + limit.burst()
+                            + ", or this limit in a rule of its own";
+                }
+            }
+            return null;
         }
 
         private IllegalArgumentException refused(String why) {

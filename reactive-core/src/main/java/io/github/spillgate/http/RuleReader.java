@@ -189,19 +189,9 @@ public final class RuleReader {
 
     /** A rule with other limits for most keys may deny the rest. */
     private static void checkCost(String setting, RuleSettings rule) {
-        if (rule.limitsFrom() != null) {
-            return;
-        }
-        for (Limit limit : rule.limits()) {
-            if (rule.cost() > limit.burst()) {
-                throw new WrongSettingException(
-                        setting,
-                        rule.cost(),
-                        "cost " + rule.cost() + " exceeds limit " + limit
-                                + ", so every request would be denied: expected at most " + limit.burst()
-                                + ", or this limit in a rule of its own",
-                        null);
-            }
+        String tooMuch = rule.limitsFrom() == null ? Rule.Builder.whyTooMuch(rule.cost(), rule.limits()) : null;
+        if (tooMuch != null) {
+            throw new WrongSettingException(setting, rule.cost(), tooMuch, null);
         }
     }
 

@@ -376,7 +376,7 @@ class ObservationsTest {
         return Rule.named(name)
                 .key(API_KEY)
                 .limit(Limit.perMinute(Math.max(1, permits)))
-                .cost(permits == 0 ? 2 : 1);
+                .cost(match -> Mono.just(permits == 0 ? 2L : 1L));
     }
 
     private static Rule.Builder failing(String name) {

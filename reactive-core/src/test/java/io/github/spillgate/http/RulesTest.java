@@ -611,6 +611,10 @@ class RulesTest {
                 .isThrownBy(() -> address("a", 1).cost(-1))
                 .withMessage("rule a: cost -1 is negative: expected 0 or more, for example 5");
         assertThatIllegalArgumentException()
+                .isThrownBy(() -> address("a", 5).cost(6).build())
+                .withMessage("rule a: cost 6 exceeds limit 5/1m, so every request would be denied: expected at most 5,"
+                        + " or this limit in a rule of its own");
+        assertThatIllegalArgumentException()
                 .isThrownBy(() -> address("a", 1).limit(Limit.perMinute(5)).build())
                 .withMessageContaining("would share its count");
         assertThatIllegalArgumentException()
@@ -621,6 +625,13 @@ class RulesTest {
         assertThatExceptionOfType(IllegalArgumentException.class)
                 .isThrownBy(() -> address("a", 1).timeout(Duration.ZERO))
                 .withMessageContaining("timeout PT0S");
+    }
+
+    /** For keys or requests of which nothing is found, such a cost may be intended. */
+    @Test
+    void aCostAboveALimitIsForRulesWithALookup() {
+        address("limits", 5).cost(6).limits((match, key) -> Mono.empty()).build();
+        address("cost", 5).cost(6).cost(match -> Mono.empty()).build();
     }
 
     private static Rule.Builder address(String name, long permits) {

@@ -155,6 +155,10 @@ class RateLimitedTest {
                 List.of("limit", "@RateLimited of RateLimitedTest.Wrong.limit: limit \"often\""),
                 List.of("key", "@RateLimited of RateLimitedTest.Wrong.key: key \"adress\" cannot be read"),
                 List.of("bean", "names a key source \"missing\" that is not there"),
+                List.of(
+                        "cost",
+                        "@RateLimited of RateLimitedTest.Wrong.cost: rule RateLimitedTest.Wrong.cost: cost 6 exceeds"
+                                + " limit 5/1m, so every request would be denied: expected at most 5"),
                 List.of("twice", "whenMissing [SKIP, DENY] are several: expected one at most, for example"))) {
             HandlerMethod method = new HandlerMethod(new Wrong(), Wrong.class.getDeclaredMethod(wrong.get(0)));
             assertThatIllegalArgumentException()
@@ -288,6 +292,11 @@ class RateLimitedTest {
 
         @RateLimited("often")
         void limit() {}
+
+        @RateLimited(
+                value = {"100/1h", "5/1m"},
+                cost = 6)
+        void cost() {}
 
         @RateLimited(value = "1/1m", key = "adress")
         void key() {}
