@@ -1,7 +1,9 @@
 package io.github.spillgate.http;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.internal.Checks;
@@ -27,6 +29,9 @@ public final class Rules {
     private static final Logger LOG = Loggers.getLogger(Rules.class);
     private static final Mono<Verdict> NO_RULE = Mono.just(Verdict.none());
 
+    /** The part of the hold time by which a holder counts its permits as expired early. */
+    private static final int EARLY = 20;
+
     private final RateLimiter limiter;
     private final PathSyntax syntax;
     private final DecisionEvents events;
@@ -50,7 +55,8 @@ public final class Rules {
      * @param syntax the syntax of the paths
      * @param rules the rules; their order is the order of limits in header fields
      * @return the rules
-     * @throws IllegalArgumentException if two rules or limits of two rules have the same name, or a path is invalid
+     * @throws IllegalArgumentException if two rules or limits of two rules have the same name, a path is invalid, or a
+     *     hold time is not longer than the limiter's deadline
      */
     public static Rules of(RateLimiter limiter, PathSyntax syntax, Collection<Rule> rules) {
         return of(limiter, syntax, rules, RuleInstrumentation.none());
@@ -64,7 +70,8 @@ public final class Rules {
      * @param rules the rules; their order is the order of limits in header fields
      * @param listener the listener of decisions
      * @return the rules
-     * @throws IllegalArgumentException if two rules or limits of two rules have the same name, or a path is invalid
+     * @throws IllegalArgumentException if two rules or limits of two rules have the same name, a path is invalid, or a
+     *     hold time is not longer than the limiter's deadline
      */
     public static Rules of(RateLimiter limiter, PathSyntax syntax, Collection<Rule> rules, RuleListener listener) {
         return of(limiter, syntax, rules, RuleInstrumentation.none().listener(listener));
@@ -78,7 +85,8 @@ public final class Rules {
      * @param rules the rules; their order is the order of limits in header fields
      * @param instrumentation the listeners, tracers and warnings
      * @return the rules
-     * @throws IllegalArgumentException if two rules or limits of two rules have the same name, or a path is invalid
+     * @throws IllegalArgumentException if two rules or limits of two rules have the same name, a path is invalid, or a
+     *     hold time is not longer than the limiter's deadline
      */
     public static Rules of(
             RateLimiter limiter, PathSyntax syntax, Collection<Rule> rules, RuleInstrumentation instrumentation) {
@@ -86,6 +94,7 @@ public final class Rules {
         Checks.present(syntax, "syntax", "PathPatterns.ofSpring()");
         Checks.present(instrumentation, "instrumentation", "RuleInstrumentation.none()");
         RuleSet first = RuleSet.of(rules, syntax);
+        checkHoldTimes(first.rules(), limiter.deadline());
         warn(first.sharingOneCount());
         return new Rules(limiter, syntax, instrumentation.events(), false, first);
     }
@@ -111,14 +120,31 @@ public final class Rules {
      * Replaces all rules; if one of them is invalid, none is replaced.
      *
      * @param rules the new rules
-     * @throws IllegalArgumentException if two rules or limits of two rules have the same name, or a path is invalid
+     * @throws IllegalArgumentException if two rules or limits of two rules have the same name, a path is invalid, or a
+     *     hold time is not longer than the limiter's deadline
      */
     public void replace(Collection<Rule> rules) {
         RuleSet next = RuleSet.of(rules, syntax);
+        checkHoldTimes(next.rules(), limiter.deadline());
         Set<String> added = new TreeSet<>(next.sharingOneCount());
         added.removeAll(this.rules.sharingOneCount());
         warn(added);
         this.rules = next;
+    }
+
+    /** If a decision takes as long as the deadline, its permits must not have expired when the request begins. */
+    private static void checkHoldTimes(List<Rule> rules, Duration deadline) {
+        for (Rule rule : rules) {
+            for (Limit limit : rule.limits()) {
+                Duration held = limit.window().minus(limit.window().dividedBy(EARLY));
+                if (limit.algorithm() == Algorithm.CONCURRENT && held.compareTo(deadline) <= 0) {
+                    throw new IllegalArgumentException("rule " + rule.name() + ": permits of limit " + limit
+                            + " could expire before a request begins, because the limiter's deadline is "
+                            + deadline.toMillis() + " ms: expected a hold time of at least three times the deadline,"
+                            + " for example hold=" + 3 * deadline.toMillis() + "ms");
+                }
+            }
+        }
     }
 
     private static void warn(Set<String> sharingOneCount) {

@@ -23,6 +23,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -632,6 +633,37 @@ class RulesTest {
     void aCostAboveALimitIsForRulesWithALookup() {
         address("limits", 5).cost(6).limits((match, key) -> Mono.empty()).build();
         address("cost", 5).cost(6).cost(match -> Mono.empty()).build();
+    }
+
+    @Test
+    void aHoldTimeIsLongerThanTheDeadline() {
+        RateLimiter slow = RateLimiter.builder("slow")
+                .store(new Unprotected(LocalStore.bounded(16)) {
+                    @Override
+                    public Optional<Duration> deadline() {
+                        return Optional.of(Duration.ofMillis(1_900));
+                    }
+                })
+                .build();
+        Rule brief = Rule.named("uploads")
+                .key(ADDRESS)
+                .limit(Limit.perMinute(1))
+                .limit(Limit.concurrent(2).hold(Duration.ofSeconds(2)))
+                .build();
+        String message = "rule uploads: permits of limit 2 concurrent hold=2s name=uploads-concurrent could expire"
+                + " before a request begins, because the limiter's deadline is 1900 ms: expected a hold time of at"
+                + " least three times the deadline, for example hold=5700ms";
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> Rules.of(slow, SentRequest.syntax(), List.of(brief)))
+                .withMessage(message);
+        Rules rules = Rules.of(slow, SentRequest.syntax(), List.of());
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> rules.replace(List.of(brief)))
+                .withMessage(message);
+        rules.replace(List.of(Rule.named("uploads")
+                .key(ADDRESS)
+                .limit(Limit.concurrent(2).hold(Duration.ofMillis(2_001)))
+                .build()));
     }
 
     private static Rule.Builder address(String name, long permits) {

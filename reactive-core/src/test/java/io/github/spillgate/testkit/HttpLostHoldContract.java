@@ -32,8 +32,7 @@ public abstract class HttpLostHoldContract extends HttpContract {
     private final SimpleMeterRegistry meters = new SimpleMeterRegistry();
     private final RateLimiter.Builder settings = RateLimiter.builder(
                     "test-" + UUID.randomUUID().toString().substring(0, 8))
-            .store(store)
-            .deadline(Duration.ofSeconds(5));
+            .store(store);
     private RateLimiter limiter;
 
     protected HttpLostHoldContract(HttpAdapter adapter) {
@@ -59,7 +58,7 @@ public abstract class HttpLostHoldContract extends HttpContract {
 
     @Test
     void aResponseGoesOnAfterTheLongestHoldAndTheLossIsCounted() {
-        settings.longestHold(Duration.ofMillis(1));
+        settings.longestHold(Duration.ofMillis(1)).deadline(Duration.ofMillis(900));
         Rules rules = serve(Limit.SHORTEST_HOLD);
         int status = client.read("/hold/stream", body -> {
             readUntilExpired(body);
@@ -91,7 +90,8 @@ public abstract class HttpLostHoldContract extends HttpContract {
 
     @Test
     void aPermitIsTakenAgainIfRedisLosesItsData() {
-        Rules rules = serve(Duration.ofSeconds(3));
+        settings.deadline(Duration.ofSeconds(5));
+        Rules rules = serve(Duration.ofSeconds(6));
         int status = client.read("/hold/stream", body -> {
             body.readNBytes(PART);
             flush();
