@@ -14,6 +14,8 @@ import org.jspecify.annotations.Nullable;
 /** A claim that a limiter creates for its store. */
 final class CountClaim implements Claim {
 
+    private static final String HAS_ID = "a claim that holds permits has an id";
+
     private final LimitStore store;
     private final CountName name;
     private final String key;
@@ -75,7 +77,17 @@ final class CountClaim implements Claim {
 
     /** Returns when this claim got its id, by {@link Holds#now()}: before the request was sent. */
     long heldSince() {
-        return Objects.requireNonNull(hold, "a claim that holds permits has an id").since;
+        return Objects.requireNonNull(hold, HAS_ID).since;
+    }
+
+    /** Notes that the permits were released, so that nothing renews them from now on. */
+    void noteRelease() {
+        Objects.requireNonNull(hold, HAS_ID).isReleased = true;
+    }
+
+    /** Returns whether the permits were released by their decision. */
+    boolean isReleased() {
+        return Objects.requireNonNull(hold, HAS_ID).isReleased;
     }
 
     /** Returns whether this claim was created for that store. */
@@ -157,13 +169,21 @@ final class CountClaim implements Claim {
         }
     }
 
-    /**
-     * The id under which a claim holds permits.
-     *
-     * @param id the id
-     * @param since when the claim got it
-     */
-    private record HoldId(UUID id, long since) {}
+    /** The id under which a claim holds permits. */
+    private static final class HoldId {
+
+        private final UUID id;
+
+        /** When the claim got it. */
+        private final long since;
+
+        private volatile boolean isReleased;
+
+        HoldId(UUID id, long since) {
+            this.id = id;
+            this.since = since;
+        }
+    }
 
     /** Returns the claim for log messages, with the key encoded. */
     @Override

@@ -54,6 +54,11 @@ final class HoldIds {
         return assigned;
     }
 
+    /** Notes that permits were released by their decision, so that nothing renews them from now on. */
+    static void noteRelease(List<Claim> holds) {
+        holds.forEach(claim -> ((CountClaim) claim).noteRelease());
+    }
+
     /** Returns the claims that hold permits. */
     static List<Claim> holdsIn(List<Claim> claims) {
         return claims.stream()

@@ -98,7 +98,9 @@ final class Holds {
         WorkHold hold = new WorkHold(claims, HoldIds.holdsIn(claims), sentAt, onExpired);
         if (!hold.permits.isEmpty()) {
             active.add(hold);
-            if (hold.hasExpired(now())) {
+            if (hold.wasReleased()) {
+                hold.dispose();
+            } else if (hold.hasExpired(now())) {
                 hold.expire("the decision took longer than their hold time");
             } else {
                 setTimer(hold.nextAt());
@@ -161,7 +163,9 @@ final class Holds {
         // By node: one that does not reply must not prevent the renewals of the others.
         Map<String, List<WorkHold>> due = new HashMap<>();
         for (WorkHold hold : active) {
-            if (hold.hasExpired(now)) {
+            if (hold.wasReleased()) {
+                hold.dispose();
+            } else if (hold.hasExpired(now)) {
                 hold.expire(hold.isRenewable(now) ? "they could not be renewed" : "the longest hold time has passed");
             } else if (hold.beginRenewal(now)) {
                 due.computeIfAbsent(nodeOf(hold), node -> new ArrayList<>()).add(hold);
@@ -280,6 +284,11 @@ final class Holds {
         private void extend(long sentAt) {
             renewAt = sentAt + life / RENEWAL;
             expiresAt = sentAt + life - life / MARGIN;
+        }
+
+        /** Returns whether the decision was released or refunded. A renewal would take its permits again. */
+        private boolean wasReleased() {
+            return permits.stream().allMatch(claim -> ((CountClaim) claim).isReleased());
         }
 
         private boolean hasExpired(long now) {

@@ -552,7 +552,11 @@ public final class RateLimiter implements AutoCloseable {
         StoreDecision made = checkOurs(decision);
         return unlessClosed(() -> {
             StoreDecision part = made.redeem(given);
-            return part == null ? Mono.empty() : thenWake(part.claims(), store.refund(part));
+            if (part == null) {
+                return Mono.empty();
+            }
+            HoldIds.noteRelease(HoldIds.holdsIn(part.claims()));
+            return thenWake(part.claims(), store.refund(part));
         });
     }
 
@@ -635,7 +639,8 @@ public final class RateLimiter implements AutoCloseable {
     /**
      * Releases the permits of concurrency limits that this decision holds, because its work has ended. Permits of other
      * limits stay charged; {@link #refund(Decision)} returns both. Idempotent. A decision without such permits has
-     * nothing to release. Waiters of this limiter for the same charges are woken.
+     * nothing to release. Permits that are {@linkplain #keepHolding kept} are not renewed any more. Waiters of this
+     * limiter for the same charges are woken.
      *
      * <p>Without a release, the permits are held for the {@linkplain Limit#hold(Duration) hold time}. {@link
      * #whileHolding(String, Mono) whileHolding} renews and releases them by itself.
@@ -648,7 +653,10 @@ public final class RateLimiter implements AutoCloseable {
         StoreDecision made = checkOurs(decision);
         List<Claim> holds = made.isCharged() ? HoldIds.holdsIn(made.claims()) : List.of();
         // Also after closing, because work that is running then ends later.
-        return Mono.defer(() -> holds.isEmpty() ? Mono.empty() : thenWake(made.claims(), store.release(holds)));
+        return Mono.defer(() -> {
+            HoldIds.noteRelease(holds);
+            return holds.isEmpty() ? Mono.empty() : thenWake(made.claims(), store.release(holds));
+        });
     }
 
     private boolean isOurs(Claim claim) {

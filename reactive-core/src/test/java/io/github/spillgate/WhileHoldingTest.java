@@ -21,6 +21,8 @@ import java.util.function.Supplier;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.reactivestreams.Publisher;
 import reactor.core.CoreSubscriber;
 import reactor.core.Disposable;
@@ -366,6 +368,23 @@ class WhileHoldingTest {
         time.pass(Duration.ofMinutes(5));
         assertThat(used(limiter)).isEqualTo(2);
         assertThat(events).hasSize(1);
+    }
+
+    /** A renewal would take its permits again. */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void aKeptDecisionThatIsReleasedOrRefundedIsNotRenewed(boolean isRefunded) {
+        Decision made = limiter.tryAcquire("a", 2).block();
+        Disposable kept = limiter.keepHolding(made, expired -> events.add("lost"));
+        (isRefunded ? limiter.refund(made) : limiter.release(made)).block();
+        assertThat(used(limiter)).isZero();
+        time.pass(Duration.ofMinutes(5));
+        assertThat(used(limiter)).isZero();
+        assertThat(limiter.holders()).isZero();
+        assertThat(kept.isDisposed()).isTrue();
+        assertThat(limiter.keepHolding(made, expired -> events.add("lost")).isDisposed())
+                .isTrue();
+        assertThat(events).isEmpty();
     }
 
     @Test
