@@ -38,6 +38,9 @@ final class Holds {
     // that never jumps. It stops a little earlier than necessary, because a timer may be late, and the two clocks may
     // run at different speeds. A process that was suspended stops its work when it runs again.
     //
+    // That clock may stand still while a machine is suspended. So if the store does not know a hold, although by the
+    // wall clock its time has passed, others may have got its permits, and the work ends.
+    //
     // So a hold is never renewed after its end in the store. This matters because the store takes a hold that it does
     // not know again, even above the limit. A reply may arrive after the end, or its decision be kept after it: the
     // time of the sending is in the claim, because no deadline bounds how late that is.
@@ -80,6 +83,11 @@ final class Holds {
     /** Returns the time in nanoseconds. The scheduler is looked up on each use, so that tests can set the time. */
     static long now() {
         return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
+    }
+
+    /** Returns the time of the wall clock, in milliseconds. */
+    private static long wallTime() {
+        return Schedulers.parallel().now(TimeUnit.MILLISECONDS);
     }
 
     /** Returns how many holds there are. */
@@ -207,13 +215,14 @@ final class Holds {
         List<Claim> claims =
                 holds.stream().flatMap(hold -> hold.permits.stream()).toList();
         long shortest = holds.stream().mapToLong(hold -> hold.life).min().orElse(longest);
+        long wallAt = wallTime();
         AtomicBoolean isDone = new AtomicBoolean();
         Mono.defer(() -> store.renew(claims))
                 .timeout(Duration.ofNanos(shortest / RENEWAL), Schedulers.parallel())
                 .subscribe(
                         renewals -> {
                             isDone.set(true);
-                            renewed(holds, renewals, sentAt);
+                            renewed(holds, renewals, sentAt, wallAt);
                         },
                         error -> holds.forEach(WorkHold::notRenewed),
                         () -> {
@@ -223,7 +232,7 @@ final class Holds {
                         });
     }
 
-    private void renewed(List<WorkHold> holds, List<HoldRenewal> renewals, long sentAt) {
+    private void renewed(List<WorkHold> holds, List<HoldRenewal> renewals, long sentAt, long wallAt) {
         Map<UUID, HoldRenewal.RenewalOutcome> lost = new HashMap<>();
         Set<UUID> restored = new HashSet<>();
         for (HoldRenewal renewal : renewals) {
@@ -238,13 +247,14 @@ final class Holds {
             }
         }
         long now = now();
+        long wallNow = wallTime();
         for (WorkHold hold : holds) {
             UUID id = hold.permits.get(0).holdId();
-            if (restored.contains(id) && hold.hasExpired(now)) {
+            if (restored.contains(id) && (hold.hasExpired(now) || hold.hasPassedByWallClock(wallNow))) {
                 // Others may have got the permits before the renewal arrived. The release waits for its end.
                 hold.expire("they could not be renewed");
             }
-            hold.renewed(sentAt);
+            hold.renewed(sentAt, wallAt);
             HoldRenewal.RenewalOutcome outcome = lost.get(id);
             if (outcome != null) {
                 hold.expire("the store does not hold them: " + outcome);
@@ -267,6 +277,9 @@ final class Holds {
         private volatile long renewAt;
         private volatile long expiresAt;
 
+        /** When it was renewed, or added, by the wall clock. */
+        private volatile long wallAt;
+
         // Guarded by this.
         private boolean isRenewing;
         private boolean isOver;
@@ -278,10 +291,11 @@ final class Holds {
             this.heldSince = sentAt;
             this.onExpired = onExpired;
             this.life = lifeOf(permits);
-            extend(sentAt);
+            extend(sentAt, wallTime());
         }
 
-        private void extend(long sentAt) {
+        private void extend(long sentAt, long wallAt) {
+            this.wallAt = wallAt;
             renewAt = sentAt + life / RENEWAL;
             expiresAt = sentAt + life - life / MARGIN;
         }
@@ -293,6 +307,10 @@ final class Holds {
 
         private boolean hasExpired(long now) {
             return now - expiresAt >= 0;
+        }
+
+        private boolean hasPassedByWallClock(long wallNow) {
+            return wallNow - wallAt >= TimeUnit.NANOSECONDS.toMillis(life);
         }
 
         private boolean isRenewable(long now) {
@@ -314,8 +332,8 @@ final class Holds {
             return begins;
         }
 
-        private void renewed(long sentAt) {
-            extend(sentAt);
+        private void renewed(long sentAt, long wallAt) {
+            extend(sentAt, wallAt);
             endRenewal();
         }
 

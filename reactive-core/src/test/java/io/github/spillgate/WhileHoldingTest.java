@@ -416,6 +416,34 @@ class WhileHoldingTest {
         assertThat(events).isEmpty();
     }
 
+    /** The monotonic clock stands still while a machine is suspended. */
+    @Test
+    void workOfAMachineThatWasSuspendedEndsIfTheStoreHasForgottenItsPermits() {
+        run(limiter.whileHolding(Charge.of("a").permits(2), Mono.never()));
+        RateLimiter others = RateLimiter.builder("test").store(store).limit(TWO).build();
+        time.pass(Duration.ofSeconds(30));
+        time.suspend(Duration.ofMinutes(1));
+        Disposable other = others.tryAcquire("a", 2)
+                .map(made -> others.keepHolding(made, lost -> {}))
+                .block();
+        assertThat(other.isDisposed()).isFalse();
+        time.pass(Duration.ofSeconds(20));
+        assertThat(events).containsExactly("HoldExpiredException");
+        assertThat(limiter.holders()).isZero();
+        assertThat(used(limiter)).isEqualTo(2);
+        other.dispose();
+        assertThat(used(limiter)).isZero();
+    }
+
+    @Test
+    void workOfAMachineThatWasSuspendedBrieflyGoesOn() {
+        run(limiter.whileHolding("a", Mono.never()));
+        time.suspend(Duration.ofSeconds(35));
+        time.pass(Duration.ofMinutes(5));
+        assertThat(events).isEmpty();
+        assertThat(used(limiter)).isEqualTo(1);
+    }
+
     /** The request may have been sent a whole deadline ago. */
     @Test
     void aDecisionIsKeptIfTheDeadlineIsAsLongAsTheHoldTime() {

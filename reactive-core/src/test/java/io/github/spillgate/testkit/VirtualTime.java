@@ -23,6 +23,7 @@ public final class VirtualTime implements InstantSource, AutoCloseable {
     private final VirtualTimeScheduler scheduler = VirtualTimeScheduler.create();
 
     private volatile @Nullable Thread passing;
+    private volatile Duration suspended = Duration.ZERO;
 
     /** Takes the place of the real time, until it is closed. */
     public VirtualTime() {
@@ -77,9 +78,15 @@ public final class VirtualTime implements InstantSource, AutoCloseable {
         pass(Duration.ofMillis(millis));
     }
 
+    /** Suspends the machine for so long: the wall clock goes on, the monotonic clock and all tasks stand still. */
+    public void suspend(Duration time) {
+        suspended = suspended.plus(time);
+    }
+
     @Override
     public Instant instant() {
-        return Instant.ofEpochMilli(START + scheduler.now(TimeUnit.MILLISECONDS));
+        return Instant.ofEpochMilli(START + scheduler.now(TimeUnit.MILLISECONDS))
+                .plus(suspended);
     }
 
     @Override
@@ -129,9 +136,11 @@ public final class VirtualTime implements InstantSource, AutoCloseable {
             return scheduler.createWorker();
         }
 
+        /** As of Reactor's own: units below a millisecond are of the monotonic clock. */
         @Override
         public long now(TimeUnit unit) {
-            return scheduler.now(unit);
+            long time = scheduler.now(unit);
+            return unit.compareTo(TimeUnit.MILLISECONDS) < 0 ? time : time + unit.convert(suspended);
         }
 
         /** Nothing: of two threads that ask for a shared scheduler at once, one disposes of what it got. */
