@@ -12,7 +12,11 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.testkit.ClientForTests;
 import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.Unprotected;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.Socket;
 import java.net.http.HttpResponse;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
 import java.util.Queue;
@@ -22,8 +26,11 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.context.annotation.AnnotationConfigApplicationContext;
+import org.springframework.core.io.buffer.DataBufferUtils;
 import org.springframework.web.bind.annotation.GetMapping;
+import org.springframework.web.bind.annotation.PostMapping;
 import org.springframework.web.bind.annotation.RestController;
 import org.springframework.web.reactive.function.server.RouterFunction;
 import org.springframework.web.reactive.function.server.RouterFunctions;
@@ -69,20 +76,42 @@ class RateLimitWebFilterDisconnectTest {
     @ParameterizedTest
     @CsvSource({"/method, false", "/method, true", "/route, false", "/route, true"})
     void aRealCostThatTheHandlerSetsWhenItIsCancelledIsSettled(String path, boolean isHttp2) {
-        Rules rules = disconnect(Limit.perHour(100), path, isHttp2);
+        awaitUsed(disconnect(Limit.perHour(100), path, isHttp2), 7);
+    }
+
+    /** The handler fails because it cannot read on, or is cancelled. */
+    @ParameterizedTest
+    @ValueSource(strings = {"/upload", "/route"})
+    void theRealCostOfAnUploadThatTheClientCutsIsSettled(String path) throws IOException {
+        Rules rules = rules(Limit.perHour(100));
+        try (Service service = Service.startWithHttp2(context -> beans(context, rules))) {
+            try (Socket socket = new Socket(InetAddress.getLoopbackAddress(), service.port())) {
+                String head = "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\npart";
+                socket.getOutputStream().write(head.getBytes(StandardCharsets.US_ASCII));
+                await().atMost(LONG).until(() -> running.get() == 1);
+            }
+            awaitUsed(rules, 7);
+        }
+    }
+
+    private static void awaitUsed(Rules rules, long used) {
         await().atMost(LONG)
                 .untilAsserted(() -> assertThat(rules.peek("running", "127.0.0.1")
                                 .block(LONG)
                                 .limits()
                                 .get(0)
                                 .used())
-                        .isEqualTo(7));
+                        .isEqualTo(used));
+    }
+
+    private Rules rules(Limit limit) {
+        Rule rule =
+                Rule.named("running").key(LimiterForTests.ADDRESS).limit(limit).build();
+        return Rules.of(limiter, PathPatterns.ofSpring(), List.of(rule));
     }
 
     private Rules disconnect(Limit limit, String path, boolean isHttp2) {
-        Rule rule =
-                Rule.named("running").key(LimiterForTests.ADDRESS).limit(limit).build();
-        Rules rules = Rules.of(limiter, PathPatterns.ofSpring(), List.of(rule));
+        Rules rules = rules(limit);
         try (Service service = Service.startWithHttp2(context -> beans(context, rules))) {
             ClientForTests client =
                     isHttp2 ? ClientForTests.ofHttp2(service.port()) : ClientForTests.of(service.port());
@@ -102,10 +131,10 @@ class RateLimitWebFilterDisconnectTest {
         RateLimitWebFilter filter = RateLimitWebFilter.of(rules, Rule.Phase.BEFORE_AUTHENTICATION, responses);
         context.registerBean(
                 WebFilter.class,
-                () -> (exchange, chain) ->
-                        exchange.getRequest().getPath().value().equals("/method")
-                                ? filter.filter(exchange, chain)
-                                : chain.filter(exchange));
+                () -> (exchange, chain) -> List.of("/method", "/upload")
+                                .contains(exchange.getRequest().getPath().value())
+                        ? filter.filter(exchange, chain)
+                        : chain.filter(exchange));
         context.registerBean(Handlers.class, () -> new Handlers(this));
         context.registerBean(
                 RouterFunction.class,
@@ -113,6 +142,10 @@ class RateLimitWebFilterDisconnectTest {
                         .GET(
                                 "/route",
                                 request -> run(request.exchange())
+                                        .flatMap(none -> ServerResponse.ok().build()))
+                        .POST(
+                                "/route",
+                                request -> upload(request.exchange())
                                         .flatMap(none -> ServerResponse.ok().build()))
                         .filter(RateLimitHandlerFilter.of(rules, responses))
                         .build());
@@ -123,6 +156,17 @@ class RateLimitWebFilterDisconnectTest {
             RateLimitResponses.cost(exchange, 7);
             running.decrementAndGet();
         });
+    }
+
+    private Mono<String> upload(ServerWebExchange exchange) {
+        return exchange.getRequest()
+                .getBody()
+                .doOnNext(part -> {
+                    DataBufferUtils.release(part);
+                    RateLimitResponses.cost(exchange, 7);
+                    running.incrementAndGet();
+                })
+                .then(Mono.just("uploaded"));
     }
 
     @RestController
@@ -137,6 +181,11 @@ class RateLimitWebFilterDisconnectTest {
         @GetMapping("/method")
         Mono<String> method(ServerWebExchange exchange) {
             return test.run(exchange);
+        }
+
+        @PostMapping("/upload")
+        Mono<String> upload(ServerWebExchange exchange) {
+            return test.upload(exchange);
         }
 
         @GetMapping("/open")
