@@ -312,12 +312,20 @@ final class ConfirmedUsage {
         if (!fades || time >= usedUntil || limit.algorithm() != Algorithm.LOG) {
             return certain;
         }
-        long then = (long) own.inUse(limit, newestReply);
+        long then = (long) inUseOfOwn();
         if (then == 0) {
             return certain;
         }
         long left = then - expiredAt(time);
+        if (chargedLater != null) {
+            left -= chargedLater.released(limit, newestReply, newestReply + Math.max(0, time - receivedAt));
+        }
         return Math.min(certain, (long) Math.ceil((double) used * left / then));
+    }
+
+    /** Returns how many permits of the newest reply are certainly of this instance. */
+    private double inUseOfOwn() {
+        return own.inUse(limit, newestReply) + (chargedLater == null ? 0 : chargedLater.inUse(limit, newestReply));
     }
 
     /** Returns how many of the permits in use at the newest reply have certainly expired at a local time. */
@@ -471,9 +479,12 @@ final class ConfirmedUsage {
             return traffic.own();
         }
         CounterState state = counter;
-        return state == null
-                ? (long) own.inUse(limit, newestReply)
-                : Math.min(reported, Math.round(own.inUse(limit, state, newestReply)));
+        if (state == null) {
+            return (long) inUseOfOwn();
+        }
+        double counted = own.inUse(limit, state, newestReply)
+                + (chargedLater == null ? 0 : chargedLater.inUse(limit, state, newestReply));
+        return Math.min(reported, Math.round(counted));
     }
 
     /**

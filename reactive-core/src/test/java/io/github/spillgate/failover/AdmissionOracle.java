@@ -45,8 +45,8 @@ final class AdmissionOracle {
     // 3. What an instance has granted itself within W, and the store has not confirmed to have charged, is at most its
     //    share of N, and at least one permit. The share is computed again here, from the replies. Its own use is what
     //    the store has charged to it within W before the newest reply, and of a counter what its formula counts of
-    // that.
-    //    If the fallback decides first, that charge is later than the grant.
+    //    that. If the fallback decides first, that charge is later than the grant; one of a reconciliation counts
+    //    from its last grant on.
     // 4. All grants within W, of all instances, are at most N; plus, for each instance that has granted permits itself,
     //    dead or alive, the most of these that were not charged at any one time; plus what the store has lost.
     //
@@ -261,6 +261,9 @@ final class AdmissionOracle {
         private final Deque<Allowance> exchanged = new ArrayDeque<>();
 
         private final Deque<Allowance> uncharged = new ArrayDeque<>();
+
+        /** The permits of each reconciliation, with those of cancelled requests, and the time of the last one. */
+        private final Map<String, Allowance> reconciled = new HashMap<>();
 
         private boolean isPending() {
             return restoredStep == Long.MAX_VALUE;
@@ -539,6 +542,9 @@ final class AdmissionOracle {
                     own += one.permits * mostInUse(one.chargedAt, knowledge.newestAt);
                 }
             }
+            for (Allowance one : knowledge.reconciled.values()) {
+                own += one.permits * mostInUse(one.at, knowledge.newestAt);
+            }
             double even = 0.1 * limit.permits();
             return Math.min(1, (own + even / instances) / (Math.max(own, (double) knowledge.newestUsed) + even));
         }
@@ -751,6 +757,10 @@ final class AdmissionOracle {
 
         private void reconciled(Call call, String key, boolean isChargedNow, long repliedAt) {
             for (Reconciliation reconciliation : reconciliations(call)) {
+                if (reconciliation.claim().key().equals(key)) {
+                    Allowance permits = new Allowance(reconciliation.lastMillis(), reconciliation.permits());
+                    knowledge(key).reconciled.put(reconciliation.id(), permits);
+                }
                 for (Request one : key(key).requests) {
                     if (!one.reconciled && reconciliation.id().equals(one.batch)) {
                         one.reconciled = true;

@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
+import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.CounterState;
@@ -90,7 +91,7 @@ final class LossyStore implements LimitStore {
 
     private boolean fits(Claim claim, long now) {
         return count(claim).used(claim.limit(), now) + claim.permits()
-                <= claim.limit().permits();
+                <= claim.limit().burst();
     }
 
     @Override
@@ -120,7 +121,7 @@ final class LossyStore implements LimitStore {
             for (ChargedPermits one : permits) {
                 Claim claim = one.claim();
                 if (one.stamp() > data.resets.getOrDefault(claim.identity(), 0L) && clock.millis() < one.until()) {
-                    count(claim).refundOldest(claim.limit(), claim.permits(), clock.millis());
+                    count(claim).refundCharged(claim.limit(), one, clock.millis());
                 }
             }
         });
@@ -203,8 +204,11 @@ final class LossyStore implements LimitStore {
 
     private CountData count(Claim claim) {
         Limit limit = claim.limit();
-        return data.counts.computeIfAbsent(
-                claim.identity(), any -> limit.algorithm() == Algorithm.LOG ? new LogData() : new CounterData());
+        return data.counts.computeIfAbsent(claim.identity(), any -> switch (limit.algorithm()) {
+            case LOG -> new LogData();
+            case BUCKET -> new BucketData();
+            default -> new CounterData();
+        });
     }
 
     @Override
@@ -253,6 +257,10 @@ final class LossyStore implements LimitStore {
         abstract void refund(Limit limit, long takenAt, long permits, long now);
 
         abstract void refundOldest(Limit limit, long permits, long now);
+
+        void refundCharged(Limit limit, ChargedPermits permits, long now) {
+            refundOldest(limit, permits.claim().permits(), now);
+        }
 
         /** Charges permits at their ages, and returns whether any of them still count. */
         abstract boolean charge(Limit limit, List<Grants> ages, long now);
@@ -487,6 +495,125 @@ final class LossyStore implements LimitStore {
         CountData copy() {
             CounterData copy = new CounterData();
             copy.state = state;
+            return copy;
+        }
+    }
+
+    /** The level after the last change, and the older of its low-water marks, as in bucket.lua. */
+    private static final class BucketData extends CountData {
+
+        private long level;
+        private long at;
+        private long older;
+        private long olderAt;
+
+        private long levelAt(Limit limit, long time) {
+            return BucketState.levelAfter(limit, level, time - at);
+        }
+
+        @Override
+        long used(Limit limit, long now) {
+            return state(limit, now).used(limit);
+        }
+
+        private BucketState state(Limit limit, long now) {
+            return new BucketState(levelAt(limit, now), now);
+        }
+
+        @Override
+        StoreUsage usage(Claim claim, boolean violated, long now) {
+            return StoreUsage.ofBucket(claim, state(claim.limit(), now), violated, violated);
+        }
+
+        @Override
+        void add(Limit limit, long now, long permits) {
+            addUnits(limit, BucketState.units(limit, permits), now);
+        }
+
+        private void addUnits(Limit limit, long units, long time) {
+            if (units == 0) {
+                return;
+            }
+            if (at != time) {
+                long before = levelAt(limit, time);
+                older = Math.min(older, before);
+                if (2 * older <= before) {
+                    older = before;
+                    olderAt = at;
+                }
+                level = before;
+                at = time;
+            }
+            level += units;
+        }
+
+        @Override
+        void refund(Limit limit, long takenAt, long permits, long now) {
+            long before = levelAt(limit, now);
+            long mark = Math.min(older, before);
+            long taken = BucketState.units(limit, permits);
+            long units = Math.max(
+                    Math.min(before, BucketState.levelAfter(limit, taken, at - takenAt)),
+                    Math.min(mark, BucketState.levelAfter(limit, taken, olderAt - takenAt)));
+            subtract(before, mark, units, takenAt >= at);
+        }
+
+        @Override
+        void refundOldest(Limit limit, long permits, long now) {
+            long before = levelAt(limit, now);
+            subtract(before, Math.min(older, before), Math.min(before, BucketState.units(limit, permits)), false);
+        }
+
+        @Override
+        void refundCharged(Limit limit, ChargedPermits permits, long now) {
+            refund(limit, permits.until() - limit.reach().toMillis(), permits.claim().permits(), now);
+        }
+
+        private void subtract(long before, long mark, long units, boolean isSinceMark) {
+            if (units > 0) {
+                level = units < before ? level - units : 0;
+                older = isSinceMark ? Math.min(mark, before - units) : Math.max(0, mark - units);
+            }
+        }
+
+        @Override
+        boolean charge(Limit limit, List<Grants> ages, long now) {
+            boolean charges = false;
+            for (Grants some : ages) {
+                if (some.permits() > 0 && some.toMillis() < limit.reach().toMillis()) {
+                    addUnits(limit, BucketState.units(limit, some.permits()), Math.max(now - some.toMillis(), at));
+                    charges = true;
+                }
+            }
+            return charges;
+        }
+
+        @Override
+        @Nullable
+        Mark restore(Limit limit, LostPermits lost, @Nullable Mark earlier, long now) {
+            BucketData restored = new BucketData();
+            restored.charge(limit, lost.ages(), now);
+            long most = restored.levelAt(limit, now);
+            long present = levelAt(limit, now);
+            long began = Math.min(older, present) > 0 ? olderAt : at;
+            long has = began >= lost.since() ? 0 : present;
+            if (earlier != null) {
+                has = BucketState.levelAfter(limit, BucketState.units(limit, earlier.restored), now - earlier.at);
+            }
+            if (most <= has) {
+                return null;
+            }
+            addUnits(limit, most - has, now);
+            return new Mark(now, new BucketState(most, now).used(limit), 0);
+        }
+
+        @Override
+        CountData copy() {
+            BucketData copy = new BucketData();
+            copy.level = level;
+            copy.at = at;
+            copy.older = older;
+            copy.olderAt = olderAt;
             return copy;
         }
     }

@@ -67,7 +67,9 @@ class OutageHistoryTest {
         "4, 1065528",
         "4, 3011281",
         "1, 3040207",
-        "2, 3077121"
+        "2, 3077121",
+        "2, 9008582",
+        "4, 9001319"
     })
     void anEarlierFailureDoesNotReturn(int instances, long seed) {
         runOne(instances, new Random(seed));

@@ -11,6 +11,7 @@ import io.github.spillgate.StoreState;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.Unprotected;
@@ -157,6 +158,29 @@ class OutageShareTest {
         assertNearTheLimit(HUNDRED, instances, spread, demand, demand, most, leastOfGoodTraffic);
     }
 
+    /** A second outage follows soon after the first one, of which all grants are reconciled. */
+    @ParameterizedTest
+    @ValueSource(strings = {"100/10s", "100/10s counter", "100/10s burst=100"})
+    void whatWasGrantedInAnEarlierOutageIsPartOfTheUse(String text) {
+        ManualClock clock = new ManualClock();
+        LossyStore redis = new LossyStore(clock);
+        Claim claim = Fleet.claims(Limit.parse(text), 1).get(0);
+        LocalFallback fallback = Fleet.fallback(2, clock);
+        // The other instance has reconciled as much.
+        redis.take(List.of(claim.asking(40))).block();
+        for (int i = 0; i < 40; i++) {
+            assertThat(now(fallback.take(List.of(claim))).isAllowed()).isTrue();
+        }
+        Reconciliation sent = fallback.handOver(1, any -> false).get(0);
+        fallback.charged(sent, now(redis.reconcile(List.of(sent))).parts().get(0));
+        assertThat(shareOf(claim, fallback)).isEqualTo(0.5, within(0.01));
+    }
+
+    private static double shareOf(Claim claim, LocalFallback fallback) {
+        Double share = fallback.ledgers().apply(claim, false, Ledger::share);
+        return Objects.requireNonNull(share);
+    }
+
     /** Also if the traffic rises when Redis fails. Of three times the rate, a third can be granted. */
     @ParameterizedTest
     @CsvSource({
@@ -208,6 +232,10 @@ class OutageShareTest {
             granted += fleet.grantedInOutage;
         }
         assertThat((double) granted / asked).isGreaterThanOrEqualTo(0.9);
+    }
+
+    private static StoreDecision now(Mono<StoreDecision> decision) {
+        return Objects.requireNonNull(decision.block());
     }
 
     private static void assertNearTheLimit(
