@@ -40,6 +40,9 @@ final class ConfirmedUsage {
 
     private static final long NEVER = Long.MAX_VALUE;
 
+    /** If a grant is older than the newest reply by this much, the server's clock may have been set back. */
+    private static final long SET_BACK = 1_000;
+
     /** More than all sums of permits are off by. */
     static final double ROUNDING = 1e-6;
 
@@ -187,8 +190,8 @@ final class ConfirmedUsage {
 
     /** Records that the primary store has granted permits to this instance, at a time of its clock. */
     void granted(long permits, long takenAt) {
-        // From before a reset, they may not be in use any more.
-        if (takenAt >= firstReply) {
+        // From before a reset, they may not be in use any more. If the clock was set back, they last longer.
+        if (takenAt >= firstReply && newestReply - takenAt < SET_BACK) {
             own.add(limit, takenAt, permits);
         }
         if (traffic != null) {
