@@ -260,10 +260,11 @@ final class ConfirmedUsage {
     }
 
     /** Records that the oldest permits, of any instance, are refunded in the primary store. */
-    void refundedOldest(long permits) {
-        long left = own.refundOldest(limit, newestReply, permits);
+    void refundedOldest(long permits, long now) {
+        long time = newestReply + Math.max(0, now - receivedAt);
+        long left = own.refundOldest(limit, time, permits);
         if (chargedLater != null) {
-            chargedLater.refundOldest(limit, newestReply, left);
+            chargedLater.refundOldest(limit, time, left);
         }
         if (traffic != null) {
             traffic.refunded(limit, permits, newestReply);

@@ -343,7 +343,7 @@ final class RateLedger extends Ledger {
 
     /** Notes that the oldest permits, of any instance, are refunded in the primary store. */
     void refundedOldestInPrimary(long permits) {
-        confirmed.refundedOldest(permits);
+        confirmed.refundedOldest(permits, now());
     }
 
     // Refunds and resets.
@@ -364,7 +364,7 @@ final class RateLedger extends Ledger {
 
     /** Refunds permits without a decision: confirmed ones first, because they are older. */
     void refundOldest(long permits) {
-        confirmed.refundedOldest(permits);
+        confirmed.refundedOldest(permits, now());
         refundOldestGranted(permits - confirmed.subtract(permits, now()));
     }
 

@@ -11,6 +11,7 @@ import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.util.ArrayList;
 import java.util.List;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -76,6 +77,22 @@ class LedgerLossTest extends LocalFallbackFixture {
         assertThat(restoredPermits()).isEqualTo(LOST + GRANTED);
     }
 
+    /** The oldest permits are those of the time of the refund, not of the last reply. */
+    @Test
+    void aRefundOfTheOldestPermitsIsNoLoss() {
+        RateLedger ledger = ledger("100/1m");
+        confirmUsage(ledger, LOST);
+        clock.advanceMillis(50_000);
+        confirmUsage(ledger, 2 * LOST);
+        // The first ones have expired.
+        clock.advanceMillis(20_000);
+        ledger.advanceTo(clock.millis());
+        ledger.refundedOldestInPrimary(LOST);
+        clock.advanceMillis(1);
+        confirmUsage(ledger, LOST);
+        assertThat(restored).isEmpty();
+    }
+
     private RateLedger ledger(String limit) {
         ReconciliationQueue queue = new ReconciliationQueue(clock);
         queue.open();
@@ -91,9 +108,13 @@ class LedgerLossTest extends LocalFallbackFixture {
 
     /** The primary store grants permits, which it loses afterwards. */
     private void confirmUsage(RateLedger ledger) {
+        confirmUsage(ledger, LOST);
+    }
+
+    private void confirmUsage(RateLedger ledger, long used) {
         long at = clock.millis();
         ledger.advanceTo(at);
-        StoreUsage usage = StoreUsage.of(ledger.claim().asking(LOST), LOST, false, at, at + HOUR);
+        StoreUsage usage = StoreUsage.of(ledger.claim().asking(LOST), used, false, at, at + HOUR);
         ledger.confirm(usage, StoreDecision.ofTake(Source.OTHER, at, List.of(usage)), true);
     }
 
