@@ -240,6 +240,14 @@ public final class LocalFallback implements LimitStore {
         return worst;
     }
 
+    /** Records what the primary store has settled: an additional cost is charged even if it does not fit. */
+    void settled(StoreDecision reply) {
+        reply.parts().forEach(part -> part.usages().forEach(usage -> confirm(usage, part, false)));
+        if (reply.isCharged()) {
+            grantedInPrimary(reply);
+        }
+    }
+
     private void grantedInPrimary(StoreDecision decision) {
         for (StoreDecision part : decision.parts()) {
             long takenAt = part.at().toEpochMilli();

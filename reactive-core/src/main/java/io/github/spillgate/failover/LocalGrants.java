@@ -77,7 +77,7 @@ final class LocalGrants {
     /** Records the usage of counts that the primary store has settled. */
     void settled(StoreDecision reply) {
         if (local != null) {
-            local.ledgers.confirm(reply);
+            local.ledgers.settled(reply);
         }
     }
 

@@ -116,10 +116,14 @@ final class ReconcileCommands {
         List<StoreUsage> usages = new ArrayList<>(settlements.size());
         for (int i = 0; i < settlements.size(); i++) {
             if (reply.status(i) == ScriptReply.Status.FREE) {
-                usages.add(reply.usage(i, settlements.get(i).claim()));
+                Settlement one = settlements.get(i);
+                // At the highest number of used permits, fewer may have been charged.
+                boolean isCharged = reply.granted(i) == 1
+                        && reply.usage(i, one.claim()).used() < one.most();
+                usages.add(reply.usage(i, one.claim().asking(isCharged ? one.toCharge() : 0)));
             }
         }
-        return StoreDecision.ofPeek(Source.REDIS, reply.millis(), usages);
+        return StoreDecision.ofTake(Source.REDIS, reply.millis(), usages);
     }
 
     private static <E> StoreDecision join(List<E> all, Function<E, Claim> claim, List<StoreDecision> parts) {

@@ -166,7 +166,8 @@ public interface LimitStore {
      *
      * @param settlements the settlements, each with other permits to refund or to charge; several may be on one count
      * @return the usage of each count afterwards, in the order of the settlements, without those that cannot take
-     *     effect; empty if the store does not report it; by default an {@link UnsupportedOperationException}
+     *     effect; charged if the claims have the permits that the store has certainly charged now; empty if the store
+     *     does not report it; by default an {@link UnsupportedOperationException}
      */
     default Mono<StoreDecision> settle(List<Settlement> settlements) {
         return Mono.error(() -> new UnsupportedOperationException(

@@ -13,6 +13,7 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
@@ -176,9 +177,26 @@ class OutageShareTest {
         assertThat(shareOf(claim, fallback)).isEqualTo(0.5, within(0.01));
     }
 
+    /** Also what is charged above the limit. */
+    @ParameterizedTest
+    @ValueSource(strings = {"100/10s", "100/10s burst=100"})
+    void whatWasSettledIsPartOfTheUse(String text) {
+        ManualClock clock = new ManualClock();
+        Claim claim = Fleet.claims(Limit.parse(text), 1).get(0);
+        LocalFallback fallback = Fleet.fallback(2, clock);
+        long at = clock.millis();
+        fallback.confirm(replied(claim, 2, at));
+        fallback.settled(replied(claim.asking(74), 150, at + 1));
+        assertThat(shareOf(claim, fallback)).isEqualTo(0.5, within(0.01));
+    }
+
     private static double shareOf(Claim claim, LocalFallback fallback) {
         Double share = fallback.ledgers().apply(claim, false, Ledger::share);
         return Objects.requireNonNull(share);
+    }
+
+    private static StoreDecision replied(Claim claim, long used, long at) {
+        return StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, used, false, at, at + 10_000)));
     }
 
     /** Also if the traffic rises when Redis fails. Of three times the rate, a third can be granted. */

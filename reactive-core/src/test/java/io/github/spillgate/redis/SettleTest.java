@@ -81,7 +81,22 @@ class SettleTest {
         assertThat(used(settled)).containsExactly(4L, 4L, 0L);
         assertThat(used("a", limit)).isEqualTo(4);
         assertThat(settled.source()).isEqualTo(Source.REDIS);
-        assertThat(settled.isCharged()).isFalse();
+        assertThat(settled.limits()).extracting(Usage::cost).containsExactly(3L, 0L, 0L);
+    }
+
+    /** An instance counts it as its own use, and misses it if the data is lost. */
+    @ParameterizedTest
+    @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned", "5/1s burst=5"})
+    void theReplySaysWhatWasCertainlyChargedNow(String text) {
+        StoreDecision taken = take("a", Limit.parse(text), 2);
+        Settlement more = settlement("s-1", taken, 5);
+        assertThat(settle(more).limits()).extracting(Usage::cost).containsExactly(3L);
+        assertThat(settle(more).limits()).extracting(Usage::cost).containsExactly(0L);
+        // No more than 10 may be used.
+        Settlement tooMuch = settlement("s-2", taken, 100);
+        assertThat(settle(tooMuch).limits()).extracting(Usage::cost).containsExactly(0L);
+        Settlement less = settlement("s-3", take("b", Limit.parse(text), 2), 1);
+        assertThat(settle(less).limits()).extracting(Usage::cost).containsExactly(0L);
     }
 
     @Test
