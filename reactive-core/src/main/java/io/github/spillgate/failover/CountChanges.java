@@ -101,7 +101,12 @@ final class CountChanges {
     Mono<List<HoldRenewal>> renew(List<Claim> holds) {
         LocalFallback ledgers = local;
         Consumer<List<HoldRenewal>> onPrimary = ledgers == null ? renewals -> {} : ledgers::renewedInPrimary;
-        return StoreCall.of(failover, holds, StoreOperation.renewal(onPrimary, renewals -> grants.renewed(holds)))
+        return StoreCall.of(
+                        failover,
+                        holds,
+                        StoreOperation.change(
+                                deadline -> primary.renew(holds).doOnNext(onPrimary),
+                                store -> store.renew(holds).doOnNext(renewals -> grants.renewed(holds))))
                 .onErrorResume(
                         LimitStoreRefusedException.class,
                         refused -> fallback.renew(holds).doOnNext(renewals -> grants.renewed(holds)));

@@ -123,20 +123,18 @@ final class Leases {
     // Spending.
 
     /**
-     * Returns a decision that grants claims from leases; null if the store has to decide.
-     *
-     * @param claims claims on leased limits
+     * Returns a decision that grants claims from leases; null if the store has to decide. It always decides on requests
+     * with a limit that is not leased. These are not counted, because a block for them would not be spent.
      */
     @Nullable
     StoreDecision spend(List<Claim> claims) {
+        if (!areLeased(claims)) {
+            return null;
+        }
         return claims.size() == 1 ? spendOne(claims.get(0)) : spendAll(claims);
     }
 
-    /**
-     * Returns whether all limits are leased. Other requests are not counted: the store always decides on them, so a
-     * block for them would not be spent.
-     */
-    static boolean areLeased(List<Claim> claims) {
+    private static boolean areLeased(List<Claim> claims) {
         for (int i = 0; i < claims.size(); i++) {
             if (!claims.get(i).limit().isLeased()) {
                 return false;

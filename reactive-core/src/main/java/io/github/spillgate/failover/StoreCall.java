@@ -35,7 +35,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     // Four things happen at most once each; a flag stands for each of them:
     //
     //   STARTED   The caller requests the result.
-    //   SERVED    The caller gets a result, from the primary store or the fallback, or cancels.
+    //   SERVED    The caller gets a result, from wherever that is, or cancels.
     //   ENDED     The primary store has replied, failed, or is given up.
     //   JUDGED    The breaker learns how the call went: at the reply, or at the deadline if that is sooner.
     //
@@ -101,7 +101,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     }
 
     /**
-     * Returns a Mono that makes a call for each subscriber, unless leased permits or a cached denial are the result.
+     * Returns a Mono that makes a call for each subscriber.
      *
      * @param <T> the type of the result
      */
@@ -109,15 +109,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         return new Mono<>() {
             @Override
             public void subscribe(CoreSubscriber<? super T> actual) {
-                if (operation.maySpend(claims)) {
-                    actual.onSubscribe(new LeasedCall<>(failover, claims, operation, actual));
-                    return;
-                }
-                T denial = operation.cachedDenial(failover, claims);
-                actual.onSubscribe(
-                        denial == null
-                                ? new StoreCall<>(failover, claims, operation, actual)
-                                : Operators.scalarSubscription(actual, denial));
+                actual.onSubscribe(new StoreCall<>(failover, claims, operation, actual));
             }
         };
     }
@@ -160,6 +152,11 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     }
 
     private void start() {
+        T known = operation.isTake() ? known() : null;
+        if (known != null) {
+            serve(known);
+            return;
+        }
         long timeLeft = failover.timeLeft(actual.currentContext());
         passage = timeLeft > 0 ? pass() : CircuitGate.Passage.NO_TIME;
         if (passage == CircuitGate.Passage.ASK
@@ -189,6 +186,13 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         }
     }
 
+    /** Returns a grant from leases, or a cached denial; null if a store has to be asked. */
+    @SuppressWarnings("unchecked") // only a call that takes permits asks, and its result is a decision
+    private @Nullable T known() {
+        StoreDecision leased = failover.leases().spend(claims);
+        return (T) (leased == null ? failover.denials().find(claims) : leased);
+    }
+
     /** If the store cannot name its part, the request does not pass, and the fallback decides. */
     private CircuitGate.Passage pass() {
         try {
@@ -214,7 +218,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
                         Schedulers.parallel().schedule(() -> fallBackAtDeadline(false), timeLeft, TimeUnit.NANOSECONDS);
             }
             long deadline = sentAt + Math.min(timeLeft, failover.deadlineNanos());
-            operation.onPrimary(failover.primary(), claims, deadline).subscribe(this);
+            operation.onPrimary().ask(failover.primary(), claims, deadline).subscribe(this);
             if (pair != null && passage == CircuitGate.Passage.ASK) {
                 failover.leases().lease(claims);
             }
@@ -513,7 +517,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         }
         FallbackSubscriber subscriber = new FallbackSubscriber(primaryError);
         try {
-            operation.onFallback(failover.fallback(), claims).subscribe(subscriber);
+            operation.onFallback().apply(failover.fallback(), claims).subscribe(subscriber);
         } catch (Throwable e) {
             Exceptions.throwIfFatal(e);
             if (subscriber.done) {
