@@ -59,11 +59,16 @@ final class GrantPair {
     private final AtomicReference<@Nullable Object> firstResult = new AtomicReference<>();
     private volatile boolean open;
 
-    /** Whether the reply of the primary store fits. Written before that reply becomes a result. */
-    private boolean mayPassOn;
+    // Of the primary store's reply. Written before that becomes a result.
 
+    private boolean mayPassOn;
     private long askedAt;
 
+    /**
+     * Creates a pair without results.
+     *
+     * @param claims the permits that the request takes; none if it takes no permits
+     */
     GrantPair(LocalGrants grants, List<Claim> claims) {
         this.grants = grants;
         this.claims = claims;
@@ -80,17 +85,14 @@ final class GrantPair {
         return open;
     }
 
-    /** Notes that the primary store was asked at this time. */
-    void askedPrimary(long nanos) {
-        askedAt = nanos;
-    }
-
     /**
      * Notes a reply of the primary store that was not passed on.
      *
+     * @param sentAt when that was asked
      * @param fits whether it may still be passed on, if the fallback denies the request
      */
-    void primaryReplied(@Nullable Object reply, boolean fits) {
+    void primaryReplied(@Nullable Object reply, long sentAt, boolean fits) {
+        askedAt = sentAt;
         mayPassOn = fits;
         match(reply == null ? NOT_CHARGED : reply, false);
     }

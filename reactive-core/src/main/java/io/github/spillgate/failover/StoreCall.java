@@ -78,8 +78,8 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     private final StoreOperation<T> operation;
     private final CoreSubscriber<? super T> actual;
 
-    /** Matches the results of both stores, if this call takes permits. */
-    private final @Nullable GrantPair pair;
+    /** Matches the results of both stores. If this call takes no permits, the pair has no claims, and does nothing. */
+    private final GrantPair pair;
 
     private CircuitGate gate;
     private CircuitGate.Passage passage = CircuitGate.Passage.NO_TIME;
@@ -97,7 +97,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         this.operation = operation;
         this.actual = actual;
         this.gate = failover.gates().whole();
-        this.pair = operation.isTake() ? new GrantPair(failover.grants(), claims) : null;
+        this.pair = new GrantPair(failover.grants(), operation.isTake() ? claims : List.of());
     }
 
     /**
@@ -178,7 +178,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
                 passage == CircuitGate.Passage.ASK || operation.isChange() || Fallback.isError(failover.fallback());
         boolean fallsBack = !waits && first(SERVED);
         if (fallsBack) {
-            openPair();
+            pair.open();
         }
         askPrimary(waits, timeLeft);
         if (fallsBack) {
@@ -210,16 +210,13 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     private void askPrimary(boolean waits, long timeLeft) {
         try {
             sentAt = failover.timers().deadline().add(this);
-            if (pair != null) {
-                pair.askedPrimary(sentAt);
-            }
             if (waits && timeLeft < failover.deadlineNanos()) {
                 earlyDeadline =
                         Schedulers.parallel().schedule(() -> fallBackAtDeadline(false), timeLeft, TimeUnit.NANOSECONDS);
             }
             long deadline = sentAt + Math.min(timeLeft, failover.deadlineNanos());
             operation.onPrimary().ask(failover.primary(), claims, deadline).subscribe(this);
-            if (pair != null && passage == CircuitGate.Passage.ASK) {
+            if (operation.isTake() && passage == CircuitGate.Passage.ASK) {
                 failover.leases().lease(claims);
             }
         } catch (LinkageError e) {
@@ -286,15 +283,13 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             judgeReply();
         } finally {
             gate.release(passage);
-            if (pair != null && reply instanceof StoreDecision decision) {
+            if (operation.isTake() && reply instanceof StoreDecision decision) {
                 failover.denials().remember(decision, sentAt);
                 failover.leases().replied(decision);
             }
             if (!first(SERVED)) {
-                if (pair != null) {
-                    pair.primaryReplied(reply, fits);
-                    releaseIfCancelled(reply);
-                }
+                pair.primaryReplied(reply, sentAt, fits);
+                releaseIfCancelled(reply);
                 noteDecided();
             } else if (fits) {
                 stopEarlyDeadline();
@@ -303,10 +298,8 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             } else {
                 stopEarlyDeadline();
                 noteDecided();
-                if (pair != null) {
-                    pair.open();
-                    pair.primaryReplied(reply, false);
-                }
+                pair.open();
+                pair.primaryReplied(reply, sentAt, false);
                 fallBack(null);
             }
         }
@@ -345,11 +338,9 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     }
 
     private void failPair(Throwable error) {
-        if (pair != null) {
-            pair.primaryFailed(error);
-            if (error instanceof LimitStoreUnansweredException) {
-                releaseIfCancelled(null);
-            }
+        pair.primaryFailed(error);
+        if (error instanceof LimitStoreUnansweredException) {
+            releaseIfCancelled(null);
         }
     }
 
@@ -476,7 +467,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             if (gate.missedDeadline(stoodStill)) {
                 failover.missedDeadlines().increment();
             }
-            openPair();
+            pair.open();
             fallBack(null);
         }
     }
@@ -501,18 +492,12 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
 
     // The fallback.
 
-    private void openPair() {
-        if (pair != null) {
-            pair.open();
-        }
-    }
-
     private void fallBack(@Nullable Throwable primaryError) {
         failover.fallbacks().increment();
         gate.fellBack(passage);
         if (Fallback.isError(failover.fallback())) {
             Throwable error = primaryError != null ? primaryError : passage.isSent() ? unanswered() : notAsked();
-            serveInstead(pair == null ? null : pair.fallbackFailed(primaryError), () -> fail(error));
+            serveInstead(pair.fallbackFailed(primaryError), () -> fail(error));
             return;
         }
         FallbackSubscriber subscriber = new FallbackSubscriber(primaryError);
@@ -544,7 +529,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
      */
     private void releaseIfCancelled(@Nullable Object reply) {
         boolean isCharged = reply == null || (reply instanceof StoreDecision decision && decision.isCharged());
-        if (cancelled && isCharged && pair != null && !pair.isOpen()) {
+        if (cancelled && isCharged && operation.isTake() && !pair.isOpen()) {
             failover.grants().releaseUnused(claims);
         }
     }
@@ -563,7 +548,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     }
 
     /** Serves a decision of the primary store that arrived while the fallback denied, or else what the fallback did. */
-    @SuppressWarnings("unchecked") // only a call that takes permits has a pair, and its result is a decision
+    @SuppressWarnings("unchecked") // only a call that takes permits has charges, and its result is a decision
     private void serveInstead(@Nullable StoreDecision decision, Runnable otherwise) {
         if (decision != null) {
             serve((T) decision);
@@ -611,7 +596,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         private void decided(@Nullable T result) {
             if (!done) {
                 done = true;
-                serveInstead(pair == null ? null : pair.fallbackDecided(result, primaryError), () -> serve(result));
+                serveInstead(pair.fallbackDecided(result, primaryError), () -> serve(result));
             }
         }
 
@@ -619,7 +604,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         public void onError(Throwable error) {
             if (!done) {
                 done = true;
-                serveInstead(pair == null ? null : pair.fallbackFailed(primaryError), () -> fail(error));
+                serveInstead(pair.fallbackFailed(primaryError), () -> fail(error));
             }
         }
     }
