@@ -8,6 +8,7 @@ import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.BooleanSupplier;
 import reactor.core.Exceptions;
 import reactor.core.publisher.Operators;
 import reactor.core.scheduler.Schedulers;
@@ -78,6 +79,21 @@ final class Deadlines {
         }
         arm(part);
         return now;
+    }
+
+    /** Adds a call that begins now. It does not matter to this one whether the process stood still. */
+    void add(BooleanSupplier isAnswered, Runnable timeIsUp) {
+        add(new Waiting() {
+            @Override
+            public boolean isAnswered() {
+                return isAnswered.getAsBoolean();
+            }
+
+            @Override
+            public void timeIsUp(boolean stoodStill) {
+                timeIsUp.run();
+            }
+        });
     }
 
     private void arm(long delay) {

@@ -45,9 +45,10 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     // cancelled upstream before the call is given up.
     //
     // If this process stood still before the deadline, the store may have replied long ago. Its silence is then judged
-    // only after the same time again (GraceTimer). The caller does not wait for that. If only an event loop stood
-    // still, or if the call waits behind too many others, the store can tell (RemoteSubscription). Otherwise one busy
-    // loop, or a burst of calls, would open the breaker for all.
+    // only after the same time again. The caller does not wait for that. If only an event loop stood still, or if the
+    // call waits behind too many others, the store can tell (RemoteSubscription). Otherwise one busy loop, or a burst
+    // of calls, would open the breaker for all.
+    //
     // The reply may have arrived by the deadline without having been read. So the fallback decides after the next run
     // of the loop, which begins with reading. Most callers continue on that loop, and lose nothing by the wait. It is
     // bounded, for those that do not, and for loops that end.
@@ -434,13 +435,21 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         }
         try {
             if (stoodStill) {
-                failover.timers().grace().add(new GraceTimer());
+                failover.timers().grace().add(this::isAnswered, this::judgeAfterGrace);
             } else {
                 judgeSilence();
             }
         } finally {
-            failover.timers().late().add(new LateTimer());
+            failover.timers().late().add(() -> has(ENDED), this::giveUp);
             fallBackAtDeadline(stoodStill);
+        }
+    }
+
+    private void judgeAfterGrace() {
+        if (has(ENDED)) {
+            judgeLateRequest(true);
+        } else {
+            judgeSilence();
         }
     }
 
@@ -605,38 +614,6 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             if (!done) {
                 done = true;
                 serveInstead(pair.fallbackFailed(primaryError), () -> fail(error));
-            }
-        }
-    }
-
-    /** Gives up a call that is not answered long after its deadline. */
-    private final class LateTimer implements Deadlines.Waiting {
-
-        @Override
-        public boolean isAnswered() {
-            return has(ENDED);
-        }
-
-        @Override
-        public void timeIsUp(boolean stoodStill) {
-            giveUp();
-        }
-    }
-
-    /** Judges a call during which this process stood still, after a second deadline. */
-    private final class GraceTimer implements Deadlines.Waiting {
-
-        @Override
-        public boolean isAnswered() {
-            return StoreCall.this.isAnswered();
-        }
-
-        @Override
-        public void timeIsUp(boolean stoodStill) {
-            if (has(ENDED)) {
-                judgeLateRequest(true);
-            } else {
-                judgeSilence();
             }
         }
     }
