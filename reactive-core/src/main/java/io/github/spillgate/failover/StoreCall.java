@@ -6,6 +6,7 @@ import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.failover.CircuitGate.Passage;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.RemoteSubscription;
@@ -83,7 +84,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     private final GrantPair pair;
 
     private CircuitGate gate;
-    private CircuitGate.Passage passage = CircuitGate.Passage.NO_TIME;
+    private Passage passage = Passage.NO_TIME;
     private long sentAt;
     private boolean replied;
     private volatile @Nullable Subscription upstream;
@@ -159,13 +160,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             return;
         }
         long timeLeft = failover.timeLeft(actual.currentContext());
-        passage = timeLeft > 0 ? pass() : CircuitGate.Passage.NO_TIME;
-        if (passage == CircuitGate.Passage.ASK
-                && !operation.isChange()
-                && failover.grants().mustReconcileFirst(claims)) {
-            gate.releaseWithoutResult(passage);
-            passage = CircuitGate.Passage.UNRECONCILED;
-        }
+        passage = timeLeft > 0 ? pass() : Passage.NO_TIME;
         if (!passage.isSent()) {
             first(ENDED);
             if (first(SERVED)) {
@@ -175,8 +170,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         }
         // A probe is answered by the fallback at once, unless there is none. But a reset must not be executed after it
         // is answered, because it would remove permits that were taken since.
-        boolean waits =
-                passage == CircuitGate.Passage.ASK || operation.isChange() || Fallback.isError(failover.fallback());
+        boolean waits = passage == Passage.ASK || operation.isChange() || Fallback.isError(failover.fallback());
         boolean fallsBack = !waits && first(SERVED);
         if (fallsBack) {
             pair.open();
@@ -194,16 +188,21 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         return (T) (leased == null ? failover.denials().find(claims) : leased);
     }
 
-    /** If the store cannot name its part, the request does not pass, and the fallback decides. */
-    private CircuitGate.Passage pass() {
+    private Passage pass() {
         try {
             gate = failover.gates().to(claims);
-            return gate.pass();
         } catch (Throwable e) {
+            // The store cannot name the node of the claims.
             Exceptions.throwIfFatal(e);
             Operators.onErrorDropped(e, actual.currentContext());
-            return CircuitGate.Passage.FAILED;
+            return Passage.FAILED;
         }
+        Passage passed = gate.pass();
+        if (passed == Passage.ASK && !operation.isChange() && failover.grants().mustReconcileFirst(claims)) {
+            gate.releaseWithoutResult(passed);
+            return Passage.UNRECONCILED;
+        }
+        return passed;
     }
 
     // The primary store.
@@ -217,7 +216,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             }
             long deadline = sentAt + Math.min(timeLeft, failover.deadlineNanos());
             operation.onPrimary().ask(failover.primary(), claims, deadline).subscribe(this);
-            if (operation.isTake() && passage == CircuitGate.Passage.ASK) {
+            if (operation.isTake() && passage == Passage.ASK) {
                 failover.leases().lease(claims);
             }
         } catch (LinkageError e) {
@@ -380,7 +379,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
 
     private void judgeSilence() {
         // A probe is judged at once: until then it takes the place of another one, which may be on a loop that works.
-        if (passage == CircuitGate.Passage.ASK && upstream instanceof RemoteSubscription remote) {
+        if (passage == Passage.ASK && upstream instanceof RemoteSubscription remote) {
             remote.ifSilentFor(failover.deadlineNanos(), TimeUnit.NANOSECONDS, () -> judgeSilence(remote));
         } else {
             judgeUnanswered();
@@ -406,7 +405,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     private void judgeLateRequest(boolean stoodStill) {
         if (stoodStill && first(JUDGED)) {
             gate.answered(Deadlines.now() - sentAt);
-        } else if (passage == CircuitGate.Passage.ASK && upstream instanceof RemoteSubscription remote) {
+        } else if (passage == Passage.ASK && upstream instanceof RemoteSubscription remote) {
             judgeSilence(remote);
         } else {
             judgeUnanswered();
@@ -454,7 +453,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     }
 
     private void fallBackAtDeadline(boolean stoodStill) {
-        if (passage == CircuitGate.Passage.ASK
+        if (passage == Passage.ASK
                 && !has(SERVED)
                 && upstream instanceof RemoteSubscription remote
                 && remote.isReadByCaller()) {
@@ -524,9 +523,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
 
     private LimitStoreUnavailableException notAsked() {
         String problem = gate.problem();
-        String why = passage == CircuitGate.Passage.OPEN && problem != null
-                ? "it is unavailable: " + problem
-                : passage.reason();
+        String why = passage == Passage.OPEN && problem != null ? "it is unavailable: " + problem : passage.reason();
         return new LimitStoreUnavailableException(failover.primary() + " was not asked, because " + why, null);
     }
 
