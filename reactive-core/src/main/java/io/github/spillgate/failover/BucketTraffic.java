@@ -81,16 +81,8 @@ final class BucketTraffic {
         return Math.exp(-millis / limit.reach().toMillis());
     }
 
-    double own() {
-        return own;
-    }
-
-    double all() {
-        return Math.max(own + unknown, all);
-    }
-
-    /** Returns how many of them may not have been taken, as far as they are shared. */
-    double unknown() {
-        return unknown / 2;
+    /** Returns what was taken lately. Of what is unknown, half is shared. */
+    OutageShare.Use use() {
+        return new OutageShare.Use(own, Math.max(own + unknown, all), unknown / 2);
     }
 }

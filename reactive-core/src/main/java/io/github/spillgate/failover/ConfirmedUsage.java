@@ -467,21 +467,13 @@ final class ConfirmedUsage {
         return exceeds;
     }
 
-    /** Returns the permits in use at the newest reply; of a bucket, those that were taken lately. */
-    double reported() {
-        return traffic == null ? reported : traffic.all();
+    /** Returns the use as of the newest reply; of a bucket, what was taken lately. */
+    OutageShare.Use use() {
+        return traffic == null ? new OutageShare.Use(reportedOwn(), (double) reported, 0) : traffic.use();
     }
 
-    /** Returns how many of them may not have been taken. */
-    double unknown() {
-        return traffic == null ? 0 : traffic.unknown();
-    }
-
-    /** Returns how many of them were granted to this instance, as far as it knows. */
-    double reportedOwn() {
-        if (traffic != null) {
-            return traffic.own();
-        }
+    /** Returns how many of the permits in use were granted to this instance, as far as it knows. */
+    private double reportedOwn() {
         CounterState state = counter;
         if (state == null) {
             return (long) inUseOfOwn();

@@ -72,8 +72,8 @@ final class HoldLedger extends Ledger {
     }
 
     @Override
-    double share() {
-        return share((double) reportedOwn, (double) reported, 0);
+    OutageShare.Use use() {
+        return new OutageShare.Use((double) reportedOwn, (double) reported, 0);
     }
 
     // The decision of the fallback.

@@ -84,13 +84,13 @@ abstract class Ledger extends Count {
     // The share.
 
     /** Returns the share of the limit that this instance may grant, for the decision that begins now. */
-    abstract double share();
-
-    /** Returns the share of this instance, which has that part of the permits in use, of which some are unknown. */
-    final double share(double own, double all, double unknown) {
-        localShare = share.of(claim.limit(), instances == null ? 1 : instances.number(), own, all, unknown);
+    final double share() {
+        localShare = share.of(claim.limit(), instances == null ? 1 : instances.number(), use());
         return localShare;
     }
+
+    /** Returns the use that the primary store has last reported. */
+    abstract OutageShare.Use use();
 
     /** Returns the last share. */
     final double localShare() {

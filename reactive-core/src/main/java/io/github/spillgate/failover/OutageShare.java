@@ -41,11 +41,8 @@ final class OutageShare {
      * Returns the share of a limit.
      *
      * @param instances the number of instances
-     * @param own the permits in use by this instance, as of the last reply; of a bucket, those that it took lately
-     * @param all the permits in use by all instances, as of the last reply; of a bucket, those that they took lately
-     * @param unknown how many of them may not have been taken
      */
-    double of(Limit limit, int instances, double own, double all, double unknown) {
+    double of(Limit limit, int instances, Use use) {
         Double set = fixed;
         if (set != null) {
             return set;
@@ -54,6 +51,15 @@ final class OutageShare {
             return 1;
         }
         double even = EVEN * limit.burst();
-        return Math.min(1, (own + (unknown + even) / instances) / (Math.max(own, all) + even));
+        return Math.min(1, (use.own + (use.unknown + even) / instances) / (Math.max(use.own, use.all) + even));
     }
+
+    /**
+     * The permits of a count that are in use as of the last reply; of a bucket, those that were taken lately.
+     *
+     * @param own the permits of this instance
+     * @param all the permits of all instances
+     * @param unknown how many of these may not have been taken
+     */
+    record Use(double own, double all, double unknown) {}
 }

@@ -120,8 +120,8 @@ final class RateLedger extends Ledger {
     }
 
     @Override
-    double share() {
-        return share(confirmed.reportedOwn(), confirmed.reported(), confirmed.unknown());
+    OutageShare.Use use() {
+        return confirmed.use();
     }
 
     private Limit limit() {

@@ -52,8 +52,9 @@ class BucketTrafficTest {
                 asking.took(LIMIT, 1, time);
             }
             // Replies round the level up.
-            assertThat(asking.all()).as("after %d requests", i).isGreaterThanOrEqualTo(taken[instance] - 2);
-            assertThat(asking.own()).isLessThanOrEqualTo(asking.all());
+            OutageShare.Use use = asking.use();
+            assertThat(use.all()).as("after %d requests", i).isGreaterThanOrEqualTo(taken[instance] - 2);
+            assertThat(use.own()).isLessThanOrEqualTo(use.all());
         }
     }
 
@@ -85,7 +86,7 @@ class BucketTrafficTest {
             }
             if (i > 2_000) {
                 sum += known.stream()
-                        .mapToDouble(one -> share.of(LIMIT, instances, one.own(), one.all(), one.unknown()))
+                        .mapToDouble(one -> share.of(LIMIT, instances, one.use()))
                         .sum();
             }
         }
@@ -102,8 +103,8 @@ class BucketTrafficTest {
             asking.replied(LIMIT, 50, time);
             asking.took(LIMIT, 1, time);
         }
-        assertThat(often.own() / often.all()).isCloseTo(0.9, within(0.03));
-        assertThat(seldom.own() / seldom.all()).isCloseTo(0.1, within(0.03));
+        assertThat(often.use().own() / often.use().all()).isCloseTo(0.9, within(0.03));
+        assertThat(seldom.use().own() / seldom.use().all()).isCloseTo(0.1, within(0.03));
     }
 
     /** Otherwise each of several instances would take what is left of the traffic for its own. */
@@ -116,7 +117,7 @@ class BucketTrafficTest {
             lost.took(LIMIT, 20, time);
             lost.replied(LIMIT, 40, time + 1);
         }
-        double part = lost.own() / lost.all();
+        double part = lost.use().own() / lost.use().all();
         assertThat(part).isCloseTo(0.5, within(0.05));
         BucketTraffic after = new BucketTraffic();
         long time = START + 37_000;
@@ -124,7 +125,7 @@ class BucketTrafficTest {
         after.took(LIMIT, 1, time);
         after.replied(LIMIT, 31, time + 10);
         after.restored(LIMIT, lost);
-        assertThat(after.own() / after.all()).isCloseTo(part, within(0.05));
-        assertThat(after.unknown()).isCloseTo(lost.unknown() * Math.exp(-0.2), within(0.5));
+        assertThat(after.use().own() / after.use().all()).isCloseTo(part, within(0.05));
+        assertThat(after.use().unknown()).isCloseTo(lost.use().unknown() * Math.exp(-0.2), within(0.5));
     }
 }

@@ -45,28 +45,28 @@ class OutageShareTest {
 
     @Test
     void aSingleInstanceMayGrantTheWholeLimit() {
-        assertThat(share.of(HUNDRED, 1, 0, 0, 0)).isEqualTo(1);
-        assertThat(share.of(HUNDRED, 1, 10, 90, 0)).isEqualTo(1);
+        assertThat(share.of(HUNDRED, 1, new OutageShare.Use(0, 0, 0))).isEqualTo(1);
+        assertThat(share.of(HUNDRED, 1, new OutageShare.Use(10, 90, 0))).isEqualTo(1);
     }
 
     @Test
     void aCountThatWasNotInUseIsSharedEvenly() {
-        assertThat(share.of(HUNDRED, 4, 0, 0, 0)).isEqualTo(0.25);
+        assertThat(share.of(HUNDRED, 4, new OutageShare.Use(0, 0, 0))).isEqualTo(0.25);
     }
 
     @Test
     void aCountInUseIsSharedByUse() {
-        assertThat(share.of(HUNDRED, 4, 90, 100, 0)).isGreaterThan(0.7);
-        assertThat(share.of(HUNDRED, 4, 0, 100, 0)).isLessThan(0.06);
+        assertThat(share.of(HUNDRED, 4, new OutageShare.Use(90, 100, 0))).isGreaterThan(0.7);
+        assertThat(share.of(HUNDRED, 4, new OutageShare.Use(0, 100, 0))).isLessThan(0.06);
     }
 
     /** What is in use of a bucket is its level, so the burst is the whole, and not the rate. */
     @Test
     void aBucketIsSharedByItsLevel() {
-        assertThat(share.of(BUCKET, 1, 0, 50, 0)).isEqualTo(1);
-        assertThat(share.of(BUCKET, 4, 0, 0, 0)).isEqualTo(0.25);
-        assertThat(share.of(BUCKET, 4, 45, 50, 0)).isEqualTo((45 + 5 / 4.0) / 55, within(1e-9));
-        assertThat(share.of(BUCKET, 4, 0, 50, 0)).isEqualTo(5 / 4.0 / 55, within(1e-9));
+        assertThat(share.of(BUCKET, 1, new OutageShare.Use(0, 50, 0))).isEqualTo(1);
+        assertThat(share.of(BUCKET, 4, new OutageShare.Use(0, 0, 0))).isEqualTo(0.25);
+        assertThat(share.of(BUCKET, 4, new OutageShare.Use(45, 50, 0))).isEqualTo((45 + 5 / 4.0) / 55, within(1e-9));
+        assertThat(share.of(BUCKET, 4, new OutageShare.Use(0, 50, 0))).isEqualTo(5 / 4.0 / 55, within(1e-9));
     }
 
     /** All lose Redis when the bucket is full, and each has taken its part of it. */
@@ -116,7 +116,7 @@ class OutageShareTest {
         }
         double sum = 0;
         for (long own : used) {
-            sum += share.of(HUNDRED, instances, (double) own, (double) all, 0);
+            sum += share.of(HUNDRED, instances, new OutageShare.Use((double) own, (double) all, 0));
         }
         assertThat(sum).isEqualTo(1, within(1e-9));
     }
@@ -124,7 +124,7 @@ class OutageShareTest {
     @Test
     void aFixedShareReplacesIt() {
         share.set(0.5);
-        assertThat(share.of(HUNDRED, 4, 90, 100, 0)).isEqualTo(0.5);
+        assertThat(share.of(HUNDRED, 4, new OutageShare.Use(90, 100, 0))).isEqualTo(0.5);
     }
 
     /**
