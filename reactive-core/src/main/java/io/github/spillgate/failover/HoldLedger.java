@@ -176,7 +176,7 @@ final class HoldLedger extends Ledger {
     // The replies of the primary store.
 
     @Override
-    Fit confirm(StoreUsage usage, StoreDecision decision, boolean isOnly) {
+    Fit confirm(StoreUsage usage, StoreDecision decision) {
         Claim claim = usage.claim();
         UUID id = decision.isCharged() && claim.permits() > 0 ? claim.holdId() : null;
         Fit fit = id == null ? Fit.YES : fit(usage, id);
@@ -218,13 +218,6 @@ final class HoldLedger extends Ledger {
             permits += id != null && own.isHeld(id) ? claim.permits() : 0;
         }
         return permits;
-    }
-
-    @Override
-    void grantedInPrimary(long permits, long takenAt) {
-        if (current.holdId() != null) {
-            own.take(permits);
-        }
     }
 
     /** Both stores have granted it, under one id. */

@@ -101,17 +101,9 @@ abstract class Ledger extends Count {
 
     /**
      * Records a reply of the primary store to a request, and returns whether a request that it allows fits together
-     * with the local grants. Replies may arrive in any order.
-     *
-     * @param isOnly whether the decision has no other usage, so that a request that fits here is granted
+     * with the local grants. Replies may arrive in any order, and more than once.
      */
-    abstract Fit confirm(StoreUsage usage, StoreDecision decision, boolean isOnly);
-
-    /**
-     * Notes that the primary store has granted permits to this instance. Call this once for each decision that fits: a
-     * decision that does not fit yet is checked again.
-     */
-    abstract void grantedInPrimary(long permits, long takenAt);
+    abstract Fit confirm(StoreUsage usage, StoreDecision decision);
 
     /**
      * Cancels permits that were granted at a time, because the primary store has charged the same request after all.

@@ -130,13 +130,8 @@ public final class LocalFallback implements LimitStore {
                 refundGrants(decision);
                 return;
             }
-            for (StoreDecision part : decision.parts()) {
-                long takenAt = part.at().toEpochMilli();
-                for (StoreUsage usage : part.usages()) {
-                    Claim claim = usage.claim();
-                    ofRate(claim, ledger -> ledger.refundConfirmed(claim.permits(), takenAt, decision.isEvidence()));
-                }
-            }
+            boolean isEvidence = decision.isEvidence();
+            ofRates(decision, (ledger, permits, takenAt) -> ledger.refundConfirmed(permits, takenAt, isEvidence));
         });
     }
 
@@ -178,6 +173,16 @@ public final class LocalFallback implements LimitStore {
                 change.accept(rate);
             }
         });
+    }
+
+    /** Changes the ledgers of the rate limits of a decision of the primary store, if there are any. */
+    private void ofRates(StoreDecision decision, PrimaryChange change) {
+        for (StoreDecision part : decision.parts()) {
+            long takenAt = part.at().toEpochMilli();
+            for (Claim claim : part.claims()) {
+                ofRate(claim, ledger -> change.accept(ledger, claim.permits(), takenAt));
+            }
+        }
     }
 
     @Override
@@ -224,42 +229,32 @@ public final class LocalFallback implements LimitStore {
      */
     Fit confirm(StoreDecision decision) {
         Fit worst = Fit.YES;
-        boolean isOnly = decision.usages().size() == 1;
         for (StoreDecision part : decision.parts()) {
             for (StoreUsage usage : part.usages()) {
-                Fit fit = confirm(usage, part, isOnly);
+                Fit fit = confirm(usage, part);
                 worst = fit.compareTo(worst) > 0 ? fit : worst;
             }
         }
         if (!decision.isCharged()) {
             return Fit.YES;
         }
-        if (!isOnly && worst == Fit.YES) {
-            grantedInPrimary(decision);
+        if (worst == Fit.YES) {
+            ofRates(decision, RateLedger::grantedInPrimary);
         }
         return worst;
     }
 
     /** Records what the primary store has settled: an additional cost is charged even if it does not fit. */
     void settled(StoreDecision reply) {
-        reply.parts().forEach(part -> part.usages().forEach(usage -> confirm(usage, part, false)));
+        reply.parts().forEach(part -> part.usages().forEach(usage -> confirm(usage, part)));
         if (reply.isCharged()) {
-            grantedInPrimary(reply);
+            ofRates(reply, RateLedger::grantedInPrimary);
         }
     }
 
-    private void grantedInPrimary(StoreDecision decision) {
-        for (StoreDecision part : decision.parts()) {
-            long takenAt = part.at().toEpochMilli();
-            for (Claim claim : part.claims()) {
-                ledgers.update(claim, ledger -> ledger.grantedInPrimary(claim.permits(), takenAt));
-            }
-        }
-    }
-
-    private Fit confirm(StoreUsage usage, StoreDecision decision, boolean isOnly) {
+    private Fit confirm(StoreUsage usage, StoreDecision decision) {
         Claim claim = usage.claim();
-        Fit fit = ledgers.apply(claim, usage.used() > 0, ledger -> ledger.confirm(usage, decision, isOnly));
+        Fit fit = ledgers.apply(claim, usage.used() > 0, ledger -> ledger.confirm(usage, decision));
         if (usage.isViolated()) {
             long wait = usage.wholeAt().toEpochMilli() - decision.at().toEpochMilli();
             ledgers.protect(claim, ledgers.now() + wait);
@@ -478,12 +473,7 @@ public final class LocalFallback implements LimitStore {
 
     /** Notes that a decision of the primary store is refunded there. Call this before that is asked. */
     void refundedInPrimary(StoreDecision decision) {
-        for (StoreDecision part : decision.parts()) {
-            long takenAt = part.at().toEpochMilli();
-            for (Claim claim : part.claims()) {
-                ofRate(claim, ledger -> ledger.refundedInPrimary(claim.permits(), takenAt));
-            }
-        }
+        ofRates(decision, RateLedger::refundedInPrimary);
     }
 
     /** Notes that the oldest permits are refunded in the primary store. Call this before that is asked. */
@@ -500,6 +490,12 @@ public final class LocalFallback implements LimitStore {
     @Override
     public String toString() {
         return "LocalFallback";
+    }
+
+    /** A change of a ledger by permits that the primary store took at a time of its clock. */
+    private interface PrimaryChange {
+
+        void accept(RateLedger ledger, long permits, long takenAt);
     }
 
     /**

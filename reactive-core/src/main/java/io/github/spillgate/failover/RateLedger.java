@@ -235,7 +235,7 @@ final class RateLedger extends Ledger {
     // The replies of the primary store.
 
     @Override
-    Fit confirm(StoreUsage usage, StoreDecision decision, boolean isOnly) {
+    Fit confirm(StoreUsage usage, StoreDecision decision) {
         recordUsage(usage, decision, null);
         Limit limit = usage.limit();
         long repliedAt = decision.at().toEpochMilli();
@@ -247,17 +247,14 @@ final class RateLedger extends Ledger {
             used = Math.max(used + newer, confirmed.at(now()));
         }
         used += lostIn(repliedAt);
-        Fit fit = Fit.YES;
-        if (hasGranted || used > limit.burst()) {
-            RateCount grants = grantsNow();
-            fit = !grants.fits(limit, used)
-                    ? Fit.NO
-                    : grants.fits(limit, used + inFlight(now())) ? Fit.YES : Fit.IF_RECONCILED;
+        if (!hasGranted && used <= limit.burst()) {
+            return Fit.YES;
         }
-        if (isOnly && fit == Fit.YES && decision.isCharged()) {
-            grantedInPrimary(usage.claim().permits(), repliedAt);
+        RateCount grants = grantsNow();
+        if (!grants.fits(limit, used)) {
+            return Fit.NO;
         }
-        return fit;
+        return grants.fits(limit, used + inFlight(now())) ? Fit.YES : Fit.IF_RECONCILED;
     }
 
     /** Returns how many permits that are in use a reply does not include, because they are lost. */
@@ -265,7 +262,7 @@ final class RateLedger extends Ledger {
         return lost == null || repliedAt > restoredAt ? 0 : lost.at(now());
     }
 
-    @Override
+    /** Notes that the primary store has granted permits of a decision that fits. Call this once for each. */
     void grantedInPrimary(long permits, long takenAt) {
         confirmed.granted(permits, takenAt);
     }

@@ -104,7 +104,7 @@ class HoldLedgerTest {
         LocalFallback fallback = Fallback.local(100, time);
         StoreDecision reply = (StoreDecision) both.tryAcquire("a").block();
         StoreUsage holds = reply.usages().get(0);
-        Ledger.Fit fit = fallback.ledgers().apply(holds.claim(), true, ledger -> ledger.confirm(holds, reply, false));
+        Ledger.Fit fit = fallback.ledgers().apply(holds.claim(), true, ledger -> ledger.confirm(holds, reply));
         assertThat(fit).isEqualTo(Ledger.Fit.YES);
         Claim other = holds.claim().holdingAs(new UUID(0, 2));
         assertThat(fallback.take(List.of(other)).block().isAllowed()).isFalse();

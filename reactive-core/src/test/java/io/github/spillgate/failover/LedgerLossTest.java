@@ -115,7 +115,8 @@ class LedgerLossTest extends LocalFallbackFixture {
         long at = clock.millis();
         ledger.advanceTo(at);
         StoreUsage usage = StoreUsage.of(ledger.claim().asking(LOST), used, false, at, at + HOUR);
-        ledger.confirm(usage, StoreDecision.ofTake(Source.OTHER, at, List.of(usage)), true);
+        ledger.confirm(usage, StoreDecision.ofTake(Source.OTHER, at, List.of(usage)));
+        ledger.grantedInPrimary(LOST, at);
     }
 
     private Reconciliation handOver(RateLedger ledger) {
