@@ -446,7 +446,7 @@ final class ConfirmedUsage {
      * @param kept the permits that it still has
      * @param lostBefore the usage that it has lost before
      */
-    void becomeLost(long kept, @Nullable ConfirmedUsage lostBefore, long now) {
+    void becomeLost(long kept, ConfirmedUsage lostBefore, long now) {
         if (kept > 0) {
             subtract(kept, now);
             // Some of those that would expire first are not lost.
@@ -454,7 +454,7 @@ final class ConfirmedUsage {
         }
         // A bucket returns permits once, and it does so for what the store still has.
         fades &= !isBucket();
-        if (lostBefore != null) {
+        if (lostBefore.at(now) > 0) {
             fades = false;
             used = at(now) + lostBefore.at(now);
             usedUntil = Math.max(endsAt(now), lostBefore.endsAt(now));

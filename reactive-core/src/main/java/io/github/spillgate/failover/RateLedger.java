@@ -13,6 +13,7 @@ import io.github.spillgate.spi.StoreUsage;
 import java.time.InstantSource;
 import java.util.Comparator;
 import java.util.List;
+import java.util.function.BiConsumer;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -65,7 +66,10 @@ final class RateLedger extends Ledger {
 
     private static final long NEVER = Long.MAX_VALUE;
 
-    private final LossListener losses;
+    /** No usage. Never changed, so that all ledgers may share it. */
+    private static final ConfirmedUsage NOTHING = new ConfirmedUsage(Limit.perSecond(1));
+
+    private final BiConsumer<LostPermits, ConfirmedUsage> losses;
     private final RateCount granted;
     private ConfirmedUsage confirmed;
 
@@ -87,14 +91,15 @@ final class RateLedger extends Ledger {
     /**
      * Creates an empty ledger.
      *
-     * @param losses learns of permits that the primary store may have lost
+     * @param losses learns of permits that are missing in a reply, under the monitor of the count. The usage is to be
+     *     {@linkplain #restored reported} once the primary store has them again
      */
     RateLedger(
             Claim claim,
             ReconciliationQueue queue,
             OutageShare share,
             Instances.@Nullable Group instances,
-            LossListener losses) {
+            BiConsumer<LostPermits, ConfirmedUsage> losses) {
         super(claim, queue, share, instances);
         Limit limit = claim.limit();
         this.losses = losses;
@@ -160,12 +165,8 @@ final class RateLedger extends Ledger {
 
     @Override
     public long wholeAt() {
-        long end = Math.max(grantsNow().wholeAt(), confirmed.endsAt(now()));
-        ConfirmedUsage missing = missing();
-        if (missing != null) {
-            end = Math.max(end, missing.endsAt(now()));
-        }
-        return inFlight == null ? end : Math.max(end, inFlight.until());
+        long end = Math.max(confirmed.endsAt(now()), missing().endsAt(now()));
+        return Math.max(Math.max(grantsNow().wholeAt(), end), inFlightUntil());
     }
 
     /**
@@ -195,41 +196,35 @@ final class RateLedger extends Ledger {
     /** Returns the grants. Those of a bucket return only once nothing else is in use that returns at the same rate. */
     private RateCount grantsNow() {
         if (granted instanceof BucketGrants bucket) {
-            long from = confirmed.emptyAt(now());
-            ConfirmedUsage missing = missing();
-            if (missing != null) {
-                from = Math.max(from, missing.emptyAt(now()));
-            }
-            bucket.drain(inFlight == null ? from : Math.max(from, inFlight.until()), localShare());
+            long from = Math.max(confirmed.emptyAt(now()), missing().emptyAt(now()));
+            bucket.drain(Math.max(from, inFlightUntil()), localShare());
         }
         return granted;
     }
 
     /** Returns how many permits are in use at a time, besides those granted; confirmed ones by the share. */
     private long reserved(long time) {
-        ConfirmedUsage missing = missing();
-        long used = (localShare() < 1 ? confirmed.estimatedAt(time) : confirmed.at(time))
-                + (missing == null ? 0 : missing.at(time));
-        return (long) Math.ceil(used * localShare()) + inFlight(time);
+        long used = localShare() < 1 ? confirmed.estimatedAt(time) : confirmed.at(time);
+        return (long) Math.ceil((used + missing().at(time)) * localShare()) + inFlight(time);
     }
 
     /** Returns the next time after this one at which fewer permits are reserved. */
     private long reservedUntil(long time) {
-        long next = confirmed.changesAfter(time);
-        ConfirmedUsage missing = missing();
-        if (missing != null) {
-            next = Math.min(next, missing.changesAfter(time));
-        }
-        return inFlight != null && inFlight.at(time) > 0 ? Math.min(next, inFlight.until()) : next;
+        long next = Math.min(confirmed.changesAfter(time), missing().changesAfter(time));
+        return inFlight(time) > 0 ? Math.min(next, inFlightUntil()) : next;
     }
 
-    /** Returns the lost usage that is not restored; null if there is none. */
-    private @Nullable ConfirmedUsage missing() {
-        return restoredAt == NEVER ? lost : null;
+    /** Returns the lost usage that is not restored. */
+    private ConfirmedUsage missing() {
+        return lost == null || restoredAt != NEVER ? NOTHING : lost;
     }
 
     private long inFlight(long time) {
         return inFlight == null ? 0 : inFlight.at(time);
+    }
+
+    private long inFlightUntil() {
+        return inFlight == null ? 0 : inFlight.until();
     }
 
     // The replies of the primary store.
@@ -298,12 +293,11 @@ final class RateLedger extends Ledger {
         }
         confirmed = ConfirmedUsage.afterLoss(limit());
         long kept = used - (long) Math.ceil(reconciled - ConfirmedUsage.ROUNDING);
-        ConfirmedUsage before = missing();
-        missing.becomeLost(kept, before != null && before.at(now()) > 0 ? before : null, now());
+        missing.becomeLost(kept, missing(), now());
         lost = missing;
         restoredAt = NEVER;
         if (!ages.isEmpty()) {
-            losses.lost(new LostPermits(claim(), newest, ages), missing);
+            losses.accept(new LostPermits(claim(), newest, ages), missing);
         }
     }
 
@@ -507,18 +501,5 @@ final class RateLedger extends Ledger {
             inFlight = null;
             charged = charged == null ? null : charged.endPeriod();
         }
-    }
-
-    /** Learns of permits that are missing in a reply of the primary store. Called under the monitor of the count. */
-    @FunctionalInterface
-    interface LossListener {
-
-        /**
-         * Notes missing permits.
-         *
-         * @param permits the permits
-         * @param missing to be {@linkplain RateLedger#restored reported} once the primary store has them again
-         */
-        void lost(LostPermits permits, ConfirmedUsage missing);
     }
 }
