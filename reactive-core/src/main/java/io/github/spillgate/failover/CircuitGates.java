@@ -10,6 +10,7 @@ import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 
@@ -27,10 +28,7 @@ final class CircuitGates {
     private static final long GRAIN = TimeUnit.SECONDS.toNanos(1);
 
     private final LimitStore store;
-    private final LimitStore fallback;
-    private final int mostInFlight;
-    private final long deadline;
-    private final UnaryOperator<CircuitBreakerConfig.Builder> change;
+    private final Function<String, CircuitGate> newGate;
     private final CircuitGate whole;
     private final ConcurrentMap<String, NodeGate> nodes = new ConcurrentHashMap<>();
 
@@ -50,16 +48,13 @@ final class CircuitGates {
             long deadline,
             UnaryOperator<CircuitBreakerConfig.Builder> change) {
         this.store = store;
-        this.fallback = fallback;
-        this.mostInFlight = mostInFlight;
-        this.deadline = deadline;
-        this.change = change;
-        this.whole = gate("");
-    }
-
-    private CircuitGate gate(String node) {
-        String what = node.isEmpty() ? store.toString() : store + " at " + node;
-        return new CircuitGate(what, fallback.toString(), mostInFlight, deadline, change);
+        this.newGate = node -> new CircuitGate(
+                node.isEmpty() ? store.toString() : store + " at " + node,
+                fallback.toString(),
+                mostInFlight,
+                deadline,
+                change);
+        this.whole = newGate.apply("");
     }
 
     /** Returns the gate to the store as a whole. */
@@ -69,12 +64,14 @@ final class CircuitGates {
 
     /** Returns the gate to the node that decides on these claims. */
     CircuitGate to(List<Claim> claims) {
-        String name = store.node(claims);
-        return name.isEmpty() ? whole : to(name);
+        return to(store.node(claims));
     }
 
-    /** Returns the gate to a node. */
+    /** Returns the gate to a node; to the store as a whole if the name is empty. */
     CircuitGate to(String name) {
+        if (name.isEmpty()) {
+            return whole;
+        }
         long now = Deadlines.now();
         NodeGate known = nodes.get(name);
         if (known == null || known.isExpired(now)) {
@@ -82,7 +79,7 @@ final class CircuitGates {
             if (nodes.size() >= MOST) {
                 return whole;
             }
-            known = nodes.computeIfAbsent(name, node -> new NodeGate(gate(node), now));
+            known = nodes.computeIfAbsent(name, node -> new NodeGate(newGate.apply(node), now));
         }
         known.use(now);
         return known.gate;

@@ -221,11 +221,6 @@ final class LocalGrants {
         }
     }
 
-    /** Refunds leased permits that were not spent. If the refund fails, that errs towards denying. */
-    void refundLeased(StoreDecision part) {
-        refundUnused(part, true);
-    }
-
     /** Returns whether one of these counts may have been reset at that time or later. */
     boolean isResetSince(List<Claim> claims, long nanos) {
         return !resets.isEmpty() && resets.isAnySince(claims, nanos);

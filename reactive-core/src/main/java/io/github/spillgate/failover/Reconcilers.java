@@ -3,7 +3,6 @@ package io.github.spillgate.failover;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
@@ -21,6 +20,7 @@ final class Reconcilers {
     /** The highest number of nodes with a reconciler of their own; one reconciler serves all others. */
     private static final int MOST = 1_000;
 
+    /** The name of the node of a store that is one whole, and of the nodes without a reconciler of their own. */
     private static final String REST = "";
 
     private final LimitStore primary;
@@ -46,23 +46,18 @@ final class Reconcilers {
         this.unanswered = unanswered;
         this.refunds = refunds;
         this.rest = reconciler(REST);
+        byNode.put(REST, rest);
     }
 
     private Reconciler reconciler(String node) {
         return new Reconciler(
-                primary,
-                fallback,
-                node,
-                () -> node.equals(REST) ? gates.whole() : gates.to(node),
-                claim -> isOf(claim, node),
-                unanswered,
-                refunds);
+                primary, fallback, node, () -> gates.to(node), claim -> isOf(claim, node), unanswered, refunds);
     }
 
     /** If the slot of a count has moved, it belongs to another reconciler, which may have to be started. */
     private boolean isOf(Claim claim, String node) {
         Reconciler reconciler = of(claim);
-        boolean isOurs = reconciler == (node.equals(REST) ? rest : byNode.get(node));
+        boolean isOurs = reconciler == byNode.get(node);
         if (!isOurs) {
             reconciler.start();
         }
@@ -71,16 +66,13 @@ final class Reconcilers {
 
     private Reconciler of(Claim claim) {
         String node = primary.node(List.of(claim));
-        Reconciler known = node.equals(REST) ? rest : byNode.get(node);
-        if (known != null) {
-            return known;
-        }
-        return added(node);
+        Reconciler known = byNode.get(node);
+        return known == null ? added(node) : known;
     }
 
     /** Creates no reconciler during shutdown: it would never be closed. */
     private synchronized Reconciler added(String node) {
-        return closing || byNode.size() >= MOST ? rest : byNode.computeIfAbsent(node, this::reconciler);
+        return closing || byNode.size() > MOST ? rest : byNode.computeIfAbsent(node, this::reconciler);
     }
 
     /** Starts the reconcilers of a grant. */
@@ -99,9 +91,6 @@ final class Reconcilers {
 
     /** Returns whether grants on one of these counts were handed over and are not in flight. */
     boolean hold(List<Claim> claims) {
-        if (rest.holds(claims)) {
-            return true;
-        }
         for (Reconciler reconciler : byNode.values()) {
             if (reconciler.holds(claims)) {
                 return true;
@@ -115,8 +104,7 @@ final class Reconcilers {
         Mono<Void> known = end;
         if (known == null) {
             closing = true;
-            List<Mono<Void>> all = new ArrayList<>(List.of(rest.end()));
-            byNode.values().forEach(reconciler -> all.add(reconciler.end()));
+            List<Mono<Void>> all = byNode.values().stream().map(Reconciler::end).toList();
             known = Mono.when(all).doOnSuccess(ended -> logWhatIsLeft()).cache();
             end = known;
             known.subscribe();

@@ -193,7 +193,7 @@ final class SettlementQueue {
                 }
                 return;
             }
-            CircuitGate gate = node.equals(REST) ? gates.whole() : gates.to(node);
+            CircuitGate gate = gates.to(node);
             CircuitGate.Passage passage = gate.pass();
             if (!passage.isSent()) {
                 retry();
