@@ -220,6 +220,13 @@ final class HoldLedger extends Ledger {
         return permits;
     }
 
+    /** {@inheritDoc} A hold is released by its id, and by nothing else. */
+    @Override
+    @Nullable
+    ChargedPermits refundGrant(long takenAt, long permits) {
+        return null;
+    }
+
     /** Both stores have granted it, under one id. */
     @Override
     long cancelGrant(long takenAt, long permits) {

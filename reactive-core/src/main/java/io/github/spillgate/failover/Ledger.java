@@ -106,6 +106,14 @@ abstract class Ledger extends Count {
     abstract Fit confirm(StoreUsage usage, StoreDecision decision);
 
     /**
+     * Refunds permits that were granted at a time.
+     *
+     * @return those that must be refunded in the primary store now, because it has charged them; null if there are
+     *     none. Those in flight are returned by {@link #charged}
+     */
+    abstract @Nullable ChargedPermits refundGrant(long takenAt, long permits);
+
+    /**
      * Cancels permits that were granted at a time, because the primary store has charged the same request after all.
      *
      * @return how many of them a refund without a decision had refunded here already

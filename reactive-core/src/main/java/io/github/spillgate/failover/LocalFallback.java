@@ -272,15 +272,19 @@ public final class LocalFallback implements LimitStore {
         long takenAt = decision.at().toEpochMilli();
         List<ChargedPermits> charged = new ArrayList<>();
         for (Claim claim : decision.claims()) {
-            ofRate(claim, ledger -> {
-                ChargedPermits permits =
-                        ledger.isResetSince(decision.stamp()) ? null : ledger.refundGrant(takenAt, claim.permits());
-                if (permits != null) {
-                    charged.add(permits);
-                }
-            });
+            ChargedPermits permits =
+                    ofGrant(decision, claim, false, ledger -> ledger.refundGrant(takenAt, claim.permits()));
+            if (permits != null) {
+                charged.add(permits);
+            }
         }
         return charged;
+    }
+
+    /** Changes the ledger of a grant of this store, unless the count was reset since. */
+    private <T> @Nullable T ofGrant(StoreDecision decision, Claim claim, boolean create, Function<Ledger, T> change) {
+        return ledgers.apply(
+                claim, create, ledger -> ledger.isResetSince(decision.stamp()) ? null : change.apply(ledger));
     }
 
     /**
@@ -291,19 +295,13 @@ public final class LocalFallback implements LimitStore {
      */
     @Nullable
     ChargedPermits settleGrant(Settlement one) {
-        Claim claim = one.claim();
-        StoreDecision decision = one.decision();
-        return ledgers.apply(claim, one.toCharge() > 0, ledger -> {
-            if (ledger.isResetSince(decision.stamp())) {
+        boolean isMore = one.toCharge() > 0;
+        return ofGrant(one.decision(), one.claim(), isMore, ledger -> {
+            if (isMore) {
+                ledger.takeBeyond(one.claim().limit(), one.toCharge(), one.most());
                 return null;
             }
-            if (one.toCharge() > 0) {
-                ledger.takeBeyond(claim.limit(), one.toCharge(), one.most());
-                return null;
-            }
-            return ledger instanceof RateLedger rate
-                    ? rate.refundGrant(decision.at().toEpochMilli(), one.toRefund())
-                    : null;
+            return ledger.refundGrant(one.decision().at().toEpochMilli(), one.toRefund());
         });
     }
 
@@ -345,12 +343,10 @@ public final class LocalFallback implements LimitStore {
         long takenAt = decision.at().toEpochMilli();
         List<Claim> refunded = new ArrayList<>();
         for (Claim claim : decision.claims()) {
-            ledgers.update(claim, ledger -> {
-                long permits = ledger.isResetSince(decision.stamp()) ? 0 : ledger.cancelGrant(takenAt, claim.permits());
-                if (permits > 0) {
-                    refunded.add(claim.asking(permits));
-                }
-            });
+            Long permits = ofGrant(decision, claim, false, ledger -> ledger.cancelGrant(takenAt, claim.permits()));
+            if (permits != null && permits > 0) {
+                refunded.add(claim.asking(permits));
+            }
         }
         return refunded;
     }

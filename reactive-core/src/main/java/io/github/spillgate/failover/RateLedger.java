@@ -382,12 +382,7 @@ final class RateLedger extends Ledger {
         return refunded;
     }
 
-    /**
-     * Refunds permits that were granted at a time.
-     *
-     * @return those that must be refunded in the primary store now, because it has charged them; null if there are
-     *     none. Those in flight are returned by {@link #charged}
-     */
+    @Override
     @Nullable
     ChargedPermits refundGrant(long takenAt, long permits) {
         long left = takenAt < handedOverAt ? permits : permits - refundGranted(takenAt, permits);
