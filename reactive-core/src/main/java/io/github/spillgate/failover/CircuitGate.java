@@ -11,10 +11,9 @@ import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.internal.SharedFailure;
-import java.time.Clock;
 import java.time.Duration;
 import java.time.Instant;
-import java.time.ZoneId;
+import java.time.InstantSource;
 import java.time.ZoneOffset;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
@@ -81,6 +80,9 @@ final class CircuitGate {
     private static final Duration PAUSE = Duration.ofSeconds(1);
     private static final double SPREAD = 0.3;
 
+    /** Never goes back. On the system clock, an open breaker would wait for hours if that were set back. */
+    private static final InstantSource STEADY = () -> Instant.ofEpochSecond(0, Deadlines.now());
+
     private final Availability availability;
     private final CircuitBreaker breaker;
     private final Semaphore capacity;
@@ -126,7 +128,7 @@ final class CircuitGate {
                         SlidingWindowSynchronizationStrategy.LOCK_FREE)
                 .permittedNumberOfCallsInHalfOpenState(PROBES)
                 .waitIntervalFunctionInOpenState(IntervalFunction.ofRandomized(PAUSE, SPREAD))
-                .clock(new SteadyClock())
+                .clock(STEADY.withZone(ZoneOffset.UTC))
                 .build();
     }
 
@@ -329,26 +331,5 @@ final class CircuitGate {
 
     int freeCapacity() {
         return capacity.availablePermits();
-    }
-
-    /**
-     * A clock that never goes back. On the system clock, an open breaker would wait for hours if that were set back.
-     */
-    private static final class SteadyClock extends Clock {
-
-        @Override
-        public Instant instant() {
-            return Instant.ofEpochSecond(0, Deadlines.now());
-        }
-
-        @Override
-        public ZoneId getZone() {
-            return ZoneOffset.UTC;
-        }
-
-        @Override
-        public Clock withZone(ZoneId zone) {
-            return this;
-        }
     }
 }
