@@ -1,7 +1,6 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.spi.LimitStore;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
 import reactor.util.context.ContextView;
 
@@ -15,7 +14,8 @@ import reactor.util.context.ContextView;
  * @param grants what the fallback has granted
  * @param denials the cached denials
  * @param leases the leased permits
- * @param timers the deadlines of calls
+ * @param deadlines the deadlines of calls
+ * @param lateReplies the times until which a late reply is accepted
  * @param fallbacks how many calls fell back
  * @param missedDeadlines how many of them fell back at the deadline although the breaker was closed
  */
@@ -27,7 +27,8 @@ record Failover(
         LocalGrants grants,
         DenialCache denials,
         Leases leases,
-        Timers timers,
+        Deadlines deadlines,
+        Deadlines lateReplies,
         LongAdder fallbacks,
         LongAdder missedDeadlines) {
 
@@ -35,21 +36,5 @@ record Failover(
     long timeLeft(ContextView context) {
         Object since = context.getOrDefault(LimitStore.WAITING_SINCE, null);
         return since instanceof Long nanos ? deadlineNanos - Math.max(0, Deadlines.now() - nanos) : deadlineNanos;
-    }
-
-    /**
-     * Deadlines that all calls share.
-     *
-     * @param deadline the deadline of a call
-     * @param grace as much time again, if this process stood still
-     * @param late the time for which late replies are accepted
-     */
-    record Timers(Deadlines deadline, Deadlines grace, Deadlines late) {
-
-        private static final long LATEST_REPLY = TimeUnit.MINUTES.toNanos(1);
-
-        static Timers of(long deadlineNanos) {
-            return new Timers(new Deadlines(deadlineNanos), new Deadlines(deadlineNanos), new Deadlines(LATEST_REPLY));
-        }
     }
 }

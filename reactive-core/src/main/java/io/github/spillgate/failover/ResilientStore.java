@@ -60,6 +60,7 @@ import reactor.core.publisher.Mono;
  */
 public final class ResilientStore implements LimitStore, AutoCloseable {
 
+    /** The longest time of a setting, and the time for which late replies are accepted. */
     private static final Duration LONGEST = Duration.ofMinutes(1);
 
     private final LimitStore primary;
@@ -84,7 +85,8 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
                 grants,
                 denials,
                 new Leases(primary, grants),
-                Failover.Timers.of(deadlineNanos),
+                new Deadlines(deadlineNanos),
+                new Deadlines(LONGEST.toNanos()),
                 new LongAdder(),
                 new LongAdder());
         changes = new CountChanges(failover);

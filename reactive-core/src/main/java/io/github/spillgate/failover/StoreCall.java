@@ -209,7 +209,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
 
     private void askPrimary(boolean waits, long timeLeft) {
         try {
-            sentAt = failover.timers().deadline().add(this);
+            sentAt = failover.deadlines().add(this);
             if (waits && timeLeft < failover.deadlineNanos()) {
                 earlyDeadline =
                         Schedulers.parallel().schedule(() -> fallBackAtDeadline(false), timeLeft, TimeUnit.NANOSECONDS);
@@ -434,12 +434,12 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         }
         try {
             if (stoodStill) {
-                failover.timers().grace().add(this::isAnswered, this::judgeAfterGrace);
+                failover.deadlines().add(this::isAnswered, this::judgeAfterGrace);
             } else {
                 judgeSilence();
             }
         } finally {
-            failover.timers().late().add(() -> has(ENDED), this::giveUp);
+            failover.lateReplies().add(() -> has(ENDED), this::giveUp);
             fallBackAtDeadline(stoodStill);
         }
     }

@@ -79,14 +79,12 @@ class ResilientStoreSoakTest {
         ResilientStore store = chaos.store();
         await().atMost(Chaos.PATIENCE).untilAsserted(() -> {
             assertThat(chaos.unansweredCalls()).as("unanswered calls").isZero();
-            assertThat(store.failover().timers().deadline().size())
-                    .as("deadlines")
-                    .isZero();
+            assertThat(store.failover().deadlines().size()).as("deadlines").isZero();
             assertThat(network.connections()).as("connections").isEqualTo(1);
             assertThat(threads()).as("threads").hasSizeLessThanOrEqualTo(threads.size() + A_FEW);
         });
         // A late reply is removed with the next one, or after a minute.
-        assertThat(store.failover().timers().late().size()).as("late answers").isLessThan(20_000);
+        assertThat(store.failover().lateReplies().size()).as("late answers").isLessThan(20_000);
         assertThat(usedAfterCollection()).as("bytes used").isLessThan(used + 32 * MEGABYTE);
     }
 

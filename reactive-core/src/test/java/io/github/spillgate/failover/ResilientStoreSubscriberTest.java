@@ -151,18 +151,18 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
         for (int i = 0; i < 100; i++) {
             now(limiter.tryAcquire("a"));
         }
-        assertThat(store.failover().timers().deadline().size()).isLessThanOrEqualTo(1);
+        assertThat(store.failover().deadlines().size()).isLessThanOrEqualTo(1);
         remote.holdsReplies();
         for (int i = 0; i < 100; i++) {
             listen(limiter.peek("a"));
         }
         time.passMillis(100);
-        assertThat(store.failover().timers().late().size()).isEqualTo(100);
+        assertThat(store.failover().lateReplies().size()).isEqualTo(100);
         remote.replyToAll();
         time.pass(Duration.ofSeconds(2));
         listen(limiter.peek("a"));
         time.passMillis(100);
-        assertThat(store.failover().timers().late().size()).isEqualTo(1);
+        assertThat(store.failover().lateReplies().size()).isEqualTo(1);
     }
 
     @Test
@@ -195,8 +195,8 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
         time.pass(Duration.ofMinutes(1));
         assertThat(store.failover().gates().whole().freeCapacity()).isEqualTo(1);
         assertThat(store.failover().grants().unanswered().size()).isZero();
-        assertThat(store.failover().timers().deadline().size()).isZero();
-        assertThat(store.failover().timers().late().size()).isZero();
+        assertThat(store.failover().deadlines().size()).isZero();
+        assertThat(store.failover().lateReplies().size()).isZero();
     }
 
     /** A place released twice would let ever more operations through to a store that hangs. */
