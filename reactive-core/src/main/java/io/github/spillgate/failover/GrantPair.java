@@ -103,44 +103,25 @@ final class GrantPair {
     }
 
     /**
-     * Notes the decision of the fallback.
+     * Notes the result of the fallback.
      *
-     * @param decision the decision; null if there is none
+     * @param decision the decision; null if there is none, or the fallback failed
      * @param primaryError why the primary store has failed; null if its result is unknown or it was not asked
      * @return the decision of the primary store, if the caller gets that one instead
      */
     @Nullable
     StoreDecision fallbackDecided(@Nullable Object decision, @Nullable Throwable primaryError) {
-        StoreDecision granted = decision instanceof StoreDecision one && one.isCharged() ? one : null;
+        Object local = decision == null ? NOT_CHARGED : decision;
         StoreDecision passedOn = null;
         if (open) {
-            passedOn = match(decision == null ? NOT_CHARGED : decision, true);
-        } else if (granted != null && primaryError instanceof LimitStoreUnansweredException) {
-            grants.grantedWithUnknownCharge(granted);
+            passedOn = match(local, true);
+        } else if (primaryError instanceof LimitStoreUnansweredException) {
+            passedOn = resolve(local, NO_REPLY, false);
         }
-        if (granted != null) {
+        if (decision instanceof StoreDecision granted && granted.isCharged()) {
             grants.granted(granted);
-        } else if (!open && primaryError instanceof LimitStoreUnansweredException) {
-            grants.releaseUnused(claims);
         }
         return passedOn;
-    }
-
-    /**
-     * Notes that the fallback failed.
-     *
-     * @param primaryError why the primary store has failed; null if its result is unknown or it was not asked
-     * @return the decision of the primary store, if the caller gets that one instead
-     */
-    @Nullable
-    StoreDecision fallbackFailed(@Nullable Throwable primaryError) {
-        if (open) {
-            return match(NOT_CHARGED, true);
-        }
-        if (primaryError instanceof LimitStoreUnansweredException) {
-            grants.releaseUnused(claims);
-        }
-        return null;
     }
 
     private @Nullable StoreDecision match(Object result, boolean byFallback) {

@@ -505,7 +505,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         gate.fellBack(passage);
         if (Fallback.isError(failover.fallback())) {
             Throwable error = primaryError != null ? primaryError : passage.isSent() ? unanswered() : notAsked();
-            serveInstead(pair.fallbackFailed(primaryError), () -> fail(error));
+            serveFallback(null, error, primaryError);
             return;
         }
         FallbackSubscriber subscriber = new FallbackSubscriber(primaryError);
@@ -526,6 +526,8 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         String why = passage == Passage.OPEN && problem != null ? "it is unavailable: " + problem : passage.reason();
         return new LimitStoreUnavailableException(failover.primary() + " was not asked, because " + why, null);
     }
+
+    // The result.
 
     /**
      * Releases permits of concurrency limits that the primary store has granted to a caller that has cancelled. The
@@ -553,13 +555,16 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         actual.onComplete();
     }
 
-    /** Serves a decision of the primary store that arrived while the fallback denied, or else what the fallback did. */
+    /** Serves the result of the fallback, or a decision of the primary store that arrived while the fallback denied. */
     @SuppressWarnings("unchecked") // only a call that takes permits has charges, and its result is a decision
-    private void serveInstead(@Nullable StoreDecision decision, Runnable otherwise) {
-        if (decision != null) {
-            serve((T) decision);
+    private void serveFallback(@Nullable T result, @Nullable Throwable error, @Nullable Throwable primaryError) {
+        StoreDecision instead = pair.fallbackDecided(result, primaryError);
+        if (instead != null) {
+            serve((T) instead);
+        } else if (error != null) {
+            fail(error);
         } else {
-            otherwise.run();
+            serve(result);
         }
     }
 
@@ -591,26 +596,23 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
 
         @Override
         public void onNext(T result) {
-            decided(result);
+            serveOnce(result, null);
         }
 
         @Override
         public void onComplete() {
-            decided(null);
-        }
-
-        private void decided(@Nullable T result) {
-            if (!done) {
-                done = true;
-                serveInstead(pair.fallbackDecided(result, primaryError), () -> serve(result));
-            }
+            serveOnce(null, null);
         }
 
         @Override
         public void onError(Throwable error) {
+            serveOnce(null, error);
+        }
+
+        private void serveOnce(@Nullable T result, @Nullable Throwable error) {
             if (!done) {
                 done = true;
-                serveInstead(pair.fallbackFailed(primaryError), () -> fail(error));
+                serveFallback(result, error, primaryError);
             }
         }
     }
