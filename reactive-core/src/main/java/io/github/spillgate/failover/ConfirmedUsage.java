@@ -102,6 +102,13 @@ final class ConfirmedUsage {
         return usage;
     }
 
+    /** Returns the usage after a reset. Replies from before that may still arrive for a while. */
+    static ConfirmedUsage afterReset(Limit limit, long now) {
+        ConfirmedUsage usage = afterLoss(limit);
+        usage.resetUncertainUntil = now + OUT_OF_ORDER;
+        return usage;
+    }
+
     /**
      * Moves to a time. Moves times that a local clock, which was set back, has left too far ahead.
      *
@@ -369,14 +376,16 @@ final class ConfirmedUsage {
 
     /** Returns when nothing of it is in use any more; now, if nothing is. */
     long endsAt(long now) {
-        long end = used > 0 ? Math.max(now, usedUntil) : now;
-        return usedThen > 0 ? Math.max(end, usedThenUntil) : end;
+        return lastUse(now);
     }
 
     /** Returns since when nothing of it is in use, or from when on. */
     long emptyAt(long now) {
-        long end = Math.min(receivedAt, now);
-        end = used > 0 ? Math.max(end, usedUntil) : end;
+        return lastUse(Math.min(receivedAt, now));
+    }
+
+    private long lastUse(long least) {
+        long end = used > 0 ? Math.max(least, usedUntil) : least;
         return usedThen > 0 ? Math.max(end, usedThenUntil) : end;
     }
 
@@ -506,20 +515,5 @@ final class ConfirmedUsage {
             fades &= counter == null && !isBucket();
         }
         return subtracted;
-    }
-
-    /** Removes everything. Replies from before the reset may still arrive for a while. */
-    void reset(long now) {
-        used = 0;
-        usedUntil = 0;
-        usedThen = 0;
-        usedThenUntil = 0;
-        newestReply = 0;
-        firstReply = NEVER;
-        fades = false;
-        reported = 0;
-        exceeds = false;
-        clearOwn();
-        resetUncertainUntil = now + OUT_OF_ORDER;
     }
 }

@@ -295,18 +295,15 @@ final class CountChanges {
                 }
             };
             grants.beginReset(claims);
-            if (ledgers == null) {
-                return onPrimary.doOnTerminate(end).doOnCancel(end);
+            Mono<Void> reset = onPrimary;
+            if (ledgers != null) {
+                List<DiscardedGrants> discarded = ledgers.discardGrants(claims);
+                reset = onPrimary.onErrorResume(LimitStoreRefusedException.class, refused -> {
+                    ledgers.restore(discarded);
+                    return StoreCall.of(failover, claims, StoreOperation.PEEK).then(Mono.error(refused));
+                });
             }
-            List<DiscardedGrants> discarded = ledgers.discardGrants(claims);
-            return onPrimary
-                    .onErrorResume(LimitStoreRefusedException.class, refused -> {
-                        ledgers.restore(discarded);
-                        return StoreCall.of(failover, claims, StoreOperation.PEEK)
-                                .then(Mono.error(refused));
-                    })
-                    .doOnTerminate(end)
-                    .doOnCancel(end);
+            return reset.doOnTerminate(end).doOnCancel(end);
         }));
     }
 

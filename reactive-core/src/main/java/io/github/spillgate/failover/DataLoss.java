@@ -5,7 +5,6 @@ import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import java.util.function.DoubleSupplier;
 import org.jspecify.annotations.Nullable;
@@ -68,12 +67,12 @@ final class DataLoss {
     }
 
     private Mono<Void> restore(Restoration one) {
-        AtomicReference<@Nullable StoreDecision> reply = new AtomicReference<>();
         return Mono.defer(() -> primary.restore(one.present()))
                 .timeout(TIMEOUT, Schedulers.parallel())
                 .retryWhen(Retry.from(failures -> failures.concatMap(this::pause)))
-                .doOnNext(reply::set)
-                .then(Mono.<Void>fromRunnable(() -> finish(one, reply.get())))
+                .singleOptional()
+                .doOnNext(reply -> finish(one, reply.orElse(null)))
+                .then()
                 .onErrorResume(error -> {
                     LOG.debug("{} cannot restore lost permits: {}", primary, error.toString());
                     return Mono.empty();

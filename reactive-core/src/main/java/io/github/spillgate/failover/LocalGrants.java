@@ -5,7 +5,6 @@ import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
-import io.github.spillgate.spi.StoreUsage;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.atomic.LongAdder;
@@ -274,11 +273,7 @@ final class LocalGrants {
     }
 
     private static long permits(StoreDecision decision) {
-        long permits = 0;
-        for (StoreUsage usage : decision.usages()) {
-            permits += usage.claim().permits();
-        }
-        return permits;
+        return decision.claims().stream().mapToLong(Claim::permits).sum();
     }
 
     /** A fallback that records its grants, the instances of each limiter, and the reconciliation of the grants. */

@@ -421,7 +421,7 @@ final class RateLedger extends Ledger {
     public void clear() {
         forgetGrants();
         granted.clear();
-        confirmed.reset(now());
+        confirmed = ConfirmedUsage.afterReset(limit(), now());
         lost = null;
         inFlight = null;
         charged = null;

@@ -337,7 +337,7 @@ final class Reconciler {
         private final CircuitGate gate;
         private final CircuitGate.Passage passage;
         private final long start = Deadlines.now();
-        private final AtomicBoolean ends = new AtomicBoolean();
+        private boolean hasEnded;
         private @Nullable T answer;
 
         Reply(CircuitGate gate, CircuitGate.Passage passage) {
@@ -356,8 +356,8 @@ final class Reconciler {
         /** Notes that a batch was sent, unless its reply has already arrived. */
         final void sent(List<Reconciliation> sending) {
             List<String> identities = identities(sending);
-            synchronized (ends) {
-                if (!ends.get()) {
+            synchronized (this) {
+                if (!hasEnded) {
                     held.removeAll(identities);
                 }
             }
@@ -387,10 +387,8 @@ final class Reconciler {
             }
         }
 
-        private void end() {
-            synchronized (ends) {
-                ends.set(true);
-            }
+        private synchronized void end() {
+            hasEnded = true;
         }
     }
 }

@@ -246,13 +246,13 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         if (replied) {
             return;
         }
-        if (!operation.isChange() && !has(ENDED)) {
+        if (operation.isChange()) {
+            end(null, true);
+        } else {
             onError(new LimitStoreException(
                     failover.primary()
                             + " has answered nothing: expected a decision, for example one of StoreDecision.ofTake",
                     null));
-        } else {
-            end(null, true);
         }
     }
 
