@@ -59,9 +59,7 @@ final class GrantPair {
     private final AtomicReference<@Nullable Object> firstResult = new AtomicReference<>();
     private volatile boolean open;
 
-    // Of the primary store's reply. Written before that becomes a result.
-
-    private boolean mayPassOn;
+    /** When the primary store was asked. Written before its reply becomes a result. */
     private long askedAt;
 
     /**
@@ -89,12 +87,13 @@ final class GrantPair {
      * Notes a reply of the primary store that was not passed on.
      *
      * @param sentAt when that was asked
-     * @param fits whether it may still be passed on, if the fallback denies the request
+     * @param fits whether it fits together with local grants. Then it counts as granted here, and may still be passed
+     *     on if the fallback denies the request
      */
     void primaryReplied(@Nullable Object reply, long sentAt, boolean fits) {
         askedAt = sentAt;
-        mayPassOn = fits;
-        match(reply == null ? NOT_CHARGED : reply, false);
+        Object result = reply instanceof StoreDecision decision && !fits ? decision.withoutEvidence() : reply;
+        match(result == null ? NOT_CHARGED : result, false);
     }
 
     /** Notes that the primary store failed, or was given up, after the fallback was asked. */
@@ -130,7 +129,7 @@ final class GrantPair {
             return null;
         }
         try {
-            return byFallback ? resolve(result, other, mayPassOn) : resolve(other, result, false);
+            return byFallback ? resolve(result, other, true) : resolve(other, result, false);
         } finally {
             grants.unanswered().end(claims);
         }
@@ -139,12 +138,12 @@ final class GrantPair {
     private @Nullable StoreDecision resolve(Object local, Object remote, boolean canPassOn) {
         StoreDecision allowed = local instanceof StoreDecision decision && decision.isAllowed() ? decision : null;
         if (remote instanceof StoreDecision charged && charged.isCharged()) {
-            if (allowed == null && canPassOn) {
+            if (allowed == null && canPassOn && charged.isEvidence()) {
                 return charged;
             } else if (allowed == null) {
-                grants.refundUnused(charged, mayPassOn);
+                grants.refundUnused(charged);
             } else if (allowed.isCharged()) {
-                grants.cancel(allowed, charged, askedAt, mayPassOn);
+                grants.cancel(allowed, charged, askedAt);
             } else {
                 grants.releaseUnused(claims);
             }

@@ -341,13 +341,13 @@ final class Leases {
         for (StoreDecision part = toRefund.poll(); part != null; part = toRefund.poll()) {
             Object handle = part.claims().get(0).handle();
             if (together.size() == REFUNDS_TOGETHER || together.containsKey(handle)) {
-                grants.refundUnused(StoreDecision.ofLeases(together.values()), true);
+                grants.refundUnused(StoreDecision.ofLeases(together.values()));
                 together.clear();
             }
             together.put(handle, part);
         }
         if (!together.isEmpty()) {
-            grants.refundUnused(StoreDecision.ofLeases(together.values()), true);
+            grants.refundUnused(StoreDecision.ofLeases(together.values()));
         }
     }
 

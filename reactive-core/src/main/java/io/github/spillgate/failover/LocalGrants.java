@@ -147,20 +147,18 @@ final class LocalGrants {
      * Cancels a grant of the fallback that the primary store has charged after all, unless a reset that ended after the
      * request, or has not ended yet, may remove that charge. What was already refunded or settled of the grant is
      * refunded of the charge. What is refunded or settled from now on is refunded or settled there.
-     *
-     * @param fits whether the charge fits together with local grants; otherwise it does not count as granted here
      */
-    void cancel(StoreDecision granted, StoreDecision charged, long askedAt, boolean fits) {
+    void cancel(StoreDecision granted, StoreDecision charged, long askedAt) {
         // In this order: the end of a reset is in the log before the reset counts as finished.
         if (local == null || unfinishedResets.onAny(charged.claims()) || resets.isAnySince(charged.claims(), askedAt)) {
             return;
         }
-        StoreDecision left = granted.moveTo(fits ? charged : charged.withoutEvidence());
+        StoreDecision left = granted.moveTo(charged);
         Set<Object> moved = left.claims().stream().map(Claim::handle).collect(Collectors.toSet());
         StoreDecision unused =
                 charged.only(usage -> !moved.contains(usage.claim().handle()));
         if (!unused.usages().isEmpty()) {
-            refundUnused(unused, fits);
+            refundUnused(unused);
         }
         for (Claim refunded : local.ledgers.cancelGrants(left)) {
             for (StoreDecision part : charged.parts()) {
@@ -180,14 +178,10 @@ final class LocalGrants {
                 .subscribe(null, error -> {});
     }
 
-    /**
-     * Refunds a charge of the primary store that no request uses. If the refund fails, that errs towards denying.
-     *
-     * @param fits whether the charge fits together with local grants; otherwise it does not count as granted here
-     */
-    void refundUnused(StoreDecision charged, boolean fits) {
+    /** Refunds a charge of the primary store that no request uses. If the refund fails, that errs towards denying. */
+    void refundUnused(StoreDecision charged) {
         List<Claim> claims = charged.claims();
-        if (local != null && fits) {
+        if (local != null && charged.isEvidence()) {
             local.ledgers.refundedInPrimary(charged);
         }
         releaseUnused(claims);
