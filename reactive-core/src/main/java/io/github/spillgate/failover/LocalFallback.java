@@ -157,13 +157,19 @@ public final class LocalFallback implements LimitStore {
     @Override
     public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
         return Mono.fromCallable(() -> holds.stream()
-                .map(claim -> new HoldRenewal(claim, Objects.requireNonNull(ofHold(claim, HoldLedger::renew))))
+                .map(claim -> new HoldRenewal(
+                        claim,
+                        Objects.requireNonNull(
+                                ledgers.apply(claim, true, ledger -> ((HoldLedger) ledger).renew()))))
                 .toList());
     }
 
-    /** Changes the ledger of a concurrency limit. */
-    private <T> @Nullable T ofHold(Claim claim, Function<HoldLedger, T> change) {
-        return ledgers.apply(claim, true, ledger -> change.apply((HoldLedger) ledger));
+    /** Changes the ledger of a claim, and creates it if there is none. */
+    private void change(Claim claim, Consumer<Ledger> change) {
+        ledgers.apply(claim, true, ledger -> {
+            change.accept(ledger);
+            return true;
+        });
     }
 
     /** Changes the ledger of a rate limit, if there is one. A hold is released by its id, and by nothing else. */
@@ -307,10 +313,7 @@ public final class LocalFallback implements LimitStore {
 
     /** Grants the additional cost of a decision of the primary store, which cannot be asked. */
     void takeBeyond(Settlement one) {
-        ledgers.apply(one.claim(), true, ledger -> {
-            ledger.takeBeyond(one.claim().limit(), one.toCharge(), one.most());
-            return true;
-        });
+        change(one.claim(), ledger -> ledger.takeBeyond(one.claim().limit(), one.toCharge(), one.most()));
     }
 
     /** Subtracts what is refunded of a decision of the primary store. Call this before that is asked. */
@@ -405,10 +408,7 @@ public final class LocalFallback implements LimitStore {
     /** Takes back grants, because the reset did not take place. They count as if they were granted now. */
     void restore(List<DiscardedGrants> discarded) {
         for (DiscardedGrants grants : discarded) {
-            ledgers.apply(grants.claim, true, ledger -> {
-                ledger.take(grants.permits);
-                return true;
-            });
+            change(grants.claim, ledger -> ledger.take(grants.permits));
         }
     }
 
@@ -447,10 +447,7 @@ public final class LocalFallback implements LimitStore {
     /** Releases holds here. Call this before the primary store is asked. */
     void releaseHolds(List<Claim> holds) {
         for (Claim claim : holds) {
-            ofHold(claim, ledger -> {
-                ledger.release();
-                return true;
-            });
+            change(claim, ledger -> ((HoldLedger) ledger).release());
         }
     }
 
@@ -459,10 +456,7 @@ public final class LocalFallback implements LimitStore {
         for (HoldRenewal renewal : renewals) {
             if (renewal.outcome() == HoldRenewal.RenewalOutcome.RENEWED
                     || renewal.outcome() == HoldRenewal.RenewalOutcome.RESTORED) {
-                ofHold(renewal.claim(), ledger -> {
-                    ledger.renewedInPrimary();
-                    return true;
-                });
+                change(renewal.claim(), ledger -> ((HoldLedger) ledger).renewedInPrimary());
             }
         }
     }
