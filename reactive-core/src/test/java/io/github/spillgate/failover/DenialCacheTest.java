@@ -37,7 +37,9 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
+import org.reactivestreams.Subscription;
 import reactor.core.Disposable;
+import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
 import reactor.core.scheduler.Schedulers;
@@ -119,6 +121,28 @@ class DenialCacheTest {
             remote.replyToAll();
             remote.isAvailable();
             assertDeniedByTheCache(limiter.tryAcquire("a"));
+        }
+
+        @Test
+        void aCachedDenialMustHoldWhenTheCallerRequests() {
+            RateLimiter limiter = limiter(ONE);
+            now(limiter.tryAcquire("a"));
+            now(limiter.tryAcquire("a"));
+            assertDeniedByTheCache(limiter.tryAcquire("a"));
+            List<Decision> decisions = new ArrayList<>();
+            BaseSubscriber<Decision> late = new BaseSubscriber<>() {
+                @Override
+                protected void hookOnSubscribe(Subscription s) {}
+
+                @Override
+                protected void hookOnNext(Decision decision) {
+                    decisions.add(decision);
+                }
+            };
+            limiter.tryAcquire("a").subscribe(late);
+            time.passMillis(101);
+            late.request(1);
+            assertThat(decisions).singleElement().matches(Decision::isAllowed);
         }
 
         @Test
