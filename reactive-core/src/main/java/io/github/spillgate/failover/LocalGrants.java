@@ -216,12 +216,12 @@ final class LocalGrants {
 
     /** Returns whether one of these counts may have been reset at that time or later. */
     boolean isResetSince(List<Claim> claims, long nanos) {
-        return !resets.isEmpty() && resets.isAnySince(claims, nanos);
+        return resets.isAnySince(claims, nanos);
     }
 
     /** Returns whether this count was reset in the last minutes. */
     boolean isResetLately(Claim claim) {
-        return !resets.isEmpty() && resets.isKnown(claim);
+        return resets.isKnown(claim);
     }
 
     /** Returns how many instances of a limiter there are, as far as is known. */

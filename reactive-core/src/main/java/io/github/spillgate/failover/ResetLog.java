@@ -38,6 +38,10 @@ final class ResetLog {
 
     /** Returns whether one of these counts may have been reset at that time or later. */
     boolean isAnySince(List<Claim> claims, long nanos) {
+        // No reset was ever noted. In this order: the newer times become the older ones.
+        if (newer.isEmpty() && older.isEmpty()) {
+            return false;
+        }
         for (Claim claim : claims) {
             if (isSince(newer, claim, nanos) || isSince(older, claim, nanos)) {
                 return true;
@@ -55,11 +59,6 @@ final class ResetLog {
     private static boolean isSince(ConcurrentMap<Object, Long> some, Claim claim, long nanos) {
         Long reset = some.get(claim.handle());
         return reset != null && reset - nanos >= 0;
-    }
-
-    /** Returns whether no reset was ever noted. In this order: the newer times become the older ones. */
-    boolean isEmpty() {
-        return newer.isEmpty() && older.isEmpty();
     }
 
     int size() {
