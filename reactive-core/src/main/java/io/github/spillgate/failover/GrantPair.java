@@ -72,13 +72,13 @@ final class GrantPair {
         this.claims = claims;
     }
 
-    /** Notes that the fallback is about to be asked while the result of the primary store is unknown. */
+    /** Notes that the fallback is about to be asked, after the primary store was asked. */
     void open() {
         open = true;
         grants.unanswered().begin(claims);
     }
 
-    /** Returns whether the fallback was asked. */
+    /** Returns whether both stores were asked. */
     boolean isOpen() {
         return open;
     }
@@ -96,7 +96,7 @@ final class GrantPair {
         match(result == null ? NOT_CHARGED : result, false);
     }
 
-    /** Notes that the primary store failed, or was given up, after the fallback was asked. */
+    /** Notes that the primary store has failed, or was given up. */
     void primaryFailed(Throwable error) {
         match(error instanceof LimitStoreUnansweredException ? NO_REPLY : NOT_CHARGED, false);
     }
@@ -105,18 +105,11 @@ final class GrantPair {
      * Notes the result of the fallback.
      *
      * @param decision the decision; null if there is none, or the fallback failed
-     * @param primaryError why the primary store has failed; null if its result is unknown or it was not asked
      * @return the decision of the primary store, if the caller gets that one instead
      */
     @Nullable
-    StoreDecision fallbackDecided(@Nullable Object decision, @Nullable Throwable primaryError) {
-        Object local = decision == null ? NOT_CHARGED : decision;
-        StoreDecision passedOn = null;
-        if (open) {
-            passedOn = match(local, true);
-        } else if (primaryError instanceof LimitStoreUnansweredException) {
-            passedOn = resolve(local, NO_REPLY, false);
-        }
+    StoreDecision fallbackDecided(@Nullable Object decision) {
+        StoreDecision passedOn = match(decision == null ? NOT_CHARGED : decision, true);
         if (decision instanceof StoreDecision granted && granted.isCharged()) {
             grants.granted(granted);
         }

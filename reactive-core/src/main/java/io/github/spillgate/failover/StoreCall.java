@@ -331,6 +331,8 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
                 if (refused) {
                     fail(error);
                 } else {
+                    pair.open();
+                    pair.primaryFailed(error);
                     fallBack(error);
                 }
             }
@@ -505,10 +507,10 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         gate.fellBack(passage);
         if (Fallback.isError(failover.fallback())) {
             Throwable error = primaryError != null ? primaryError : passage.isSent() ? unanswered() : notAsked();
-            serveFallback(null, error, primaryError);
+            serveFallback(null, error);
             return;
         }
-        FallbackSubscriber subscriber = new FallbackSubscriber(primaryError);
+        FallbackSubscriber subscriber = new FallbackSubscriber();
         try {
             operation.onFallback().apply(failover.fallback(), claims).subscribe(subscriber);
         } catch (Throwable e) {
@@ -557,8 +559,8 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
 
     /** Serves the result of the fallback, or a decision of the primary store that arrived while the fallback denied. */
     @SuppressWarnings("unchecked") // only a call that takes permits has charges, and its result is a decision
-    private void serveFallback(@Nullable T result, @Nullable Throwable error, @Nullable Throwable primaryError) {
-        StoreDecision instead = pair.fallbackDecided(result, primaryError);
+    private void serveFallback(@Nullable T result, @Nullable Throwable error) {
+        StoreDecision instead = pair.fallbackDecided(result);
         if (instead != null) {
             serve((T) instead);
         } else if (error != null) {
@@ -577,12 +579,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     /** Passes on the result of the fallback. */
     private final class FallbackSubscriber implements CoreSubscriber<T> {
 
-        private final @Nullable Throwable primaryError;
         private boolean done;
-
-        FallbackSubscriber(@Nullable Throwable primaryError) {
-            this.primaryError = primaryError;
-        }
 
         @Override
         public Context currentContext() {
@@ -612,7 +609,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         private void serveOnce(@Nullable T result, @Nullable Throwable error) {
             if (!done) {
                 done = true;
-                serveFallback(result, error, primaryError);
+                serveFallback(result, error);
             }
         }
     }
