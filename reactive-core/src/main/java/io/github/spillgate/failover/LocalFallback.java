@@ -159,8 +159,7 @@ public final class LocalFallback implements LimitStore {
         return Mono.fromCallable(() -> holds.stream()
                 .map(claim -> new HoldRenewal(
                         claim,
-                        Objects.requireNonNull(
-                                ledgers.apply(claim, true, ledger -> ((HoldLedger) ledger).renew()))))
+                        Objects.requireNonNull(ledgers.apply(claim, true, ledger -> ((HoldLedger) ledger).renew()))))
                 .toList());
     }
 
@@ -215,7 +214,8 @@ public final class LocalFallback implements LimitStore {
      * @throws IllegalArgumentException if it already is the fallback of a store
      */
     Instances bindTo(LimitStore store) {
-        Instances counted = new Instances(Objects.requireNonNull(store), () -> !share.isFixed());
+        Instances counted =
+                new Instances(Objects.requireNonNull(store), () -> share.fixed().isEmpty());
         Instances before = instances.compareAndExchange(null, counted);
         if (before != null) {
             throw new IllegalArgumentException("this fallback is already in use for " + before.store()

@@ -33,10 +33,6 @@ final class OutageShare {
         return set == null ? OptionalDouble.empty() : OptionalDouble.of(set);
     }
 
-    boolean isFixed() {
-        return fixed != null;
-    }
-
     /**
      * Returns the share of a limit.
      *
