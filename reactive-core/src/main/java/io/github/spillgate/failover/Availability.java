@@ -155,8 +155,6 @@ final class Availability {
     /**
      * Notes that the fallback decides because the store missed a deadline. If the store stays available, such misses
      * are logged, at most once a minute.
-     *
-     * @param stoodStill whether this process stood still since the request began
      */
     void missedDeadline(boolean stoodStill) {
         if (unavailable.get()) {

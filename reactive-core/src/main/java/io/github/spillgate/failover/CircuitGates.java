@@ -32,15 +32,7 @@ final class CircuitGates {
     private final CircuitGate whole;
     private final ConcurrentMap<String, NodeGate> nodes = new ConcurrentHashMap<>();
 
-    /**
-     * Creates the gates to a store.
-     *
-     * @param store the store
-     * @param fallback the store that decides otherwise, for logs
-     * @param mostInFlight the highest number of requests in flight for each gate
-     * @param deadline the longest time for a decision, in nanoseconds
-     * @param change changes the settings of the breakers
-     */
+    /** Creates the gates to a store, with these values for each. The deadline is in nanoseconds. */
     CircuitGates(
             LimitStore store,
             LimitStore fallback,

@@ -37,12 +37,6 @@ final class DataLoss {
             .onBackpressureBuffer(Queues.<Restoration>get(MOST_WAITING).get());
     private final SummaryLog restoredCounts = new SummaryLog(this::log);
 
-    /**
-     * Creates a restorer.
-     *
-     * @param primary the store that has lost data
-     * @param random returns numbers from 0 to 1, for the pauses between attempts
-     */
     DataLoss(LimitStore primary, DoubleSupplier random) {
         this.primary = primary;
         this.random = random;

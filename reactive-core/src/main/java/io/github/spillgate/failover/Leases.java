@@ -104,12 +104,6 @@ final class Leases {
     private final AtomicBoolean willRefund = new AtomicBoolean();
     private volatile boolean closed;
 
-    /**
-     * Creates a table without leases.
-     *
-     * @param primary the store that leases
-     * @param grants what the fallback has granted
-     */
     Leases(LimitStore primary, LocalGrants grants) {
         this.primary = primary;
         this.grants = grants;

@@ -423,13 +423,7 @@ public final class LocalFallback implements LimitStore {
         return queue.handOver(most, skip);
     }
 
-    /**
-     * Reports that the primary store has charged a reconciliation.
-     *
-     * @param reply its reply
-     * @return the permits that must be refunded in the primary store now, because they were refunded while in flight;
-     *     null if there are none
-     */
+    /** Notes that the primary store has charged a reconciliation, like {@link Ledger#charged}. */
     @Nullable
     ChargedPermits charged(Reconciliation reconciliation, StoreDecision reply) {
         ChargedPermits refund =
@@ -438,7 +432,7 @@ public final class LocalFallback implements LimitStore {
         return refund;
     }
 
-    /** Reports that the primary store cannot charge a reconciliation: permits that still count are lost. */
+    /** Notes that the primary store cannot charge a reconciliation: permits that still count are lost. */
     void notCharged(Reconciliation reconciliation) {
         queue.reconciled(reconciliation, false);
         ledgers.update(reconciliation.claim(), ledger -> ledger.notCharged(reconciliation));

@@ -33,11 +33,7 @@ final class OutageShare {
         return set == null ? OptionalDouble.empty() : OptionalDouble.of(set);
     }
 
-    /**
-     * Returns the share of a limit.
-     *
-     * @param instances the number of instances
-     */
+    /** Returns the share of a limit that one of so many instances may grant. */
     double of(Limit limit, int instances, Use use) {
         Double set = fixed;
         if (set != null) {

@@ -85,12 +85,7 @@ final class ReconciliationQueue {
         return waits;
     }
 
-    /**
-     * Hands over the grants of some ledgers.
-     *
-     * @param most the highest number of ledgers
-     * @param skip selects those to leave for now, by a claim on each
-     */
+    /** Hands over the grants of some ledgers, like {@link LocalFallback#handOver}. */
     List<Reconciliation> handOver(int most, Predicate<Claim> skip) {
         List<Reconciliation> batch = new ArrayList<>();
         handOver(urgent, most, skip, batch);
