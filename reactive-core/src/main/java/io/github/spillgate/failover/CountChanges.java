@@ -179,11 +179,7 @@ final class CountChanges {
     private Mono<Void> refundCharged(StoreDecision decision, List<ChargedPermits> charged, LocalFallback ledgers) {
         return refundOnce(
                 charged.stream().map(ChargedPermits::claim).toList(),
-                () -> {
-                    grants.refundingOldest(
-                            charged.stream().map(ChargedPermits::claim).toList());
-                    return primary.refundCharged(charged);
-                },
+                () -> primary.refundCharged(charged),
                 store -> Mono.fromRunnable(() -> ledgers.refundCharged(decision, charged)));
     }
 
@@ -234,18 +230,12 @@ final class CountChanges {
     }
 
     private Mono<Void> refundOldest(List<Claim> claims) {
-        return refundOnce(
-                claims,
-                () -> {
-                    grants.refundingOldest(claims);
-                    return primary.refund(claims);
-                },
-                store -> store.refund(claims));
+        return refundOnce(claims, () -> primary.refund(claims), store -> store.refund(claims));
     }
 
     /**
-     * Refunds in the primary store or in the fallback. If the result in the primary store is unknown, the fallback does
-     * not refund too: later replies may already be without these permits.
+     * Refunds the oldest permits in the primary store or in the fallback. If the result in the primary store is
+     * unknown, the fallback does not refund too: later replies may already be without these permits.
      */
     private Mono<Void> refundOnce(
             List<Claim> claims, Supplier<Mono<Void>> onPrimary, Function<LimitStore, Mono<Void>> onFallback) {
@@ -255,6 +245,7 @@ final class CountChanges {
                     claims,
                     deadline -> {
                         isUnknown.set(true);
+                        grants.refundingOldest(claims);
                         return Mono.defer(onPrimary)
                                 .doOnError(error -> isUnknown.set(error instanceof LimitStoreUnansweredException));
                     },
@@ -273,15 +264,6 @@ final class CountChanges {
      * and reads the usage again.
      */
     Mono<Void> reset(List<Claim> claims) {
-        Leases leases = failover.leases();
-        return Mono.defer(() -> {
-            // Also those that were leased before the reset, of which this instance learned later.
-            leases.reset(claims);
-            return resetCounts(claims).doOnTerminate(() -> leases.reset(claims)).doOnCancel(() -> leases.reset(claims));
-        });
-    }
-
-    private Mono<Void> resetCounts(List<Claim> claims) {
         LocalFallback ledgers = local;
         Mono<Void> onPrimary = call(
                 claims,
@@ -292,8 +274,11 @@ final class CountChanges {
             Runnable end = () -> {
                 if (hasEnded.compareAndSet(false, true)) {
                     grants.endReset(claims);
+                    // Those that were leased before the reset, of which this instance has learned since.
+                    failover.leases().reset(claims);
                 }
             };
+            failover.leases().reset(claims);
             grants.beginReset(claims);
             Mono<Void> reset = onPrimary;
             if (ledgers != null) {
