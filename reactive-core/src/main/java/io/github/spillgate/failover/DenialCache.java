@@ -113,8 +113,8 @@ final class DenialCache {
     }
 
     /** Caches a reply of the store if it is a denial, from the time at which the request was sent. */
-    void remember(@Nullable StoreDecision decision, long sentAt) {
-        if (longest == 0 || decision == null || decision.isAllowed()) {
+    void remember(StoreDecision decision, long sentAt) {
+        if (longest == 0 || decision.isAllowed()) {
             return;
         }
         long repliedAt = Deadlines.now();

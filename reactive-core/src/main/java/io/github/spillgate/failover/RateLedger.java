@@ -482,12 +482,10 @@ final class RateLedger extends Ledger {
     }
 
     private @Nullable StoreUsage usageIn(StoreDecision reply) {
-        for (StoreUsage usage : reply.usages()) {
-            if (usage.claim().identity().equals(claim().identity())) {
-                return usage;
-            }
-        }
-        return null;
+        return reply.usages().stream()
+                .filter(usage -> usage.claim().identity().equals(claim().identity()))
+                .findFirst()
+                .orElse(null);
     }
 
     @Override

@@ -140,15 +140,7 @@ final class Reconciler {
 
     /** Returns whether grants on one of these counts were handed over and are not in flight. */
     boolean holds(List<Claim> claims) {
-        if (held.isEmpty()) {
-            return false;
-        }
-        for (Claim claim : claims) {
-            if (held.contains(claim.identity())) {
-                return true;
-            }
-        }
-        return false;
+        return claims.stream().anyMatch(claim -> held.contains(claim.identity()));
     }
 
     private void run() {

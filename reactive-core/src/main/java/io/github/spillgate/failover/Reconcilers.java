@@ -91,12 +91,7 @@ final class Reconcilers {
 
     /** Returns whether grants on one of these counts were handed over and are not in flight. */
     boolean hold(List<Claim> claims) {
-        for (Reconciler reconciler : byNode.values()) {
-            if (reconciler.holds(claims)) {
-                return true;
-            }
-        }
-        return false;
+        return byNode.values().stream().anyMatch(reconciler -> reconciler.holds(claims));
     }
 
     /** Makes a last attempt, and ends all of them. */

@@ -26,12 +26,7 @@ final class UnansweredCalls {
     }
 
     boolean onAny(List<Claim> claims) {
-        for (Claim claim : claims) {
-            if (on(claim.identity())) {
-                return true;
-            }
-        }
-        return false;
+        return claims.stream().anyMatch(claim -> on(claim.identity()));
     }
 
     boolean on(String identity) {
