@@ -289,7 +289,9 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             }
             if (!first(SERVED)) {
                 pair.primaryReplied(reply, sentAt, fits);
-                releaseIfCancelled(reply);
+                if (reply instanceof StoreDecision decision && decision.isCharged()) {
+                    releaseIfCancelled();
+                }
                 noteDecided();
             } else if (fits) {
                 stopEarlyDeadline();
@@ -342,7 +344,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     private void failPair(Throwable error) {
         pair.primaryFailed(error);
         if (error instanceof LimitStoreUnansweredException) {
-            releaseIfCancelled(null);
+            releaseIfCancelled();
         }
     }
 
@@ -532,14 +534,11 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     // The result.
 
     /**
-     * Releases permits of concurrency limits that the primary store has granted to a caller that has cancelled. The
-     * request of the release cannot overtake that of the grant.
-     *
-     * @param reply the reply; null if it is not known
+     * Releases permits of concurrency limits that the primary store has granted, or may have, to a caller that has
+     * cancelled. The request of the release cannot overtake that of the grant.
      */
-    private void releaseIfCancelled(@Nullable Object reply) {
-        boolean isCharged = reply == null || (reply instanceof StoreDecision decision && decision.isCharged());
-        if (cancelled && isCharged && operation.isTake() && !pair.isOpen()) {
+    private void releaseIfCancelled() {
+        if (cancelled && operation.isTake() && !pair.isOpen()) {
             failover.grants().releaseUnused(claims);
         }
     }
