@@ -99,17 +99,7 @@ public final class Fallback {
                 "the store does not answer, and there is nothing to fall back on", null));
     }
 
-    private static final class Setting implements LimitStore {
-
-        private final String name;
-        private final Mono<StoreDecision> decision;
-        private final Mono<Void> change;
-
-        Setting(String name, Mono<StoreDecision> decision, Mono<Void> change) {
-            this.name = name;
-            this.decision = decision;
-            this.change = change;
-        }
+    private record Setting(String name, Mono<StoreDecision> decision, Mono<Void> change) implements LimitStore {
 
         @Override
         public Mono<StoreDecision> take(List<Claim> claims) {
