@@ -82,6 +82,9 @@ final class RateLedger extends Ledger {
     private @Nullable GrantsInFlight inFlight;
     private @Nullable ChargedGrants charged;
 
+    /** Until when permits of a bucket returned that were in flight and cannot be charged: no time counts twice. */
+    private long returnedUntil;
+
     /** How many granted permits were refunded without a decision since grants were last handed over. */
     private long refundedUnnamed;
 
@@ -111,6 +114,7 @@ final class RateLedger extends Ledger {
     public void advance(Claim claim, long now) {
         super.advance(claim, now);
         handedOverAt = Math.min(handedOverAt, now);
+        returnedUntil = Math.min(returnedUntil, now + limit().reach().toMillis());
         granted.advance(claim, now);
         confirmed.advance(claim.limit(), now);
         if (lost != null) {
@@ -197,7 +201,7 @@ final class RateLedger extends Ledger {
     private RateCount grantsNow() {
         if (granted instanceof BucketGrants bucket) {
             long from = Math.max(confirmed.emptyAt(now()), missing().emptyAt(now()));
-            bucket.drain(Math.max(from, inFlightUntil()), localShare());
+            bucket.drain(Math.max(Math.max(from, returnedUntil), inFlightUntil()), localShare());
         }
         return granted;
     }
@@ -425,6 +429,7 @@ final class RateLedger extends Ledger {
         lost = null;
         inFlight = null;
         charged = null;
+        returnedUntil = 0;
         refundedUnnamed = 0;
     }
 
@@ -491,6 +496,7 @@ final class RateLedger extends Ledger {
     @Override
     void notCharged(Reconciliation reconciliation) {
         if (inFlight != null && inFlight.isOf(reconciliation)) {
+            returnedUntil = Math.max(returnedUntil, inFlight.until());
             inFlight = null;
             charged = charged == null ? null : charged.endPeriod();
         }

@@ -608,6 +608,20 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         assertThat(take(claim.asking(asked), 6 + asked, chargedAt - earlier)).isEqualTo(expected);
     }
 
+    /** While they were in flight, the bucket returned them, and no other permits. */
+    @Test
+    void permitsOfABucketThatCannotBeChargedHaveReturnedInTheirTime() {
+        RateLimiter limiter = limiter(Limit.perSecond(10).burst(50));
+        now(limiter.tryAcquire("a", 25));
+        Reconciliation sent = store.handOver(10, skipped -> false).get(0);
+        now(limiter.tryAcquire("a", 25));
+        clock.advanceMillis(2_500);
+        assertThat(now(limiter.tryAcquire("a", 25)).isAllowed()).isTrue();
+        clock.advanceMillis(2_500);
+        store.notCharged(sent);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(25);
+    }
+
     private Fit take(Claim claim, long used, long at) {
         return store.confirm(
                 StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, used, false, at, at + WINDOW))));
