@@ -4,7 +4,8 @@ import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
 import java.util.List;
-import java.util.concurrent.atomic.AtomicReference;
+import java.util.Objects;
+import java.util.concurrent.atomic.AtomicReferenceFieldUpdater;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -48,6 +49,9 @@ final class GrantPair {
     // (StoreDecision.moveTo and redeem): of a late reply and a refund at the same time, the later one sees the earlier
     // one. What is redeemed after it has moved is a decision of the primary store.
 
+    private static final AtomicReferenceFieldUpdater<GrantPair, @Nullable Object> FIRST_RESULT =
+            AtomicReferenceFieldUpdater.newUpdater(GrantPair.class, Object.class, "firstResult");
+
     /** The result of a store that charged nothing. */
     private static final Object NOT_CHARGED = new Object();
 
@@ -56,7 +60,7 @@ final class GrantPair {
 
     private final LocalGrants grants;
     private final List<Claim> claims;
-    private final AtomicReference<@Nullable Object> firstResult = new AtomicReference<>();
+    private volatile @Nullable Object firstResult;
     private volatile boolean open;
 
     /** When the primary store was asked. Written before its reply becomes a result. */
@@ -117,10 +121,10 @@ final class GrantPair {
     }
 
     private @Nullable StoreDecision match(Object result, boolean byFallback) {
-        Object other = firstResult.compareAndExchange(null, result);
-        if (other == null) {
+        if (FIRST_RESULT.compareAndSet(this, null, result)) {
             return null;
         }
+        Object other = Objects.requireNonNull(firstResult);
         try {
             return byFallback ? resolve(result, other, true) : resolve(other, result, false);
         } finally {

@@ -12,6 +12,7 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.RemoteSubscription;
 import io.github.spillgate.spi.StoreDecision;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
 import org.jspecify.annotations.Nullable;
@@ -80,8 +81,11 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     private final StoreOperation<T> operation;
     private final CoreSubscriber<? super T> actual;
 
-    /** Matches the results of both stores. If this call takes no permits, the pair has no claims, and does nothing. */
-    private final GrantPair pair;
+    /**
+     * Matches the results of both stores. If this call takes no permits, the pair has no claims, and does nothing. Null
+     * until a store is asked: most calls of a hot or a denied key ask none.
+     */
+    private @Nullable GrantPair pair;
 
     private CircuitGate gate;
     private Passage passage = Passage.NO_TIME;
@@ -99,7 +103,6 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         this.operation = operation;
         this.actual = actual;
         this.gate = failover.gates().whole();
-        this.pair = new GrantPair(failover.grants(), operation.isTake() ? claims : List.of());
     }
 
     /**
@@ -159,6 +162,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             serve(known);
             return;
         }
+        pair = new GrantPair(failover.grants(), operation.isTake() ? claims : List.of());
         long timeLeft = failover.timeLeft(actual.currentContext());
         passage = timeLeft > 0 ? pass() : Passage.NO_TIME;
         if (!passage.isSent()) {
@@ -173,12 +177,16 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         boolean waits = passage == Passage.ASK || operation.isChange() || Fallback.isError(failover.fallback());
         boolean fallsBack = !waits && first(SERVED);
         if (fallsBack) {
-            pair.open();
+            pair().open();
         }
         askPrimary(waits, timeLeft);
         if (fallsBack) {
             fallBack(null);
         }
+    }
+
+    private GrantPair pair() {
+        return Objects.requireNonNull(pair, "a call that asks a store has a pair");
     }
 
     /** Returns a grant from leases, or a cached denial; null if a store has to be asked. */
@@ -288,7 +296,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
                 failover.leases().replied(decision);
             }
             if (!first(SERVED)) {
-                pair.primaryReplied(reply, sentAt, fits);
+                pair().primaryReplied(reply, sentAt, fits);
                 if (reply instanceof StoreDecision decision && decision.isCharged()) {
                     releaseIfCancelled();
                 }
@@ -300,8 +308,8 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             } else {
                 stopEarlyDeadline();
                 noteDecided();
-                pair.open();
-                pair.primaryReplied(reply, sentAt, false);
+                pair().open();
+                pair().primaryReplied(reply, sentAt, false);
                 fallBack(null);
             }
         }
@@ -333,8 +341,8 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
                 if (refused) {
                     fail(error);
                 } else {
-                    pair.open();
-                    pair.primaryFailed(error);
+                    pair().open();
+                    pair().primaryFailed(error);
                     fallBack(error);
                 }
             }
@@ -342,7 +350,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     }
 
     private void failPair(Throwable error) {
-        pair.primaryFailed(error);
+        pair().primaryFailed(error);
         if (error instanceof LimitStoreUnansweredException) {
             releaseIfCancelled();
         }
@@ -479,7 +487,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             if (gate.missedDeadline(stoodStill)) {
                 failover.missedDeadlines().increment();
             }
-            pair.open();
+            pair().open();
             fallBack(null);
         }
     }
@@ -538,7 +546,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
      * cancelled. The request of the release cannot overtake that of the grant.
      */
     private void releaseIfCancelled() {
-        if (cancelled && operation.isTake() && !pair.isOpen()) {
+        if (cancelled && operation.isTake() && !pair().isOpen()) {
             failover.grants().releaseUnused(claims);
         }
     }
@@ -559,7 +567,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     /** Serves the result of the fallback, or a decision of the primary store that arrived while the fallback denied. */
     @SuppressWarnings("unchecked") // only a call that takes permits has charges, and its result is a decision
     private void serveFallback(@Nullable T result, @Nullable Throwable error) {
-        StoreDecision instead = pair.fallbackDecided(result);
+        StoreDecision instead = pair().fallbackDecided(result);
         if (instead != null) {
             serve((T) instead);
         } else if (error != null) {

@@ -118,8 +118,8 @@ final class ReconcileCommands {
             if (reply.status(i) == ScriptReply.Status.FREE) {
                 Settlement one = settlements.get(i);
                 // At the highest number of used permits, fewer may have been charged.
-                boolean isCharged = reply.granted(i) == 1
-                        && reply.usage(i, one.claim()).used() < one.most();
+                boolean isCharged =
+                        reply.granted(i) == 1 && reply.usage(i, one.claim()).used() < one.most();
                 usages.add(reply.usage(i, one.claim().asking(isCharged ? one.toCharge() : 0)));
             }
         }

@@ -1,6 +1,5 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.spi.BucketState;
@@ -566,7 +565,11 @@ final class LossyStore implements LimitStore {
 
         @Override
         void refundCharged(Limit limit, ChargedPermits permits, long now) {
-            refund(limit, permits.until() - limit.reach().toMillis(), permits.claim().permits(), now);
+            refund(
+                    limit,
+                    permits.until() - limit.reach().toMillis(),
+                    permits.claim().permits(),
+                    now);
         }
 
         private void subtract(long before, long mark, long units, boolean isSinceMark) {

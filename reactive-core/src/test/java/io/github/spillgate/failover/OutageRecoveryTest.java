@@ -64,7 +64,9 @@ class OutageRecoveryTest extends LocalFallbackFixture {
             store.confirm(replied(claim, used, then));
         }
         for (int passed = 0; passed < 59_000; passed += 1_000) {
-            assertThat(now(limiter.peek("a")).remaining()).as("after %d ms", passed).isZero();
+            assertThat(now(limiter.peek("a")).remaining())
+                    .as("after %d ms", passed)
+                    .isZero();
             clock.advanceMillis(1_000);
         }
         clock.advanceMillis(2_000);
