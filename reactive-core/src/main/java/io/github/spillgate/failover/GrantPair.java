@@ -96,7 +96,7 @@ final class GrantPair {
      */
     void primaryReplied(@Nullable Object reply, long sentAt, boolean fits) {
         askedAt = sentAt;
-        Object result = reply instanceof StoreDecision decision && !fits ? decision.withoutEvidence() : reply;
+        Object result = reply instanceof StoreDecision decision && !fits ? decision.withEvidence(false) : reply;
         match(result == null ? NOT_CHARGED : result, false);
     }
 

@@ -250,6 +250,11 @@ public final class LocalFallback implements LimitStore {
         return worst;
     }
 
+    /** Notes that a decision of the primary store was granted to this instance after all. */
+    void granted(StoreDecision decision) {
+        ofRates(decision, RateLedger::grantedInPrimary);
+    }
+
     /** Records what the primary store has settled: an additional cost is charged even if it does not fit. */
     void settled(StoreDecision reply) {
         reply.parts().forEach(part -> part.usages().forEach(usage -> confirm(usage, part)));

@@ -153,10 +153,16 @@ final class LocalGrants {
         if (local == null || unfinishedResets.onAny(charged.claims()) || resets.isAnySince(charged.claims(), askedAt)) {
             return;
         }
-        StoreDecision left = granted.moveTo(charged);
+        StoreDecision noted = charged;
+        if (!charged.isEvidence()) {
+            // It replaces the local grant. Before that moves, because the caller may refund it from then on.
+            local.ledgers.granted(charged);
+            noted = charged.withEvidence(true);
+        }
+        StoreDecision left = granted.moveTo(noted);
         Set<Object> moved = left.claims().stream().map(Claim::handle).collect(Collectors.toSet());
         StoreDecision unused =
-                charged.only(usage -> !moved.contains(usage.claim().handle()));
+                noted.only(usage -> !moved.contains(usage.claim().handle()));
         if (!unused.usages().isEmpty()) {
             refundUnused(unused);
         }

@@ -461,13 +461,14 @@ public final class StoreDecision implements Decision {
     }
 
     /**
-     * Returns this decision for permits of which the instance does not note that it has them.
+     * Returns this decision for permits of which the instance notes, or does not note, that it has them.
      *
-     * @return the same decision, with {@link #isEvidence()} false
+     * @param noted whether it does
+     * @return the same decision, with this as its {@link #isEvidence()}
      */
-    public StoreDecision withoutEvidence() {
+    public StoreDecision withEvidence(boolean noted) {
         StoreDecision same = only(usage -> true);
-        same.isEvidence = false;
+        same.isEvidence = noted;
         return same;
     }
 
@@ -475,7 +476,7 @@ public final class StoreDecision implements Decision {
      * Returns whether the instance has noted the permits: if a later reply is without them, the store has lost data. A
      * refund of permits that were not noted must not remove the note of others.
      *
-     * @return true unless this is {@link #withoutEvidence()}
+     * @return true unless {@link #withEvidence} says otherwise
      */
     public boolean isEvidence() {
         return isEvidence;

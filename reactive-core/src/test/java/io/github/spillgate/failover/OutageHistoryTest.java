@@ -213,6 +213,22 @@ class OutageHistoryTest {
         });
     }
 
+    /** The charges of late replies replace the local grants, and must be evidence of the loss like these. */
+    @ParameterizedTest
+    @ValueSource(strings = {"10/1h", "10/1h counter"})
+    void aLossAfterLateRepliesFreesNoPermits(String limit) {
+        history(limit, (history, instance) -> {
+            instance.connection(Mode.LATE);
+            instance.delay(150);
+            history.acquireAtOnce(instance, 10);
+            history.pass(200);
+            assertThat(history.granted()).isEqualTo(10);
+            instance.connection(Mode.UP);
+            history.loseAll();
+            history.acquire(instance, 20);
+        });
+    }
+
     private static void history(String limit, Steps steps) {
         try (VirtualTime time = new VirtualTime()) {
             Plan plan = new Plan(Limit.parse(limit), 1, false, false, false);
