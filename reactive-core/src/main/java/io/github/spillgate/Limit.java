@@ -296,7 +296,7 @@ public final class Limit {
      */
     public Limit counter() {
         checkHasWindow("a counter", "Limit.perDay(10_000).counter()");
-        checkNotLeased("only logs and token buckets are");
+        checkNotLeased("only logs and token buckets are", "Limit.perDay(10_000).counter()");
         if (algorithm == Algorithm.BUCKET) {
             throw new IllegalStateException("limit " + Text.quote(toString())
                     + " is a token bucket, and a counter has no burst: expected a log, for example"
@@ -395,7 +395,9 @@ public final class Limit {
      */
     public Limit countingDenied() {
         checkHasWindow("denied requests to count", "Limit.perMinute(100).countingDenied()");
-        checkNotLeased("a denied request would have to be recorded in the store at once");
+        checkNotLeased(
+                "a denied request would have to be recorded in the store at once",
+                "Limit.perMinute(120).countingDenied()");
         return with(draft -> draft.countingDenied = true);
     }
 
@@ -434,10 +436,10 @@ public final class Limit {
         return algorithm == Algorithm.LOG || algorithm == Algorithm.BUCKET;
     }
 
-    private void checkNotLeased(String reason) {
+    private void checkNotLeased(String reason, String example) {
         if (leased) {
             throw new IllegalStateException("limit " + Text.quote(toString()) + " is leased, but " + reason
-                    + ": expected a limit without .leased(), for example Limit.perMinute(120).countingDenied()");
+                    + ": expected a limit without .leased(), for example " + example);
         }
     }
 
@@ -696,7 +698,8 @@ public final class Limit {
         Checks.present(duration, what, example);
         if (duration.isNegative() || duration.isZero() || duration.toNanosPart() % 1_000_000 != 0) {
             throw new IllegalArgumentException(what + " " + duration
-                    + " is no positive number of whole milliseconds: expected at least 1 ms, for example " + example);
+                    + " is not a positive number of whole milliseconds: expected at least 1 ms, for example "
+                    + example);
         }
         return duration.compareTo(LONGEST_WINDOW) > 0 ? Long.MAX_VALUE : duration.toMillis();
     }

@@ -34,7 +34,7 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * Limits bound to a store.
+ * A rate limiter: a name, its limits, and the store that counts what they grant.
  *
  * <pre>{@code
  * RateLimiter limiter = RateLimiter.builder("api")
@@ -467,7 +467,7 @@ public final class RateLimiter implements AutoCloseable {
      * @param decision a decision of this limiter
      * @param onExpired called if the permits are lost before that, and other requests may get them; it must end the
      *     work, and not block
-     * @return releases the permits once when it is disposed of; it is disposed of already if the decision holds none
+     * @return the renewal; disposing of it releases the permits, once. Disposed of already if the decision holds none
      * @throws IllegalArgumentException if another store made the decision
      */
     public Disposable keepHolding(Decision decision, Consumer<HoldExpiredException> onExpired) {

@@ -510,8 +510,8 @@ final class Throttle<T> extends FluxOperator<T, T> {
         private static final long serialVersionUID = 1L;
 
         NoPlaceException() {
-            super("no place is free to wait for a permit: expected fewer streams and callers to wait at a time, or more"
-                    + " places, for example .waiters(5_000, 50_000)");
+            super("the queue of waiters is full: expected fewer streams and callers to wait at a time, or a higher"
+                    + " bound, for example .waiters(5_000, 50_000)");
         }
     }
 }

@@ -15,7 +15,7 @@ import java.util.concurrent.ThreadLocalRandom;
 import reactor.core.publisher.Mono;
 
 /**
- * What decides while the primary store does not answer.
+ * The stores that can decide while the primary store does not reply.
  *
  * <p>{@link #local(int)}, the default, limits requests in this process and reconciles its grants afterwards. The others
  * record nothing: what is allowed during the outage is not charged afterwards, and a refund or reset that does not

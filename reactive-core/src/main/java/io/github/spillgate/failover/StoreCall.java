@@ -259,7 +259,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         } else {
             onError(new LimitStoreException(
                     failover.primary()
-                            + " has answered nothing: expected a decision, for example one of StoreDecision.ofTake",
+                            + " completed without a decision: expected one, for example of StoreDecision.ofTake",
                     null));
         }
     }

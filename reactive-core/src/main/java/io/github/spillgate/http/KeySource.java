@@ -58,7 +58,7 @@ public interface KeySource {
         String field = checkName("header", name, "X-Api-Key");
         if (!HttpTokens.isToken(field)) {
             throw new IllegalArgumentException(
-                    "header " + Text.quote(field) + " is no name of a field: expected one, for example \"X-Api-Key\"");
+                    "header " + Text.quote(field) + " is not a header name: expected one, for example \"X-Api-Key\"");
         }
         return of("header:" + field, match -> onlyValue(match.request().headers(field)));
     }

@@ -59,7 +59,7 @@ public final class Problem {
             }
         }
         if (!isDenied) {
-            throw new IllegalArgumentException(decisions + " are no problem: expected at least one denial");
+            throw new IllegalArgumentException(decisions + " contain no denial: expected at least one");
         }
         OptionalLong retryAfter = QuotaPolicy.retryAfterSeconds(decisions);
         if (isOnlyByFallback) {

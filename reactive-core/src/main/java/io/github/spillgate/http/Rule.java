@@ -383,7 +383,8 @@ public final class Rule {
         public Builder methods(String... names) {
             for (String method : names) {
                 if (!HttpTokens.isToken(method)) {
-                    throw refused("method " + Text.quote(method) + " is none: expected one, for example \"POST\"");
+                    throw refused("method " + Text.quote(method)
+                            + " is not an HTTP method: expected one, for example \"POST\"");
                 }
                 methods.add(method.toUpperCase(Locale.ROOT));
             }

@@ -77,8 +77,7 @@ public final class RuleReader {
                 throw new WrongSettingException(
                         setting + ".name",
                         one.name(),
-                        "another rule is called so too: expected each to have a name of its own, for example "
-                                + one.name() + "-2",
+                        "another rule has this name: expected a unique name for each, for example " + one.name() + "-2",
                         null);
             }
         }

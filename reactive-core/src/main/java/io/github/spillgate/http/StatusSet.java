@@ -19,7 +19,8 @@ final class StatusSet {
             int first = number(isClass ? text.charAt(0) + "00" : text);
             if (first < LEAST || first > MOST) {
                 throw new IllegalArgumentException("status " + Text.quote(text)
-                        + " is none: expected one from 100 to 599, or a class of them, for example \"401\" or \"2xx\"");
+                        + " is not a status: expected one from 100 to 599, or a class of them, for example"
+                                + " \"401\" or \"2xx\"");
             }
             statuses.set(first, isClass ? first + 100 : first + 1);
         }

@@ -84,7 +84,7 @@ public final class Checks {
     public static double share(double share) {
         if (!(share > 0 && share <= 1)) {
             throw new IllegalArgumentException("share " + share
-                    + " is no part of a limit: expected more than 0 and at most 1, for example 0.25 for "
+                    + " is not a part of a limit: expected more than 0 and at most 1, for example 0.25 for "
                     + "four instances");
         }
         return share;

@@ -26,7 +26,7 @@ public abstract class RateCount extends Count {
             case BUCKET -> new BucketCount();
             case CONCURRENT ->
                 throw new IllegalArgumentException(
-                        "limit " + limit + " is no rate limit: expected one, for example Limit.perMinute(100)");
+                        "limit " + limit + " is not a rate limit: expected one, for example Limit.perMinute(100)");
         };
     }
 

@@ -151,7 +151,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     /**
      * Returns a store with the default settings, on a client of the caller. A client does not reveal where its server
-     * is, so the store connects on threads of the client, and each decision takes a thread switch. {@link
+     * is, so the store connects on threads of the client, and each decision takes two thread switches. {@link
      * #create(RedisURI)} avoids that on event loops; so does {@link Builder#nodes}, with the caller's client.
      *
      * @param client the caller's client, on which the store opens its own connection
@@ -211,7 +211,8 @@ public final class RedisStore implements LimitStore, AutoCloseable {
             return builder(one);
         }
         throw new IllegalArgumentException(
-                client + " is no client that is known: expected one, for example RedisClient.create(uri)");
+                client + " is neither a RedisClient nor a RedisClusterClient: expected one of these, for example"
+                        + " RedisClient.create(uri)");
     }
 
     /**

@@ -41,7 +41,8 @@ final class RedisUris {
             return uris;
         } catch (RuntimeException e) {
             throw new IllegalArgumentException("\"" + BEFORE_HOST.matcher(text).replaceFirst("$1…@")
-                    + "\" is no URI of a Redis: expected one, with what is special in a password as %XX, for example "
+                    + "\" is not the URI of a Redis: expected one, with special characters in a password as %XX, for"
+                    + " example "
                     + example);
         }
     }
@@ -49,7 +50,7 @@ final class RedisUris {
     private static void checkHosts(RedisURI uri) {
         String host = uri.getHost();
         if (host != null && HOST_WITH_PORT.matcher(host).matches()) {
-            throw new IllegalArgumentException("the port is no number");
+            throw new IllegalArgumentException("the port is not a number");
         }
         uri.getSentinels().forEach(RedisUris::checkHosts);
     }

@@ -483,7 +483,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         remote.completesEmpty();
         assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
         assertThat(now(limiter.peek("a")).source()).isEqualTo(Source.LOCAL);
-        assertThat(limiter.state().problem().orElseThrow()).contains("has answered nothing");
+        assertThat(limiter.state().problem().orElseThrow()).contains("completed without a decision");
     }
 
     @Test

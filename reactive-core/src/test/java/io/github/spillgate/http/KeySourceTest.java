@@ -178,7 +178,7 @@ class KeySourceTest {
                 assertThatIllegalArgumentException()
                         .as("character %d", (int) c)
                         .isThrownBy(() -> KeySource.header(name))
-                        .withMessageContaining("is no name of a field");
+                        .withMessageContaining("is not a header name");
             }
         }
     }

@@ -389,7 +389,7 @@ class RulesTest {
         for (String none : List.of("99", "099", "600", "0xx", "6xx", "x00", "4x0", "+99", "")) {
             assertThatIllegalArgumentException()
                     .isThrownBy(() -> address("a", 1).refundWhen(none))
-                    .withMessageStartingWith("status \"" + none + "\" is none");
+                    .withMessageStartingWith("status \"" + none + "\" is not a status");
         }
     }
 
@@ -621,8 +621,8 @@ class RulesTest {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> address("a", 1).refundWhen("OK"))
                 .withMessage(
-                        "status \"OK\" is none: expected one from 100 to 599, or a class of them, for example \"401\""
-                                + " or \"2xx\"");
+                        "status \"OK\" is not a status: expected one from 100 to 599, or a class of them, for example"
+                                + " \"401\" or \"2xx\"");
         assertThatExceptionOfType(IllegalArgumentException.class)
                 .isThrownBy(() -> address("a", 1).timeout(Duration.ZERO))
                 .withMessageContaining("timeout PT0S");

@@ -289,7 +289,7 @@ class RedisStoreUnreachableTest {
         client = RedisClient.create();
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> RedisStore.uri(text))
-                .withMessageContaining("is no URI of a Redis: expected one");
+                .withMessageContaining("is not the URI of a Redis: expected one");
     }
 
     @ParameterizedTest

@@ -94,7 +94,7 @@ final class RoutingRequest implements Request {
     public <T> T as(Class<T> type) {
         if (!type.isInstance(ctx)) {
             throw new IllegalArgumentException(
-                    "a request of Vert.x Web is no " + type.getName() + ": expected RoutingContext.class");
+                    "a request of Vert.x Web is not a " + type.getName() + ": expected RoutingContext.class");
         }
         return type.cast(ctx);
     }

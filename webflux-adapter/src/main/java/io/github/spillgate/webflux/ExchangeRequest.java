@@ -154,7 +154,7 @@ public final class ExchangeRequest implements Request {
     public <T> T as(Class<T> type) {
         if (!type.isInstance(exchange)) {
             throw new IllegalArgumentException(
-                    "a request of WebFlux is no " + type.getName() + ": expected ServerWebExchange.class");
+                    "a request of WebFlux is not a " + type.getName() + ": expected ServerWebExchange.class");
         }
         return type.cast(exchange);
     }

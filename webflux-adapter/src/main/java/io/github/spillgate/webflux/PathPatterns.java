@@ -55,7 +55,7 @@ public final class PathPatterns implements PathSyntax {
             compiled = parser.parse(parser.initFullPathPattern(pattern));
         } catch (PatternParseException e) {
             throw new IllegalArgumentException(
-                    "path \"" + pattern + "\" is no pattern: " + e.getMessage()
+                    "path \"" + pattern + "\" is not a path pattern: " + e.getMessage()
                             + ": expected one, for example /users/{id}",
                     e);
         }

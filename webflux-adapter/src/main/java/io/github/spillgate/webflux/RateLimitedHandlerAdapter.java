@@ -171,8 +171,8 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
         String clean = shortened(name.replaceAll("[^A-Za-z0-9._-]", "."), fullName);
         String other = names.putIfAbsent(clean, fullName);
         if (other != null && !other.equals(fullName)) {
-            throw new IllegalArgumentException("it would be called " + clean + ", as that of " + other
-                    + " is: expected a name of its own, for example @RateLimited(name = \"reports\")");
+            throw new IllegalArgumentException("its name would be " + clean + ", like that of " + other
+                    + ": expected a unique name, for example @RateLimited(name = \"reports\")");
         }
         return clean;
     }

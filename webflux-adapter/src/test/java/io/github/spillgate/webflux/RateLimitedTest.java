@@ -176,8 +176,8 @@ class RateLimitedTest {
                 new HandlerMethod(other.getDeclaredConstructor().newInstance(), other.getDeclaredMethod("list"));
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> adapter.prepare(List.of(method)))
-                .withMessage("@RateLimited of Reports.list: it would be called Reports.list, as that of"
-                        + " io.github.spillgate.webflux.first.Reports.list is: expected a name of its own, for example"
+                .withMessage("@RateLimited of Reports.list: its name would be Reports.list, like that of"
+                        + " io.github.spillgate.webflux.first.Reports.list: expected a unique name, for example"
                         + " @RateLimited(name = \"reports\")");
     }
 

@@ -25,7 +25,7 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param cacheDenials longest time for which a denial is cached; 0 disables the cache
  * @param debt how far real costs may exceed a limit, as a multiple of it, from 0 to 10
  * @param longestHold longest time for which a request renews its permits of a concurrency limit
- * @param fallback what decides if Redis does not
+ * @param fallback fallback for the time in which Redis does not decide
  * @param local the in-memory store, which decides if Redis does not, or if there is no Redis
  * @param clientAddress how the address of a client is determined
  * @param secret secret for hashed keys, at least 16 bytes, the same in all instances
@@ -68,7 +68,7 @@ public record SpillgateProperties(
         LOCAL
     }
 
-    /** What decides if Redis does not. */
+    /** The fallback for the time in which Redis does not decide. */
     public enum FallbackType {
         /** The in-memory store; what it grants is reconciled with Redis after the outage. */
         LOCAL,

@@ -514,7 +514,7 @@ class SpillgateAutoConfigurationTest {
     @Test
     void anInvalidValueIsReportedWithItsProperty() {
         for (Wrong wrong : List.of(
-                new Wrong("spillgate.rules[0].paths", "/a/{b", "spillgate.rules[0].paths[0]", "is no pattern"),
+                new Wrong("spillgate.rules[0].paths", "/a/{b", "spillgate.rules[0].paths[0]", "is not a path pattern"),
                 new Wrong(
                         "spillgate.rules[0].key", "adress", "spillgate.rules[0].key", "cannot be read at character 1"),
                 new Wrong(
@@ -563,7 +563,7 @@ class SpillgateAutoConfigurationTest {
                 new Wrong("spillgate.rules[0].name", "log in", "spillgate.rules[0].name", "is not a name"),
                 new Wrong("spillgate.rules[0].timeout", "0", "spillgate.rules[0].timeout", "out of range"),
                 new Wrong("spillgate.name", "a b", "spillgate.name", "is not a name"),
-                new Wrong("spillgate.local.share", "2", "spillgate.local.share", "is no part of a limit"),
+                new Wrong("spillgate.local.share", "2", "spillgate.local.share", "is not a part of a limit"),
                 new Wrong(
                         "spillgate.debt",
                         "10.5",
@@ -668,7 +668,7 @@ class SpillgateAutoConfigurationTest {
                         "spillgate.rules[1].limits=6/1m")
                 .run(context -> assertWrong(
                         context.getStartupFailure(),
-                        new Wrong("", "login", "spillgate.rules[1].name", "another rule is called so too")));
+                        new Wrong("", "login", "spillgate.rules[1].name", "another rule has this name")));
     }
 
     private static void assertWrong(Throwable failure, Wrong wrong) {
