@@ -281,7 +281,7 @@ public final class Limit {
         Checks.present(text, "limit", EXAMPLE);
         try {
             return LimitText.parse(text);
-        } catch (IllegalArgumentException | IllegalStateException e) {
+        } catch (IllegalArgumentException e) {
             throw new IllegalArgumentException(
                     "limit " + Text.quote(text) + " cannot be read: " + e.getMessage() + "; for example " + EXAMPLE, e);
         }
@@ -414,22 +414,25 @@ public final class Limit {
      * permits of a window.
      *
      * @return the limit
-     * @throws IllegalStateException if this limit is neither a log nor a token bucket, has a window below one second,
-     *     or counts denied requests
+     * @throws IllegalArgumentException if the window is below one second
+     * @throws IllegalStateException if this limit is neither a log nor a token bucket, or counts denied requests
      */
     public Limit leased() {
-        String problem = !canBeLeased(algorithm)
-                ? "is neither a log nor a token bucket"
-                : windowMillis < SHORTEST_LEASED_WINDOW
-                        ? "has a window below 1 s"
-                        : countingDenied ? "counts denied requests, which the store has to record" : null;
-        if (problem != null) {
-            throw new IllegalStateException("limit " + Text.quote(toString()) + " " + problem
-                    + ", so it cannot be leased: expected a log or token bucket with a window of 1 s or more, for"
-                    + " example"
-                    + " Limit.perMinute(6_000).leased()");
+        if (!canBeLeased(algorithm)) {
+            throw new IllegalStateException(notLeasable("is neither a log nor a token bucket"));
+        }
+        if (countingDenied) {
+            throw new IllegalStateException(notLeasable("counts denied requests, which the store has to record"));
+        }
+        if (windowMillis < SHORTEST_LEASED_WINDOW) {
+            throw new IllegalArgumentException(notLeasable("has a window below 1 s"));
         }
         return with(draft -> draft.leased = true);
+    }
+
+    private String notLeasable(String why) {
+        return "limit " + Text.quote(toString()) + " " + why + ", so it cannot be leased: expected a log or token bucket"
+                + " with a window of 1 s or more, for example Limit.perMinute(6_000).leased()";
     }
 
     private static boolean canBeLeased(Algorithm algorithm) {

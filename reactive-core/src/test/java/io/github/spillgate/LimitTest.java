@@ -543,12 +543,15 @@ class LimitTest {
         for (Limit other : List.of(
                 Limit.perMinute(10).counter(),
                 Limit.concurrent(10),
-                Limit.of(10, Duration.ofMillis(999)).burst(10),
                 Limit.perMinute(10).burst(10).countingDenied())) {
             assertThatIllegalStateException()
                     .isThrownBy(other::leased)
                     .withMessageContaining(other.toString())
                     .withMessageContaining("expected a log or token bucket");
         }
+        assertThatIllegalArgumentException()
+                .isThrownBy(Limit.of(10, Duration.ofMillis(999)).burst(10)::leased)
+                .withMessageContaining(
+                        "has a window below 1 s, so it cannot be leased: expected a log or token bucket");
     }
 }
