@@ -303,7 +303,7 @@ public final class RateLimiter implements AutoCloseable {
         LongFunction<Mono<Decision>> acquire = cost -> cost == 1 ? onePermit : acquireToThrottle(one.permits(cost));
         // With a lookup only one at a time: concurrent lookups could end in any order, and so change that of the queue.
         int maxWaiting = claims.areLookedUp() ? 1 : Throttle.MAX_WAITING;
-        return source -> Throttle.of(
+        return source -> new Throttle<>(
                 Flux.defer(() -> closed ? Flux.error(closedException()) : source),
                 permits,
                 acquire,

@@ -51,7 +51,16 @@ final class Throttle<T> extends FluxOperator<T, T> {
     private final int maxWaiting;
     private final @Nullable DecisionListeners listeners;
 
-    private Throttle(
+    /**
+     * Throttles the source.
+     *
+     * @param permits the cost of an element
+     * @param acquire acquires a number of permits, without a bound of the wait
+     * @param queues the queues in which elements wait; also the source of time, and used for refunds
+     * @param maxWaiting the maximum number of elements that wait at the same time
+     * @param listeners the listeners of decisions, if there are any
+     */
+    Throttle(
             Flux<T> source,
             ToLongFunction<? super T> permits,
             LongFunction<Mono<Decision>> acquire,
@@ -64,25 +73,6 @@ final class Throttle<T> extends FluxOperator<T, T> {
         this.queues = queues;
         this.maxWaiting = maxWaiting;
         this.listeners = listeners;
-    }
-
-    /**
-     * Throttles the source.
-     *
-     * @param permits the cost of an element
-     * @param acquire acquires a number of permits, without a bound of the wait
-     * @param queues the queues in which elements wait; also the source of time, and used for refunds
-     * @param maxWaiting the maximum number of elements that wait at the same time
-     * @param listeners the listeners of decisions, if there are any
-     */
-    static <T> Flux<T> of(
-            Flux<T> source,
-            ToLongFunction<? super T> permits,
-            LongFunction<Mono<Decision>> acquire,
-            WaitQueues queues,
-            int maxWaiting,
-            @Nullable DecisionListeners listeners) {
-        return onAssembly(new Throttle<>(source, permits, acquire, queues, maxWaiting, listeners));
     }
 
     @Override

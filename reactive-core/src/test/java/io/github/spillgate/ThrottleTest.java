@@ -398,7 +398,7 @@ class ThrottleTest {
         RateLimiter limiter = limiter(limit);
         Decision granted = limiter.tryAcquire("a").block();
         TestPublisher<Decision> late = TestPublisher.createNoncompliant(TestPublisher.Violation.CLEANUP_ON_TERMINATE);
-        Throttle.of(Flux.just(0), element -> 1, permits -> late.mono(), limiter.queues(), Throttle.MAX_WAITING, null)
+        new Throttle<>(Flux.just(0), element -> 1, permits -> late.mono(), limiter.queues(), Throttle.MAX_WAITING, null)
                 .subscribe(this::note)
                 .dispose();
         assertThat(used(limit)).isOne();
