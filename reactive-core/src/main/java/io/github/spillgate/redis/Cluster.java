@@ -84,11 +84,6 @@ final class Cluster implements Topology {
     }
 
     @Override
-    public boolean isCluster() {
-        return true;
-    }
-
-    @Override
     public String nameOf(int slot) {
         Server server = slots.get(slot);
         return server == null ? "" : server.name();

@@ -86,7 +86,11 @@ final class ReconcileCommands {
         Claim claim = permits.claim();
         byte[][] names = keys.countAndMarks(claim);
         byte[] request = ScriptRequest.restore(permits);
-        return Mono.defer(() -> router.run(router.slotOf(claim), Script.Purpose.RECONCILE, names, request))
+        return router.inEachSlot(
+                        List.of(permits),
+                        LostPermits::claim,
+                        (slot, all) -> router.run(slot, Script.Purpose.RECONCILE, names, request))
+                .next()
                 .map(reply -> restored(new ScriptReply((byte[]) reply), claim));
     }
 

@@ -257,9 +257,9 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         if (claims.isEmpty()) {
             return Mono.error(new LimitStoreException("no claim was given: expected at least one", null));
         }
-        int slot = router.slotOf(claims.get(0));
+        int slot = topology.slotOf(claims.get(0));
         for (int i = 1; i < claims.size(); i++) {
-            if (router.slotOf(claims.get(i)) != slot) {
+            if (topology.slotOf(claims.get(i)) != slot) {
                 List<List<Claim>> bySlot =
                         List.copyOf(router.bySlot(claims, Function.identity()).values());
                 return mode == Mode.TAKE
@@ -283,7 +283,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     @Override
     public Mono<StoreDecision> lease(Claim claim, int parts, long deadline) {
         Claim asked = claim.permits() > MOST_LEASED ? claim.asking(MOST_LEASED) : claim;
-        return PendingDecision.lease(asked, router.slotOf(claim), parts, deadline, this::enqueue);
+        return PendingDecision.lease(asked, topology.slotOf(claim), parts, deadline, this::enqueue);
     }
 
     /** Adds a decision to the queue of the server that owns its slot. */

@@ -37,16 +37,11 @@ final class SlotRouter {
         this.deliverOn = deliverOn;
     }
 
-    /** Returns the slot of a count. */
-    int slotOf(Claim claim) {
-        return topology.isCluster() ? topology.slotOf(claim) : 0;
-    }
-
     /** Groups by slot, in ascending order of the slots. */
     <E> SortedMap<Integer, List<E>> bySlot(List<E> all, Function<E, Claim> claim) {
         SortedMap<Integer, List<E>> bySlot = new TreeMap<>();
         for (E each : all) {
-            bySlot.computeIfAbsent(slotOf(claim.apply(each)), slot -> new ArrayList<>())
+            bySlot.computeIfAbsent(topology.slotOf(claim.apply(each)), slot -> new ArrayList<>())
                     .add(each);
         }
         return bySlot;
@@ -108,13 +103,13 @@ final class SlotRouter {
 
     /** Returns the name of the node that owns all counts, the names of several nodes, or an empty text if unknown. */
     String namesOfOwners(List<Claim> claims) {
-        if (!topology.isCluster() || claims.isEmpty()) {
+        if (claims.isEmpty()) {
             return "";
         }
-        String first = topology.nameOf(slotOf(claims.get(0)));
+        String first = topology.nameOf(topology.slotOf(claims.get(0)));
         Set<String> others = Set.of();
         for (int i = 1; i < claims.size() && !first.isEmpty(); i++) {
-            String name = topology.nameOf(slotOf(claims.get(i)));
+            String name = topology.nameOf(topology.slotOf(claims.get(i)));
             if (name.isEmpty()) {
                 return "";
             }

@@ -19,10 +19,7 @@ interface Topology {
     /** Returns the hash slot of a key. */
     int slotOf(byte[] key);
 
-    /** Returns whether there may be several servers, which fail independently of each other. */
-    boolean isCluster();
-
-    /** Returns the name of the slot's owner; empty if the owner is not known. */
+    /** Returns the name of the slot's owner; empty if the owner is not known, or if there is only one server. */
     String nameOf(int slot);
 
     /** Returns the slot's owner, if it is known. */
@@ -76,11 +73,6 @@ interface Topology {
             @Override
             public int slotOf(byte[] key) {
                 return 0;
-            }
-
-            @Override
-            public boolean isCluster() {
-                return false;
             }
 
             @Override
