@@ -64,7 +64,7 @@ final class Cluster implements Topology {
      *     the client's nodes, with the default settings
      */
     Cluster(RedisClusterClient client, List<RedisURI> seeds, Server.Settings settings) {
-        this.refresh = new TopologyRefresh(client, seeds, new Nodes());
+        this.refresh = new TopologyRefresh(client, seeds, this);
         this.template = seeds.isEmpty() ? null : seeds.get(0);
         this.settings = settings;
         this.nodes = RedisClient.create(client.getResources());
@@ -197,7 +197,13 @@ final class Cluster implements Topology {
         return owners;
     }
 
-    private Server serverAt(String host, int port) {
+    /** Returns the nodes that are known. */
+    Collection<Server> servers() {
+        return servers.values();
+    }
+
+    /** Returns the node at this address, and adds it if it is new. */
+    Server serverAt(String host, int port) {
         return servers.computeIfAbsent(host + ":" + port, name -> {
             if (closed) {
                 throw new LimitStoreUnavailableException("Redis is unavailable: the store has been closed", null);
@@ -234,7 +240,13 @@ final class Cluster implements Topology {
         return server.name().substring(0, server.name().lastIndexOf(':'));
     }
 
-    private void update(List<TopologyRefresh.SlotRange> ranges) {
+    /** Uses the connection settings of this node for all nodes; called before its slots are known. */
+    void useSettingsOf(RedisURI node) {
+        template = node;
+    }
+
+    /** Updates the owners of these slots. */
+    void update(List<TopologyRefresh.SlotRange> ranges) {
         ranges.forEach(range -> {
             Server server = serverAt(range.host(), range.port());
             for (int slot = range.from(); slot <= range.to(); slot++) {
@@ -271,30 +283,6 @@ final class Cluster implements Topology {
         @Override
         public StatefulRedisConnection<byte[], byte[]> connectOn(RedisClient client) {
             return LoopLanes.connect(client, uri);
-        }
-    }
-
-    /** The nodes of this cluster, for the refresh. */
-    private final class Nodes implements TopologyRefresh.KnownNodes {
-
-        @Override
-        public Collection<Server> all() {
-            return servers.values();
-        }
-
-        @Override
-        public Server at(String host, int port) {
-            return serverAt(host, port);
-        }
-
-        @Override
-        public void useSettingsOf(RedisURI node) {
-            template = node;
-        }
-
-        @Override
-        public void update(List<TopologyRefresh.SlotRange> ranges) {
-            Cluster.this.update(ranges);
         }
     }
 }

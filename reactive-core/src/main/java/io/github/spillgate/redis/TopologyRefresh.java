@@ -8,7 +8,6 @@ import io.lettuce.core.cluster.models.partitions.RedisClusterNode;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
@@ -54,7 +53,7 @@ final class TopologyRefresh {
 
     private final RedisClusterClient client;
     private final List<RedisURI> seeds;
-    private final KnownNodes nodes;
+    private final Cluster cluster;
     private final AtomicReference<@Nullable Attempt> newest = new AtomicReference<>();
 
     /** The number of threads that wait for the caller's client. */
@@ -67,12 +66,12 @@ final class TopologyRefresh {
      * A refresh.
      *
      * @param seeds the nodes to ask if no known node replies; if there are none, the client is asked
-     * @param nodes the known nodes
+     * @param cluster has the known nodes, and gets the owners
      */
-    TopologyRefresh(RedisClusterClient client, List<RedisURI> seeds, KnownNodes nodes) {
+    TopologyRefresh(RedisClusterClient client, List<RedisURI> seeds, Cluster cluster) {
         this.client = client;
         this.seeds = seeds;
-        this.nodes = nodes;
+        this.cluster = cluster;
     }
 
     /** Starts a refresh, or joins one that is running or has just ended; completes when the owners are updated. */
@@ -96,22 +95,6 @@ final class TopologyRefresh {
 
     private static long now() {
         return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
-    }
-
-    /** The nodes of the cluster that is refreshed. */
-    interface KnownNodes {
-
-        /** Returns all nodes. */
-        Collection<Server> all();
-
-        /** Returns the node at this address, and adds it if it is new. */
-        Server at(String host, int port);
-
-        /** Uses the connection settings of this node for all nodes; called before its slots are known. */
-        void useSettingsOf(RedisURI node);
-
-        /** Updates the owners of these slots. */
-        void update(List<SlotRange> ranges);
     }
 
     /**
@@ -155,7 +138,7 @@ final class TopologyRefresh {
         }
 
         void start() {
-            List<Server> all = new ArrayList<>(nodes.all());
+            List<Server> all = new ArrayList<>(cluster.servers());
             Collections.shuffle(all);
             // Responsive nodes first; but others may be back, without a request that has shown it.
             List<Server> silent = new ArrayList<>(all);
@@ -166,7 +149,7 @@ final class TopologyRefresh {
             try {
                 some = Stream.concat(
                                 all.stream().limit(MOST_ASKED),
-                                seeds.stream().map(seed -> nodes.at(seed.getHost(), seed.getPort())))
+                                seeds.stream().map(seed -> cluster.serverAt(seed.getHost(), seed.getPort())))
                         .distinct()
                         .toList();
             } catch (RuntimeException e) {
@@ -222,7 +205,7 @@ final class TopologyRefresh {
                 List<SlotRange> ranges = new ArrayList<>();
                 for (RedisClusterNode node : client.getPartitions()) {
                     RedisURI uri = node.getUri();
-                    nodes.useSettingsOf(uri);
+                    cluster.useSettingsOf(uri);
                     clientHasNodes = true;
                     if (!node.getRole().isUpstream()) {
                         continue;
@@ -240,7 +223,7 @@ final class TopologyRefresh {
 
         private void complete(List<SlotRange> ranges) {
             try {
-                nodes.update(ranges);
+                cluster.update(ranges);
                 end(null);
             } catch (RuntimeException e) {
                 end(e);
