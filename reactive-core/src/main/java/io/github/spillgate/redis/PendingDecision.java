@@ -37,10 +37,7 @@ final class PendingDecision implements RemoteSubscription {
     private final List<Claim> claims;
     private final int slot;
     private final Mode mode;
-
-    /** The number of parts, of which a lease takes at most one; 0 if it is none. */
     private final int parts;
-
     private final long deadline;
 
     /** Adds this decision to a queue, as {@link RedisStore} does. */
@@ -84,31 +81,11 @@ final class PendingDecision implements RemoteSubscription {
     /**
      * Returns a Mono that creates a pending decision for each subscriber.
      *
-     * @param mode to take or to peek
+     * @param parts the number of parts, of which a lease takes at most one; 0 if it is none
      * @param onRequest gets the decision when the subscriber requests it, and for each retry
      * @param onUnused gets a decision that was charged although its subscriber has cancelled
      */
     static Mono<StoreDecision> of(
-            List<Claim> claims,
-            int slot,
-            Mode mode,
-            long deadline,
-            Consumer<PendingDecision> onRequest,
-            Consumer<StoreDecision> onUnused) {
-        return of(claims, slot, mode, 0, deadline, onRequest, onUnused);
-    }
-
-    /**
-     * Returns a Mono that creates a pending lease for each subscriber.
-     *
-     * @param parts the number of parts, of which the lease takes at most one
-     */
-    static Mono<StoreDecision> lease(
-            Claim claim, int slot, int parts, long deadline, Consumer<PendingDecision> onRequest) {
-        return of(List.of(claim), slot, Mode.LEASE, parts, deadline, onRequest, unused -> {});
-    }
-
-    private static Mono<StoreDecision> of(
             List<Claim> claims,
             int slot,
             Mode mode,

@@ -267,7 +267,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                         : multiSlot.peek(claims, bySlot).publishOn(delivery.scheduler());
             }
         }
-        return PendingDecision.of(claims, slot, mode, deadline, this::enqueue, this::releaseUnused);
+        return PendingDecision.of(claims, slot, mode, 0, deadline, this::enqueue, this::releaseUnused);
     }
 
     /** Releases the permits of a decision after its subscriber has cancelled. They expire if this fails. */
@@ -283,7 +283,14 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     @Override
     public Mono<StoreDecision> lease(Claim claim, int parts, long deadline) {
         Claim asked = claim.permits() > MOST_LEASED ? claim.asking(MOST_LEASED) : claim;
-        return PendingDecision.lease(asked, topology.slotOf(claim), parts, deadline, this::enqueue);
+        return PendingDecision.of(
+                List.of(asked),
+                topology.slotOf(claim),
+                Mode.LEASE,
+                parts,
+                deadline,
+                this::enqueue,
+                this::releaseUnused);
     }
 
     /** Adds a decision to the queue of the server that owns its slot. */

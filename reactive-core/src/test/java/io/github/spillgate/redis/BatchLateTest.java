@@ -101,7 +101,7 @@ class BatchLateTest {
     }
 
     private PendingDecision ask(long deadline) {
-        PendingDecision.of(claims, 0, Mode.TAKE, deadline, this::begin, unused -> {})
+        PendingDecision.of(claims, 0, Mode.TAKE, 0, deadline, this::begin, unused -> {})
                 .subscribe(decision -> {}, failures::add);
         return sent.get(sent.size() - 1);
     }

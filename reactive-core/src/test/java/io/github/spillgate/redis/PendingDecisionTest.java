@@ -21,7 +21,7 @@ class PendingDecisionTest {
 
     private final List<PendingDecision> sent = new ArrayList<>();
     private final Mono<StoreDecision> decision =
-            PendingDecision.of(List.of(), 0, Mode.TAKE, PendingDecision.NO_DEADLINE, sent::add, unused -> {});
+            PendingDecision.of(List.of(), 0, Mode.TAKE, 0, PendingDecision.NO_DEADLINE, sent::add, unused -> {});
     private final RecordingSubscriber subscriber = new RecordingSubscriber();
 
     @Test
