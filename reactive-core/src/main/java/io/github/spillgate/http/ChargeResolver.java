@@ -2,10 +2,10 @@ package io.github.spillgate.http;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.spi.LimitStore;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -30,38 +30,38 @@ final class ChargeResolver {
 
     private final RuleMatch match;
     private final Rule rule;
-    private final Duration longest;
+    private final RateLimiter limiter;
     private final long start;
 
-    private ChargeResolver(RuleMatch match, Duration longest, long start) {
+    private ChargeResolver(RuleMatch match, RateLimiter limiter, long start) {
         this.match = match;
         this.rule = match.rule();
-        this.longest = longest;
+        this.limiter = limiter;
         this.start = start;
     }
 
     /**
      * Resolves the charges of several rules at the same time.
      *
-     * @param longest the longest time, as returned by {@link LookupDeadline#longest}
+     * @param limiter decides on the charges afterwards, so its deadline bounds the lookups
      * @param start when the lookups begin, as returned by {@link RuleDecision#now}
      */
-    static Mono<List<ResolvedRule>> resolveAll(List<RuleMatch> matches, Duration longest, long start) {
+    static Mono<List<ResolvedRule>> resolveAll(List<RuleMatch> matches, RateLimiter limiter, long start) {
         List<Mono<ResolvedRule>> resolved = new ArrayList<>(matches.size());
         for (RuleMatch match : matches) {
-            resolved.add(resolve(match, longest, start));
+            resolved.add(resolve(match, limiter, start));
         }
         return Scalars.collect(resolved);
     }
 
-    static Mono<ResolvedRule> resolve(RuleMatch match, Duration longest, long start) {
-        ChargeResolver resolver = new ChargeResolver(match, longest, start);
+    static Mono<ResolvedRule> resolve(RuleMatch match, RateLimiter limiter, long start) {
+        ChargeResolver resolver = new ChargeResolver(match, limiter, start);
         return resolver.findKey(resolver::charge);
     }
 
     /** Resolves a charge for a peek: without a key it is nothing, and the cost is 1. */
-    static Mono<ResolvedRule> resolveForPeek(RuleMatch match, Duration longest, long start) {
-        ChargeResolver resolver = new ChargeResolver(match, longest, start);
+    static Mono<ResolvedRule> resolveForPeek(RuleMatch match, RateLimiter limiter, long start) {
+        ChargeResolver resolver = new ChargeResolver(match, limiter, start);
         return resolver.findKey(resolver::chargeForPeek);
     }
 
@@ -213,7 +213,7 @@ final class ChargeResolver {
     }
 
     private LookupDeadline deadline() {
-        return LookupDeadline.of(rule, longest, start);
+        return LookupDeadline.of(rule, limiter, start);
     }
 
     private Mono<ResolvedRule> orUndecided(Mono<ResolvedRule> resolved) {

@@ -19,16 +19,10 @@ final class LookupDeadline {
         this.start = start;
     }
 
-    /**
-     * Returns the longest time that lookups may take; zero if the limiter has no deadline, because its store decides in
-     * memory.
-     */
-    static Duration longest(RateLimiter limiter) {
-        return limiter.deadline().dividedBy(2);
-    }
-
-    /** Returns the deadline of lookups that began at {@code start}. */
-    static LookupDeadline of(Rule rule, Duration longest, long start) {
+    /** Returns the deadline of lookups that began at {@code start}, before a decision of this limiter. */
+    static LookupDeadline of(Rule rule, RateLimiter limiter, long start) {
+        // Zero if the limiter has no deadline, because its store decides in memory.
+        Duration longest = limiter.deadline().dividedBy(2);
         return longest.isZero() || rule.timeout().compareTo(longest) <= 0
                 ? new LookupDeadline(rule.timeout(), "timeout", start)
                 : new LookupDeadline(longest, "half of the limiter's deadline", start);

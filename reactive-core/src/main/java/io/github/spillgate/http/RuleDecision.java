@@ -5,7 +5,6 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule.WhenUndecided;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -30,7 +29,6 @@ final class RuleDecision {
     // twice. Verdicts keeps which rules were applied, and the denials until one was delivered to the client.
 
     private final RateLimiter limiter;
-    private final Duration longestLookup;
     private final Request request;
     private final List<RuleMatch> enforced;
     private final List<ShadowDecision> shadows;
@@ -41,13 +39,11 @@ final class RuleDecision {
 
     private RuleDecision(
             RateLimiter limiter,
-            Duration longestLookup,
             Request request,
             List<RuleMatch> enforced,
             List<ShadowDecision> shadows,
             DecisionEvents events) {
         this.limiter = limiter;
-        this.longestLookup = longestLookup;
         this.request = request;
         this.enforced = enforced;
         this.shadows = shadows;
@@ -57,16 +53,10 @@ final class RuleDecision {
     /**
      * Decides on a request. Each subscription is one decision.
      *
-     * @param longestLookup the longest time that lookups take; zero for the timeouts of the rules
      * @param matches the rules that match the request, at least one
      * @return the verdict; never an error
      */
-    static Mono<Verdict> of(
-            RateLimiter limiter,
-            Duration longestLookup,
-            DecisionEvents events,
-            Request request,
-            List<RuleMatch> matches) {
+    static Mono<Verdict> of(RateLimiter limiter, DecisionEvents events, Request request, List<RuleMatch> matches) {
         return Mono.deferContextual(context -> {
             List<RuleMatch> fresh = notYetApplied(matches, request.verdicts());
             if (fresh.isEmpty()) {
@@ -77,13 +67,13 @@ final class RuleDecision {
             List<ShadowDecision> shadows = new ArrayList<>(0);
             for (RuleMatch match : fresh) {
                 if (match.rule().isShadow()) {
-                    shadows.add(new ShadowDecision(limiter, longestLookup, events, request.verdicts(), match, context));
+                    shadows.add(new ShadowDecision(limiter, events, request.verdicts(), match, context));
                 } else {
                     enforced.add(match);
                 }
             }
             DecisionEvents withSpans = enforced.isEmpty() ? events : events.start(enforced, context);
-            return new RuleDecision(limiter, longestLookup, request, enforced, shadows, withSpans).decide();
+            return new RuleDecision(limiter, request, enforced, shadows, withSpans).decide();
         });
     }
 
@@ -125,7 +115,7 @@ final class RuleDecision {
     }
 
     private Mono<Verdict> lookUp() {
-        Mono<List<ResolvedRule>> resolved = ChargeResolver.resolveAll(enforced, longestLookup, start);
+        Mono<List<ResolvedRule>> resolved = ChargeResolver.resolveAll(enforced, limiter, start);
         return ChargeResolver.whenResolved(thenLookUpShadows(resolved), start, found -> {
             found.forEach(events::lookupsFailed);
             return check(found);

@@ -35,7 +35,6 @@ public final class Rules {
     private final RateLimiter limiter;
     private final PathSyntax syntax;
     private final DecisionEvents events;
-    private final Duration longestLookup;
     private final boolean isOff;
     private volatile RuleSet rules;
 
@@ -43,7 +42,6 @@ public final class Rules {
         this.limiter = limiter;
         this.syntax = syntax;
         this.events = events;
-        this.longestLookup = LookupDeadline.longest(limiter);
         this.isOff = isOff;
         this.rules = rules;
     }
@@ -212,7 +210,7 @@ public final class Rules {
             LOG.warn("Rules could not be matched to a request: {}", Text.quote(e.toString()));
             return Mono.just(Verdict.refusal(Problem.undecided()));
         }
-        return matches.isEmpty() ? NO_RULE : RuleDecision.of(limiter, longestLookup, events, request, matches);
+        return matches.isEmpty() ? NO_RULE : RuleDecision.of(limiter, events, request, matches);
     }
 
     /**
@@ -239,7 +237,7 @@ public final class Rules {
      *     rule is included; an error if a key or limits cannot be looked up
      */
     public Mono<Decision> peek(Request request) {
-        return Mono.defer(() -> UsagePeek.of(limiter, longestLookup, list(), request));
+        return Mono.defer(() -> UsagePeek.of(limiter, list(), request));
     }
 
     /**

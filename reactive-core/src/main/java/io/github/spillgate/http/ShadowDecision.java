@@ -3,7 +3,6 @@ package io.github.spillgate.http;
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Decision;
 import io.github.spillgate.RateLimiter;
-import java.time.Duration;
 import java.util.List;
 import reactor.core.Disposable;
 import reactor.core.Disposables;
@@ -16,7 +15,6 @@ import reactor.util.context.ContextView;
 final class ShadowDecision {
 
     private final RateLimiter limiter;
-    private final Duration longestLookup;
     private final Verdicts verdicts;
     private final RuleMatch match;
     private final ConnectableFlux<Decision> decision;
@@ -32,14 +30,8 @@ final class ShadowDecision {
      * @param context the Reactor Context of the request
      */
     ShadowDecision(
-            RateLimiter limiter,
-            Duration longestLookup,
-            DecisionEvents events,
-            Verdicts verdicts,
-            RuleMatch match,
-            ContextView context) {
+            RateLimiter limiter, DecisionEvents events, Verdicts verdicts, RuleMatch match, ContextView context) {
         this.limiter = limiter;
-        this.longestLookup = longestLookup;
         this.verdicts = verdicts;
         this.match = match;
         this.decision = Mono.defer(() -> {
@@ -86,7 +78,7 @@ final class ShadowDecision {
 
     private Mono<Decision> decide(DecisionEvents events) {
         long start = RuleDecision.now();
-        return ChargeResolver.resolve(match, longestLookup, start)
+        return ChargeResolver.resolve(match, limiter, start)
                 .flatMap(resolved -> {
                     // The time for which the rule waits for the enforced rules does not count as its own.
                     long took = RuleDecision.now() - start;

@@ -5,7 +5,6 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.spi.StoreDecision;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import reactor.core.publisher.Flux;
@@ -19,13 +18,13 @@ final class UsagePeek {
 
     private UsagePeek() {}
 
-    static Mono<Decision> of(RateLimiter limiter, Duration longestLookup, List<Rule> rules, Request request) {
+    static Mono<Decision> of(RateLimiter limiter, List<Rule> rules, Request request) {
         long start = RuleDecision.now();
         List<Mono<ResolvedRule>> resolved = new ArrayList<>(rules.size());
         for (Rule rule : rules) {
             if (!rule.isShadow()) {
                 RuleMatch match = new RuleMatch(rule, request, request.pathVariables());
-                resolved.add(ChargeResolver.resolveForPeek(match, longestLookup, start));
+                resolved.add(ChargeResolver.resolveForPeek(match, limiter, start));
             }
         }
         return request.onRequestThread(
