@@ -24,23 +24,13 @@ import reactor.util.context.ContextView;
  */
 final class DecisionEvents {
 
-    private final List<RuleListener> listeners;
-    private final List<RuleTracer> tracers;
+    private final RuleInstrumentation receivers;
     private final @Nullable MisconfigurationLog warnings;
     private final List<Span> spans;
 
-    DecisionEvents(List<RuleListener> listeners, List<RuleTracer> tracers, @Nullable MisconfigurationLog warnings) {
-        this(listeners, tracers, warnings, List.of());
-    }
-
-    private DecisionEvents(
-            List<RuleListener> listeners,
-            List<RuleTracer> tracers,
-            @Nullable MisconfigurationLog warnings,
-            List<Span> spans) {
-        this.listeners = listeners;
-        this.tracers = tracers;
-        this.warnings = warnings;
+    DecisionEvents(RuleInstrumentation receivers, List<Span> spans) {
+        this.receivers = receivers;
+        this.warnings = receivers.warnings;
         this.spans = spans;
     }
 
@@ -54,14 +44,14 @@ final class DecisionEvents {
     /** Starts the spans of one decision, and returns the receivers of its events. */
     DecisionEvents start(List<RuleMatch> matches, ContextView context) {
         List<Span> started = List.of();
-        for (RuleTracer tracer : tracers) {
+        for (RuleTracer tracer : receivers.tracers) {
             Span span = call(() -> tracer.start(matches, context));
             if (span != null) {
-                started = started.isEmpty() ? new ArrayList<>(tracers.size()) : started;
+                started = started.isEmpty() ? new ArrayList<>(receivers.tracers.size()) : started;
                 started.add(span);
             }
         }
-        return started.isEmpty() ? this : new DecisionEvents(listeners, tracers, warnings, started);
+        return started.isEmpty() ? this : new DecisionEvents(receivers, started);
     }
 
     /** Runs the decision within its spans, which end before the request goes on. */
@@ -93,7 +83,7 @@ final class DecisionEvents {
 
     /** Reports a decision for one of the rules that it was made for. */
     void decided(ResolvedRule resolved, Decision decision, long tookNanos) {
-        if (listeners.isEmpty() && spans.isEmpty()) {
+        if (receivers.listeners.isEmpty() && spans.isEmpty()) {
             return;
         }
         Outcome outcome = resolved.outcome(decision);
@@ -126,8 +116,8 @@ final class DecisionEvents {
     void expired(List<ResolvedRule> charged, HoldExpiredException why) {
         for (ResolvedRule resolved : charged) {
             if (resolved.isHold()) {
-                HoldExpiryLog.shared().expired(resolved.rule(), why);
-                for (RuleListener listener : listeners) {
+                HoldExpiryLog.expired(resolved.rule(), why);
+                for (RuleListener listener : receivers.listeners) {
                     run(() -> listener.expired(resolved.match(), why));
                 }
             }
@@ -135,7 +125,7 @@ final class DecisionEvents {
     }
 
     private void forEach(Consumer<RuleListener> event) {
-        for (RuleListener listener : listeners) {
+        for (RuleListener listener : receivers.listeners) {
             run(() -> event.accept(listener));
         }
         for (Span span : spans) {

@@ -13,20 +13,14 @@ final class HoldExpiryLog {
     private static final Logger LOG = Loggers.getLogger(HoldExpiryLog.class);
     private static final long PAUSE = TimeUnit.MINUTES.toNanos(1);
 
-    private static final HoldExpiryLog SHARED = new HoldExpiryLog();
-
-    private final AtomicLong nextAt = new AtomicLong(System.nanoTime());
+    private static final AtomicLong NEXT_AT = new AtomicLong(System.nanoTime());
 
     private HoldExpiryLog() {}
 
-    static HoldExpiryLog shared() {
-        return SHARED;
-    }
-
-    void expired(Rule rule, HoldExpiredException why) {
+    static void expired(Rule rule, HoldExpiredException why) {
         long now = System.nanoTime();
-        long next = nextAt.get();
-        if (now - next >= 0 && nextAt.compareAndSet(next, now + PAUSE)) {
+        long next = NEXT_AT.get();
+        if (now - next >= 0 && NEXT_AT.compareAndSet(next, now + PAUSE)) {
             LOG.warn(
                     "rule {}: {}; the response goes on, so more requests than the limit may be running",
                     rule.name(),

@@ -20,9 +20,9 @@ public final class RuleInstrumentation {
 
     private static final RuleInstrumentation NONE = new RuleInstrumentation(List.of(), List.of(), null);
 
-    private final List<RuleListener> listeners;
-    private final List<RuleTracer> tracers;
-    private final @Nullable MisconfigurationLog warnings;
+    final List<RuleListener> listeners;
+    final List<RuleTracer> tracers;
+    final @Nullable MisconfigurationLog warnings;
 
     private RuleInstrumentation(
             List<RuleListener> listeners, List<RuleTracer> tracers, @Nullable MisconfigurationLog warnings) {
@@ -75,10 +75,6 @@ public final class RuleInstrumentation {
         Checks.some(keys, "keys", "KeySyntax.of(client)");
         Checks.present(remedy, "remedy", "client-address.header");
         return new RuleInstrumentation(listeners, tracers, new MisconfigurationLog(keys.client(), remedy));
-    }
-
-    DecisionEvents events() {
-        return new DecisionEvents(listeners, tracers, warnings);
     }
 
     private static <T> List<T> with(List<T> some, T another) {

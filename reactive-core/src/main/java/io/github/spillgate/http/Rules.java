@@ -94,7 +94,7 @@ public final class Rules {
         RuleSet first = RuleSet.of(rules, syntax);
         checkHoldTimes(first.rules(), limiter.deadline());
         warn(first.sharingOneCount());
-        return new Rules(limiter, syntax, instrumentation.events(), false, first);
+        return new Rules(limiter, syntax, new DecisionEvents(instrumentation, List.of()), false, first);
     }
 
     /**
@@ -109,7 +109,7 @@ public final class Rules {
         return new Rules(
                 Checks.present(limiter, "limiter", "RateLimiter.builder(\"api\")...build()"),
                 Checks.present(syntax, "syntax", "PathPatterns.ofSpring()"),
-                RuleInstrumentation.none().events(),
+                new DecisionEvents(RuleInstrumentation.none(), List.of()),
                 true,
                 RuleSet.of(List.of(), syntax));
     }
