@@ -394,7 +394,8 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Runs work while it holds the permits of a charge; see {@link #whileHolding(String, Mono)}.
+     * Runs work while it holds the permits of a charge; see {@link #whileHolding(String, Mono)}. For several charges,
+     * use {@link #limited(Charge...)}.
      *
      * @param charge the charge; without limits of its own it falls under the limits of this limiter
      * @param work the work
@@ -402,20 +403,8 @@ public final class RateLimiter implements AutoCloseable {
      * @return the result of the work
      */
     public <T> Mono<T> whileHolding(Charge charge, Mono<T> work) {
-        return whileHolding(List.of(Checks.present(charge, "charge", CHARGE)), work);
-    }
-
-    /**
-     * Runs work while it holds the permits of all charges; see {@link #whileHolding(String, Mono)}.
-     *
-     * @param charges one or more; a charge without limits falls under the limits of this limiter
-     * @param work the work
-     * @param <T> the type of the result
-     * @return the result of the work
-     */
-    public <T> Mono<T> whileHolding(Collection<Charge> charges, Mono<T> work) {
         return Mono.fromDirect(
-                new WhileHolding<>(tryAcquire(charges), Checks.present(work, "work", "Mono.just(1)"), holds));
+                new WhileHolding<>(tryAcquire(charge), Checks.present(work, "work", "Mono.just(1)"), holds));
     }
 
     /**
@@ -439,20 +428,7 @@ public final class RateLimiter implements AutoCloseable {
      * @return the elements of the work
      */
     public <T> Flux<T> whileHolding(Charge charge, Flux<T> work) {
-        return whileHolding(List.of(Checks.present(charge, "charge", CHARGE)), work);
-    }
-
-    /**
-     * Runs work while it holds the permits of all charges, until the stream ends; see {@link #whileHolding(String,
-     * Mono)}.
-     *
-     * @param charges one or more; a charge without limits falls under the limits of this limiter
-     * @param work the work
-     * @param <T> the type of the elements
-     * @return the elements of the work
-     */
-    public <T> Flux<T> whileHolding(Collection<Charge> charges, Flux<T> work) {
-        return new WhileHolding<>(tryAcquire(charges), Checks.present(work, "work", "Flux.just(1)"), holds);
+        return new WhileHolding<>(tryAcquire(charge), Checks.present(work, "work", "Flux.just(1)"), holds);
     }
 
     /**
