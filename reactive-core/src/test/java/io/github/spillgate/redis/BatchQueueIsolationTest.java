@@ -22,12 +22,12 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.function.Consumer;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.reactivestreams.Subscription;
 import reactor.core.CoreSubscriber;
-import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Hooks;
 import reactor.core.publisher.Mono;
@@ -221,64 +221,49 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
     @Test
     void aSubscriberThatThrowsOnNextDoesNotAffectOthers() {
         Queue<Throwable> dropped = new ConcurrentLinkedQueue<>();
-        Hooks.onErrorDropped(dropped::add);
-        try {
-            RateLimiter limiter = limiter(store(how -> how), LIMIT);
-            redis.pause();
-            List<Heard> heard = new ArrayList<>();
-            for (int i = 0; i < 20; i++) {
-                limiter.tryAcquire("a").subscribe(new Throwing());
-                heard.addAll(ask(1, n -> limiter.tryAcquire("a")));
-            }
-            redis.resume();
-            assertThat(decisions(heard)).hasSize(20).allMatch(Decision::isAllowed);
-            await().until(() -> dropped.size() == 20);
-        } finally {
-            Hooks.resetOnErrorDropped();
-        }
+        List<Heard> heard = askBesideSubscribersThatThrow(dropped::add, redis::resume);
+        assertThat(decisions(heard)).hasSize(20).allMatch(Decision::isAllowed);
+        await().until(() -> dropped.size() == 20);
     }
 
     @Test
     void aSubscriberThatThrowsInTheDropHookDoesNotAffectOthers() {
-        Hooks.onErrorDropped(error -> {
-            throw new IllegalStateException("thrown where it is dropped");
-        });
-        try {
-            RateLimiter limiter = limiter(store(how -> how), LIMIT);
-            redis.pause();
-            List<Heard> heard = new ArrayList<>();
-            for (int i = 0; i < 3; i++) {
-                limiter.tryAcquire("a").subscribe(new Throwing());
-                heard.addAll(ask(1, n -> limiter.tryAcquire("a")));
-            }
-            redis.resume();
-            assertThat(decisions(heard)).hasSize(3).allMatch(Decision::isAllowed);
-        } finally {
-            Hooks.resetOnErrorDropped();
-        }
+        List<Heard> heard = askBesideSubscribersThatThrow(
+                error -> {
+                    throw new IllegalStateException("thrown where it is dropped");
+                },
+                redis::resume);
+        assertThat(decisions(heard)).hasSize(20).allMatch(Decision::isAllowed);
     }
 
     @Test
     void aSubscriberThatThrowsOnErrorDoesNotAffectOthers() {
         Queue<Throwable> dropped = new ConcurrentLinkedQueue<>();
-        Hooks.onErrorDropped(dropped::add);
-        try {
-            RateLimiter limiter = limiter(store(how -> how), LIMIT);
-            redis.pause();
-            List<Heard> heard = new ArrayList<>();
-            for (int i = 0; i < 20; i++) {
-                limiter.tryAcquire("a").subscribe(new Throwing());
-                heard.addAll(ask(1, n -> limiter.tryAcquire("a")));
-            }
-            redis.kill();
-            assertThat(heard).allSatisfy(one -> assertThat(one.error()).isInstanceOf(LimitStoreException.class));
-            await().until(() -> dropped.stream()
-                            .filter(thrown -> "thrown in onError".equals(thrown.getMessage()))
-                            .count()
-                    == 20);
-        } finally {
-            Hooks.resetOnErrorDropped();
+        List<Heard> heard = askBesideSubscribersThatThrow(dropped::add, redis::kill);
+        assertThat(heard).allSatisfy(one -> assertThat(one.error()).isInstanceOf(LimitStoreException.class));
+        await().until(() -> dropped.stream()
+                        .filter(thrown -> "thrown in onError".equals(thrown.getMessage()))
+                        .count()
+                == 20);
+    }
+
+    /** Requests 20 decisions, each beside one of a subscriber that throws, while Redis is paused. */
+    private List<Heard> askBesideSubscribersThatThrow(Consumer<Throwable> onErrorDropped, Runnable end) {
+        Hooks.onErrorDropped(onErrorDropped);
+        RateLimiter limiter = limiter(store(how -> how), LIMIT);
+        redis.pause();
+        List<Heard> heard = new ArrayList<>();
+        for (int i = 0; i < 20; i++) {
+            limiter.tryAcquire("a").subscribe(new Throwing());
+            heard.addAll(ask(1, n -> limiter.tryAcquire("a")));
         }
+        end.run();
+        return heard;
+    }
+
+    @AfterEach
+    void resetHooks() {
+        Hooks.resetOnErrorDropped();
     }
 
     /** Throws on whatever it hears, past what Reactor's own subscribers would catch. */
@@ -324,19 +309,6 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
     }
 
     @Test
-    void noSubscriberRunsOnTheConnectionThread() {
-        RateLimiter limiter = limiter(store(how -> how), LIMIT);
-        Map<String, Integer> threads = new ConcurrentHashMap<>();
-        List<Heard> heard = whileRedisIsPaused(() -> ask(
-                300,
-                i -> limiter.tryAcquire("key-" + i % 50)
-                        .doOnNext(
-                                decision -> threads.merge(Thread.currentThread().getName(), 1, Integer::sum))));
-        assertThat(decisions(heard)).hasSize(300);
-        assertThat(threads.keySet()).allMatch(name -> name.startsWith("parallel-"));
-    }
-
-    @Test
     void decisionsAreAnsweredAlthoughTheSchedulerIsShutDown() {
         var scheduler = Schedulers.newSingle("users-own");
         RateLimiter limiter = limiter(store(how -> how.deliverOn(scheduler)), LIMIT);
@@ -350,27 +322,6 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
     // Cancellations before the answer
 
     @Test
-    void aWaitingDecisionThatIsCancelledIsNotCharged() {
-        RateLimiter limiter = limiter(store(how -> how), LIMIT);
-        limiter.peek("a").block(LONG);
-        List<Heard> stayed = whileRedisIsPaused(() -> {
-            List<Heard> all = askOneByOne(2, i -> limiter.tryAcquire("a"));
-            all.addAll(ask(48, i -> limiter.tryAcquire("a")));
-            List<Heard> staying = new ArrayList<>();
-            for (int i = 0; i < 50; i++) {
-                if (i < 2 || i % 3 == 0) {
-                    staying.add(all.get(i));
-                } else {
-                    all.get(i).cancel();
-                }
-            }
-            return staying;
-        });
-        assertThat(decisions(stayed)).hasSize(18);
-        assertThat(limiter.peek("a").block(LONG).limits().get(0).used()).isEqualTo(18);
-    }
-
-    @Test
     void cancelledDecisionsAreNotSent() {
         RateLimiter limiter = limiter(store(how -> how), LIMIT);
         long before = keyspace.callsOf("evalsha");
@@ -382,41 +333,6 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
         assertThat(decisions(heard)).hasSize(2);
         assertThat(limiter.tryAcquire("a").block(LONG).remaining()).isEqualTo(997);
         assertThat(keyspace.callsOf("evalsha") - before).isEqualTo(3);
-    }
-
-    @Test
-    void aSubscriberWithoutRequestSendsNothing() {
-        RateLimiter limiter = limiter(store(how -> how), LIMIT);
-        BaseSubscriber<Decision> idle = new BaseSubscriber<>() {
-            @Override
-            protected void hookOnSubscribe(Subscription subscription) {}
-        };
-        limiter.tryAcquire("a").subscribe(idle);
-        assertThat(limiter.tryAcquire("a").block(LONG).remaining()).isEqualTo(999);
-        idle.cancel();
-        idle.request(1);
-        assertThat(limiter.tryAcquire("a").block(LONG).remaining()).isEqualTo(998);
-    }
-
-    @Test
-    void aSubscriberThatRequestsTwiceSendsOneDecision() {
-        RateLimiter limiter = limiter(store(how -> how), LIMIT);
-        List<Decision> heard = new ArrayList<>();
-        limiter.tryAcquire("a").subscribe(new BaseSubscriber<>() {
-            @Override
-            protected void hookOnSubscribe(Subscription subscription) {
-                subscription.request(1);
-                subscription.request(5);
-            }
-
-            @Override
-            protected void hookOnNext(Decision decision) {
-                heard.add(decision);
-            }
-        });
-        await().until(() -> limiter.peek("a").block(LONG).remaining() == 999);
-        await().until(() -> heard.size() == 1);
-        assertThat(limiter.tryAcquire("a").block(LONG).remaining()).isEqualTo(998);
     }
 
     @Test

@@ -42,7 +42,6 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
-import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -128,21 +127,6 @@ class LoopLanesTest {
             assertThat(threadOf(limiter, without.get(i % 2)).getName()).startsWith("parallel-");
         }
         assertThat(connections() - before).isEqualTo(1 + LoopLanes.MOST_LOOPS);
-    }
-
-    @Test
-    void aLostScriptIsSentOnceForAllLanes() {
-        EventLoopGroup loops = loops(4);
-        RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
-        loops.forEach(loop -> awaitLane((EventLoop) loop, limiter));
-        Keyspace keyspace = new Keyspace(admin);
-        keyspace.commands().scriptFlush();
-        long before = keyspace.callsOf("eval");
-        List<CompletableFuture<Decision>> decisions = IntStream.range(0, 1_000)
-                .mapToObj(i -> request(loops.next(), limiter.tryAcquire("key-" + i)))
-                .toList();
-        assertThat(decisions).allMatch(decision -> decision.join().isAllowed());
-        assertThat(keyspace.callsOf("eval") - before).isEqualTo(1);
     }
 
     @Test

@@ -12,7 +12,6 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Source;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisForTests;
@@ -29,7 +28,6 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
-import org.junit.jupiter.api.RepeatedTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -63,30 +61,6 @@ class RedisStoreTest {
     }
 
     // Exactness
-
-    @RepeatedTest(3)
-    void eightConnectionsAndSixtyFourCallersOnOneKeyGetExactlyThePermits() {
-        for (Limit limit : List.of(
-                Limit.perHour(500),
-                Limit.perHour(500).counter(),
-                Limit.perHour(50_000).named("big"))) {
-            List<RateLimiter> limiters = Flux.range(0, 8)
-                    .map(i -> limiter(
-                            RedisStore.builder(client)
-                                    .namespace(keyspace.namespace())
-                                    .build(),
-                            limit))
-                    .collectList()
-                    .block();
-            long cost = limit.permits() / 500;
-            List<Decision> decisions = Flux.range(0, 1_500)
-                    .flatMap(i -> limiters.get(i % 8).tryAcquire("hot", cost), 64)
-                    .collectList()
-                    .block();
-            assertThat(decisions.stream().filter(Decision::isAllowed)).hasSize(500);
-            assertThat(decisions).allMatch(decision -> decision.source() == Source.REDIS);
-        }
-    }
 
     @ParameterizedTest
     @ValueSource(strings = {"20/100ms", "20/100ms resolution=10ms", "300/250ms"})
@@ -400,48 +374,6 @@ class RedisStoreTest {
             // The first call of the connection.
             assertThat(ownKeyspace.callsOf("eval")).isEqualTo(1);
             assertThat(ownKeyspace.callsOf("script")).isZero();
-            ownClient.shutdown();
-        }
-    }
-
-    @RepeatedTest(5)
-    void aLostScriptIsLoadedOnceForManyDecisions() {
-        try (RedisForTests own = RedisForTests.startOwn()) {
-            RedisClient ownClient = RedisClient.create(own.uri());
-            Keyspace ownKeyspace = new Keyspace(ownClient);
-            RateLimiter limiter = limiter(RedisStore.create(ownClient), Limit.perHour(1_000_000));
-            for (int loss = 0; loss < 3; loss++) {
-                ownKeyspace.commands().scriptFlush();
-                long before = ownKeyspace.callsOf("eval");
-                List<Decision> decisions = Flux.range(0, 2_000)
-                        .flatMap(i -> limiter.tryAcquire("key-" + i % 7).subscribeOn(Schedulers.parallel()), 500)
-                        .collectList()
-                        .block();
-                assertThat(decisions).hasSize(2_000).allMatch(Decision::isAllowed);
-                assertThat(ownKeyspace.callsOf("eval") - before).isEqualTo(1);
-            }
-            Decision decision = limiter.tryAcquire("refunded").block();
-            ownKeyspace.commands().scriptFlush();
-            limiter.refund(decision).block();
-            ownClient.shutdown();
-        }
-    }
-
-    @Test
-    void theStoreReconnectsAfterARestart() {
-        try (RedisForTests own = RedisForTests.startOwn()) {
-            RedisClient ownClient = RedisClient.create(own.uri());
-            RateLimiter limiter = limiter(RedisStore.create(ownClient), LIMIT);
-            own.kill();
-            assertThatThrownBy(() -> limiter.tryAcquire("a").block())
-                    .isInstanceOf(LimitStoreException.class)
-                    .hasMessageStartingWith("Redis is unavailable: ");
-            own.restart();
-            assertThat(limiter.tryAcquire("a").block().isAllowed()).isTrue();
-            own.restart();
-            await().atMost(Duration.ofSeconds(30))
-                    .ignoreExceptionsInstanceOf(LimitStoreException.class)
-                    .until(() -> limiter.tryAcquire("a").block().isAllowed());
             ownClient.shutdown();
         }
     }

@@ -65,6 +65,10 @@ class ScriptRunnerTest {
                 .block(LONG);
         assertThat(decisions).hasSize(900).allMatch(Decision::isAllowed);
         assertThat(proxy.calls("EVAL") - before).isEqualTo(1);
+        limiter.refund(decisions.get(0)).block(LONG);
+        admin.sync().scriptFlush();
+        limiter.refund(decisions.get(1)).block(LONG);
+        assertThat(proxy.calls("EVAL") - before).as("also for each refund").isEqualTo(3);
         store.close();
     }
 
