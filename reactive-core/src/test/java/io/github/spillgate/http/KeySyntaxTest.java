@@ -99,5 +99,8 @@ class KeySyntaxTest {
                                 + " characters, the same in all instances, as spillgate.secret in Spring Boot, "
                                 + "\"secret\" in"
                                 + " the options of Vert.x, or KeySyntax.secret(…)");
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> SYNTAX.secret(new byte[3]))
+                .withMessageStartingWith("a secret of 3 bytes is too short: expected");
     }
 }

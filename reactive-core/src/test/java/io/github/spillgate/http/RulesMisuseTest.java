@@ -3,7 +3,6 @@ package io.github.spillgate.http;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
-import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
@@ -84,19 +83,6 @@ class RulesMisuseTest {
     }
 
     @Test
-    void noRequestWaitsForTheKeyOfAShadowRule() {
-        Rules rules = rules(
-                Rule.named("real").key(ADDRESS).limit(Limit.perMinute(5)),
-                Rule.named("shadow")
-                        .key(match -> Mono.never())
-                        .limit(Limit.perMinute(5))
-                        .timeout(LONG.multipliedBy(2))
-                        .shadow(true));
-        // A request that waited would fail after half of that time.
-        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isTrue();
-    }
-
-    @Test
     void noRequestWaitsForTheRefundOfAShadowRule() {
         LimitStore slow = new Unprotected(LocalStore.bounded(100)) {
             @Override
@@ -123,32 +109,6 @@ class RulesMisuseTest {
     }
 
     @Test
-    void aVerdictIsNeverAnError() {
-        PathSyntax throwing = pattern -> request -> {
-            throw new IllegalArgumentException("No capture groups allowed");
-        };
-        Rules rules = Rules.of(
-                limiter,
-                throwing,
-                List.of(Rule.named("a")
-                        .paths("/a")
-                        .key(ADDRESS)
-                        .limit(Limit.perMinute(1))
-                        .build()));
-        assertThat(decide(rules, SentRequest.get("/a"))).isNotNull();
-    }
-
-    @Test
-    void unlessRejectsNull() {
-        assertThatThrownBy(() -> builder("a").unless(null).build()).isInstanceOf(NullPointerException.class);
-    }
-
-    @Test
-    void whenMissingRejectsNull() {
-        assertThatThrownBy(() -> builder("a").whenMissing(null).build()).isInstanceOf(NullPointerException.class);
-    }
-
-    @Test
     void methodsAreMethods() {
         assertThatIllegalArgumentException().isThrownBy(() -> builder("a").methods("GET,POST"));
         assertThatIllegalArgumentException().isThrownBy(() -> builder("a").methods(""));
@@ -170,22 +130,6 @@ class RulesMisuseTest {
                         .isAllowed())
                 .as("the rule that is broken gives nothing back")
                 .isFalse();
-    }
-
-    @Test
-    void keysThatDifferStayDifferentWhenHashed() {
-        KeySource own = match -> Mono.just(match.request().attribute("k").orElseThrow());
-        Rules rules = rules(Rule.named("a").key(own.hashed(new byte[16])).limit(Limit.perMinute(1)));
-        assertThat(decide(rules, SentRequest.get("/").attribute("k", "\ud800")).isAllowed())
-                .isTrue();
-        assertThat(decide(rules, SentRequest.get("/").attribute("k", "?")).isAllowed())
-                .isTrue();
-    }
-
-    @Test
-    void aLineEndIsNotPartOfAHeaderName() {
-        assertThat(KeySyntax.of(ClientAddress.ofPeer()).parse("header:X-Api-Key\n"))
-                .hasToString("header:X-Api-Key");
     }
 
     @Test
@@ -215,53 +159,6 @@ class RulesMisuseTest {
                 .map(verdict -> Thread.currentThread().getName())
                 .block(LONG);
         assertThat(thread).doesNotStartWith("lettuce");
-    }
-
-    @Test
-    void rulesRejectNullWithTheExpectation() {
-        assertThatThrownBy(() -> Rules.of(limiter, SentRequest.syntax(), null)).hasMessageContaining("expected");
-    }
-
-    @Test
-    void secretRejectsNullWithTheExpectation() {
-        assertThatThrownBy(() -> KeySyntax.of(ClientAddress.ofPeer()).secret(null))
-                .hasMessageContaining("expected");
-    }
-
-    @Test
-    void secretRejectsAShortValue() {
-        assertThatThrownBy(() -> KeySyntax.of(ClientAddress.ofPeer()).secret(new byte[3]))
-                .hasMessageContaining("expected");
-    }
-
-    @Test
-    void anInvalidHeaderNameIsRejected() {
-        assertThatIllegalArgumentException().isThrownBy(() -> KeySource.header("X-Api-Key: "));
-    }
-
-    @Test
-    void aRuleThatLooksUpLimitsNeedsItsOwnLimits() {
-        assertThatThrownBy(() -> rules(Rule.named("plan").key(API_KEY).limits((match, key) -> Mono.empty())))
-                .hasMessageStartingWith("rule plan has no limit for keys that the lookup does not find: expected one");
-    }
-
-    @Test
-    void aDenialWithoutAKeyIsReported() {
-        List<String> events = new ArrayList<>();
-        Rule rule = builder("a").key(API_KEY).whenMissing(Rule.WhenMissing.DENY).build();
-        Rules rules = Rules.of(limiter, SentRequest.syntax(), List.of(rule), new RuleListener() {
-            @Override
-            public void decided(RuleMatch match, Outcome outcome, Decision decision, Duration took) {
-                events.add("decided");
-            }
-
-            @Override
-            public void refused(RuleMatch match) {
-                events.add("refused " + match);
-            }
-        });
-        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
-        assertThat(events).containsExactly("refused RuleMatch[a]");
     }
 
     @Test

@@ -105,14 +105,6 @@ public abstract class HttpKeyContract extends HttpContract {
     }
 
     @Test
-    void aConstantKeyIsSharedByAllClients() {
-        serve(Rule.named("all").key(KeySource.constant("all")).limit(Limit.perMinute(2)));
-        assertThat(client.get("/hello", "X-User", "ann").statusCode()).isEqualTo(200);
-        assertThat(client.get("/items/1", "X-User", "bob").statusCode()).isEqualTo(200);
-        assertThat(client.get("/hello", "X-User", "eve").statusCode()).isEqualTo(429);
-    }
-
-    @Test
     void requestsWithoutAKeyShareOneByDefault() {
         serve(Rule.named("key").key(KeySource.header("X-Api-Key")).limit(Limit.perMinute(1)));
         assertThat(client.get("/hello").statusCode()).isEqualTo(200);
@@ -122,19 +114,6 @@ public abstract class HttpKeyContract extends HttpContract {
                 .isEqualTo(429);
         assertThat(client.get("/hello", "X-Api-Key", "").statusCode()).isEqualTo(429);
         assertThat(client.get("/hello", "X-Api-Key", "a").statusCode()).isEqualTo(200);
-    }
-
-    @Test
-    void requestsWithoutAKeyMaySkipTheRule() {
-        serve(Rule.named("key")
-                .key(KeySource.cookie("session"))
-                .limit(Limit.perMinute(1))
-                .whenMissing(WhenMissing.SKIP));
-        for (int i = 0; i < 3; i++) {
-            assertThat(RateLimitFields.all(client.get("/hello"))).isEmpty();
-        }
-        assertThat(client.get("/hello", "Cookie", "session=a").statusCode()).isEqualTo(200);
-        assertThat(client.get("/hello", "Cookie", "session=a").statusCode()).isEqualTo(429);
     }
 
     @Test
@@ -156,23 +135,10 @@ public abstract class HttpKeyContract extends HttpContract {
         assertThat(client.get("/hello?key=a").statusCode()).isEqualTo(200);
     }
 
-    static Stream<Arguments> lookupsThatFindNothing() {
-        KeySource failing = match -> Mono.error(new IllegalStateException("no directory"));
-        KeySource failingLater = match -> Mono.delay(Duration.ofMillis(1)).then(failing.find(match));
-        KeySource throwing = match -> {
-            throw new IllegalStateException("no directory");
-        };
-        KeySource hanging = match -> Mono.never();
-        return Stream.of(
-                arguments("fails", failing),
-                arguments("fails later", failingLater),
-                arguments("throws", throwing),
-                arguments("hangs", hanging));
-    }
-
-    @ParameterizedTest(name = "{0}")
-    @MethodSource("lookupsThatFindNothing")
-    void theRuleDecidesOnAFailedKeyLookup(String how, KeySource key) {
+    @Test
+    void theRuleDecidesOnAFailedKeyLookup() {
+        KeySource key =
+                match -> Mono.delay(Duration.ofMillis(1)).then(Mono.error(new IllegalStateException("no directory")));
         serve(
                 Rule.named("open").paths("/hello").key(key).limit(Limit.perMinute(1)),
                 Rule.named("strict")
@@ -211,20 +177,6 @@ public abstract class HttpKeyContract extends HttpContract {
     // Proxies.
 
     @Test
-    void headersOfUntrustedPeersDoNotChangeTheClientAddress() {
-        serve(Rule.named("address")
-                .key(KeySource.clientAddress(ClientAddress.ofXForwardedFor("10.0.0.0/8")))
-                .limit(Limit.perMinute(1)));
-        assertThat(client.get("/hello").statusCode()).isEqualTo(200);
-        assertThat(client.get("/hello", "X-Forwarded-For", "203.0.113.7").statusCode())
-                .isEqualTo(429);
-        assertThat(client.get("/hello", "Forwarded", "for=203.0.113.7").statusCode())
-                .isEqualTo(429);
-        assertThat(client.get("/hello", "X-Real-IP", "203.0.113.7").statusCode())
-                .isEqualTo(429);
-    }
-
-    @Test
     void theClientAddressComesFromXForwardedForOfATrustedProxy() {
         serve(Rule.named("address")
                 .key(KeySource.clientAddress(ClientAddress.ofXForwardedFor("127.0.0.1", "10.0.0.0/8")))
@@ -232,47 +184,16 @@ public abstract class HttpKeyContract extends HttpContract {
         assertThat(forwarded("203.0.113.7")).isEqualTo(200);
         assertThat(forwarded("203.0.113.7")).isEqualTo(429);
         assertThat(forwarded("203.0.113.8")).isEqualTo(200);
-        // Addresses written by the client itself, behind one proxy or two.
+        // Written by the client itself, in the same line or in one of its own.
         assertThat(forwarded("198.51.100.1, 203.0.113.7")).isEqualTo(429);
-        assertThat(forwarded("198.51.100.1, 203.0.113.7, 10.1.2.3")).isEqualTo(429);
         assertThat(client.get("/hello", "X-Forwarded-For", "198.51.100.1", "X-Forwarded-For", "203.0.113.7")
                         .statusCode())
                 .isEqualTo(429);
-        assertThat(forwarded("::ffff:203.0.113.7")).isEqualTo(429);
-        // One network of IPv6 is one client.
-        assertThat(forwarded("2001:db8:1:2::1")).isEqualTo(200);
-        assertThat(forwarded("2001:db8:1:2:ffff::2")).isEqualTo(429);
-        assertThat(forwarded("2001:db8:1:3::1")).isEqualTo(200);
-        // Nothing that can be read: the peer.
-        assertThat(forwarded("nonsense")).isEqualTo(200);
-        assertThat(forwarded("unknown")).isEqualTo(429);
-        assertThat(forwarded("10.1.2.3")).isEqualTo(429);
-        assertThat(client.get("/hello", "Forwarded", "for=203.0.113.99").statusCode())
-                .isEqualTo(429);
+        assertThat(client.get("/hello").statusCode()).as("the peer").isEqualTo(200);
     }
 
     private int forwarded(String value) {
         return client.get("/hello", "X-Forwarded-For", value).statusCode();
-    }
-
-    @Test
-    void theClientAddressComesFromForwardedOfATrustedProxy() {
-        serve(Rule.named("address")
-                .key(KeySource.clientAddress(ClientAddress.ofForwarded("127.0.0.0/8")))
-                .limit(Limit.perMinute(1)));
-        assertThat(client.get("/hello", "Forwarded", "for=203.0.113.7;proto=https")
-                        .statusCode())
-                .isEqualTo(200);
-        assertThat(client.get("/hello", "Forwarded", "for=198.51.100.1, For=\"203.0.113.7:4711\"")
-                        .statusCode())
-                .isEqualTo(429);
-        assertThat(client.get("/hello", "Forwarded", "for=\"[2001:db8::1]\"").statusCode())
-                .isEqualTo(200);
-        assertThat(client.get("/hello", "Forwarded", "for=\"[2001:db8::2]:80\"").statusCode())
-                .isEqualTo(429);
-        assertThat(client.get("/hello").statusCode()).isEqualTo(200);
-        assertThat(client.get("/hello", "X-Forwarded-For", "203.0.113.99").statusCode())
-                .isEqualTo(429);
     }
 
     private int status(Sent sent) {

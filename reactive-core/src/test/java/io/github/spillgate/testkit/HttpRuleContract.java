@@ -15,16 +15,7 @@ import io.github.spillgate.http.Rules;
 import io.lettuce.core.RedisURI;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
-import java.time.Duration;
-import java.util.List;
-import java.util.Map;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.atomic.AtomicInteger;
-import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
-import reactor.core.publisher.Mono;
 
 /** The rules that apply to a request, and what each of them charges. */
 public abstract class HttpRuleContract extends HttpContract {
@@ -101,19 +92,6 @@ public abstract class HttpRuleContract extends HttpContract {
     }
 
     @Test
-    void anExceptedRequestIsNotLimited() {
-        serve(address("address", 1)
-                .unless(match -> match.request().headers("X-Internal").contains("yes")));
-        for (int i = 0; i < 3; i++) {
-            assertThat(RateLimitFields.all(client.get("/hello", "X-Internal", "yes")))
-                    .isEmpty();
-        }
-        assertThat(client.get("/hello", "X-Internal", "no").statusCode()).isEqualTo(200);
-        assertThat(client.get("/hello").statusCode()).isEqualTo(429);
-        assertThat(client.get("/hello", "X-Internal", "yes").statusCode()).isEqualTo(200);
-    }
-
-    @Test
     void aShadowRuleAllowsAndReports() {
         serve(address("tried", 1).shadow(true), address("real", 10));
         for (int i = 0; i < 3; i++) {
@@ -136,100 +114,6 @@ public abstract class HttpRuleContract extends HttpContract {
         }
         await().atMost(PATIENCE)
                 .untilAsserted(() -> assertThat(events.of("tried")).hasSize(3));
-    }
-
-    // Costs, limits and refunds.
-
-    @Test
-    void aCostMayBeLookedUp() {
-        serve(address("units", 10)
-                .cost(match -> Mono.justOrEmpty(
-                        match.request().headers("X-Units").stream().findFirst().map(Long::valueOf))));
-        assertThat(field(client.get("/hello", "X-Units", "4"), "X-RateLimit-Remaining"))
-                .isEqualTo("6");
-        assertThat(field(client.get("/hello"), "X-RateLimit-Remaining")).isEqualTo("5");
-        assertThat(client.get("/hello", "X-Units", "6").statusCode()).isEqualTo(429);
-        assertThat(client.get("/hello", "X-Units", "5").statusCode()).isEqualTo(200);
-        // A cost that never fits is denied without a retry time.
-        HttpResponse<String> never = client.get("/hello", "X-Units", "11");
-        assertThat(never.statusCode()).isEqualTo(429);
-        assertThat(never.headers().firstValue("Retry-After")).isEmpty();
-    }
-
-    @Test
-    void everyPlanHasItsOwnLimits() {
-        serve(Rule.named("plan")
-                .key(KeySource.principal())
-                .limit(Limit.perMinute(1))
-                .limits((match, user) -> switch (user) {
-                    case "gold" -> Mono.delay(Duration.ofMillis(1)).thenReturn(List.of(Limit.perMinute(3)));
-                    case "silver" -> Mono.just(List.of(Limit.perMinute(2)));
-                    default -> Mono.empty();
-                })
-                .timeout(PATIENCE));
-        Map.of("gold", 3, "silver", 2, "unknown", 1).forEach((user, permits) -> {
-            for (int left = permits - 1; left >= 0; left--) {
-                HttpResponse<String> response = client.get("/hello", "X-User", user);
-                assertThat(response.statusCode()).as(user).isEqualTo(200);
-                assertThat(field(response, "X-RateLimit-Limit")).isEqualTo(permits.toString());
-                assertThat(field(response, "X-RateLimit-Remaining")).isEqualTo(Integer.toString(left));
-            }
-            assertThat(client.get("/hello", "X-User", user).statusCode())
-                    .as(user)
-                    .isEqualTo(429);
-        });
-    }
-
-    /** As in the first seconds of a cold service: some plans are found in time, and others are not. */
-    @Test
-    void aFailedPlanLookupNeverDisablesTheLimit() {
-        mayFallBack = true;
-        Duration lookup = Duration.ofMillis(3);
-        AtomicInteger asked = new AtomicInteger();
-        serve(
-                Rule.named("plan")
-                        .key(KeySource.header("X-Api-Key"))
-                        .limit(Limit.perHour(5))
-                        .limits((match, key) -> {
-                            Mono<List<Limit>> plan = Mono.delay(lookup).thenReturn(List.of(Limit.perHour(8)));
-                            return switch (asked.getAndIncrement() % 4) {
-                                case 0 -> Mono.never();
-                                case 1 -> plan.then(Mono.error(new IllegalStateException("no plan")));
-                                default -> plan;
-                            };
-                        })
-                        .timeout(lookup),
-                address("address", 1_000));
-        List<CompletableFuture<HttpResponse<String>>> answers = IntStream.range(0, 60)
-                .mapToObj(i -> client.sendLater(
-                        client.request("/hello").header("X-Api-Key", "ann").GET()))
-                .toList();
-        // Of one name and window the two share a count, so the higher of them is the most.
-        assertThat(answers.stream().filter(answer -> answer.join().statusCode() == 200))
-                .hasSizeBetween(5, 8);
-        assertThat(answers)
-                .allSatisfy(answer -> assertThat(answer.join().statusCode()).isIn(200, 429));
-        assertThat(handled.get()).isBetween(5, 8);
-        assertThat(events.of("plan")).doesNotContain("plan undecided");
-        assertThat(events.of("address")).hasSize(60).doesNotContain("address undecided");
-    }
-
-    @ParameterizedTest
-    @ValueSource(booleans = {true, false})
-    void aClientThatMakesACostFailIsLimitedAllTheSame(boolean isAtOnce) {
-        serve(address("units", 10)
-                .cost(5)
-                .cost(match -> isAtOnce
-                        ? Mono.just(Long.parseLong(
-                                match.request().headers("X-Units").get(0)))
-                        : Mono.delay(Duration.ofMillis(1))
-                                .map(late -> Long.parseLong(
-                                        match.request().headers("X-Units").get(0))))
-                .timeout(PATIENCE));
-        assertThat(client.get("/hello", "X-Units", "none").statusCode()).isEqualTo(200);
-        assertThat(client.get("/hello", "X-Units", "-1").statusCode()).isEqualTo(200);
-        assertThat(client.get("/hello").statusCode()).isEqualTo(429);
-        assertThat(handled).hasValue(2);
     }
 
     @Test
