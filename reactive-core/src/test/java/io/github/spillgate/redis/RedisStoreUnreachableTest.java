@@ -1,15 +1,12 @@
 package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
-import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
@@ -21,10 +18,6 @@ import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.TimeoutOptions;
 import io.lettuce.core.api.StatefulRedisConnection;
-import io.lettuce.core.codec.StringCodec;
-import io.lettuce.core.output.StatusOutput;
-import io.lettuce.core.protocol.CommandArgs;
-import io.lettuce.core.protocol.CommandType;
 import io.lettuce.core.protocol.ProtocolVersion;
 import java.io.PrintWriter;
 import java.io.StringWriter;
@@ -39,7 +32,6 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
-import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Hooks;
 import reactor.core.scheduler.Schedulers;
 
@@ -184,40 +176,6 @@ class RedisStoreUnreachableTest {
     }
 
     @Test
-    void aRightThatIsMissing() {
-        try (StatefulRedisConnection<String, String> admin = admin()) {
-            for (String missing : new String[] {"-evalsha", "-eval", "-getrange", "-set", "resetkeys"}) {
-                acl(admin, "~*", "+@all", missing);
-                assertThat(failureAt(withUser()))
-                        .as("without %s", missing)
-                        .isExactlyInstanceOf(LimitStoreRefusedException.class)
-                        .hasMessageStartingWith("Redis denied this user the command: ")
-                        .hasMessageContaining("expected a user with the rights that the store needs");
-                client.shutdown();
-                admin.sync().scriptFlush();
-            }
-        }
-    }
-
-    @Test
-    void theRightsThatTheMessageNamesAreEnough() {
-        try (StatefulRedisConnection<String, String> admin = admin()) {
-            acl(admin, "resetkeys", "-@all", "+evalsha");
-            String named = failureAt(withUser()).getMessage().replaceFirst(".*>password ", "");
-            client.shutdown();
-            acl(admin, named.split(" "));
-            client = RedisClient.create(withUser());
-            RedisStore store = RedisStore.create(client);
-            RateLimiter limiter = limiter(store);
-            var decision = limiter.tryAcquire("a", 3).block();
-            limiter.refund(decision).block();
-            limiter.tryAcquire("a").block();
-            limiter.refund("a", 1).block();
-            limiter.reset("a").block();
-        }
-    }
-
-    @Test
     void aCommandTimeoutOfLettuceIsUnanswered() {
         client = RedisClient.create(redis.uri());
         client.setOptions(ClientOptions.builder()
@@ -248,63 +206,8 @@ class RedisStoreUnreachableTest {
         return client.connect();
     }
 
-    private static void acl(StatefulRedisConnection<String, String> admin, String... rules) {
-        var args = new CommandArgs<>(StringCodec.UTF8)
-                .add("SETUSER")
-                .add("app")
-                .add("on")
-                .add(">" + PASSWORD);
-        for (String rule : rules) {
-            args.add(rule);
-        }
-        admin.sync().dispatch(CommandType.ACL, new StatusOutput<>(StringCodec.UTF8), args);
-    }
-
-    @ParameterizedTest
-    @ValueSource(
-            strings = {
-                "redis://user:pa55word\n@localhost:6379",
-                "pa55word@localhost:6379",
-                ":pa55word@localhost:6379",
-                "//user:pa55word@localhost:6379",
-                "http://user:pa55word@localhost"
-            })
-    void theErrorForAMalformedUriHidesThePassword(String text) {
-        client = RedisClient.create();
-        assertThatThrownBy(() -> RedisStore.uri(text))
-                .hasMessageContaining("…@localhost")
-                .hasMessageNotContaining(PASSWORD);
-    }
-
-    /** Read as part of the name of a host, it would only fail at the first connection. */
-    @ParameterizedTest
-    @ValueSource(
-            strings = {
-                "redis://localhost:x",
-                "redis://user:pa55@word@localhost:6379",
-                "redis-sentinel://localhost:x?sentinelMasterId=main",
-                "redis-sentinel://node-1:26379,node-2:26379x/0?sentinelMasterId=main"
-            })
-    void aPortThatIsNoNumberIsRejected(String text) {
-        client = RedisClient.create();
-        assertThatIllegalArgumentException()
-                .isThrownBy(() -> RedisStore.uri(text))
-                .withMessageContaining("is not the URI of a Redis: expected one");
-    }
-
-    @ParameterizedTest
-    @ValueSource(strings = {"redis://[::1]:6379", "redis://[fe80::1]", "redis-socket:///tmp/redis.sock", "redis://h"})
-    void addressesAndSocketsAreAccepted(String text) {
-        client = RedisClient.create();
-        assertThat(RedisStore.uri(text)).isNotNull();
-    }
-
     private RedisURI withPassword(String password) {
         return RedisURI.create("redis://" + password + "@" + place());
-    }
-
-    private RedisURI withUser() {
-        return RedisURI.create("redis://app:" + PASSWORD + "@" + place());
     }
 
     /**
