@@ -282,7 +282,7 @@ public final class RedisClusterForTests implements AutoCloseable {
     }
 
     /** Waits until all running nodes agree on the slots, all slots are served, and all replicas are in sync. */
-    public void awaitAgreement() {
+    private void awaitAgreement() {
         waiting("all nodes agree that all is well").until(this::isAgreed);
     }
 
@@ -361,12 +361,6 @@ public final class RedisClusterForTests implements AutoCloseable {
                 .filter(node -> node != source && node != target && node.isPrimary())
                 .forEach(node -> node.commands().clusterSetSlotNode(slot, id));
         awaitAgreement();
-    }
-
-    /** Makes this replica the primary, by agreement with the one that is it, and waits until all know. */
-    public void failover(RedisNode replica) {
-        replica.commands().clusterFailover(false);
-        waiting(replica + " is primary").until(() -> replica.isPrimary() && isAgreed());
     }
 
     private static ConditionFactory waiting(String what) {

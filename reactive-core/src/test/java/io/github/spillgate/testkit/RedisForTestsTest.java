@@ -5,17 +5,13 @@ import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 
 import io.lettuce.core.RedisClient;
-import io.lettuce.core.RedisCommandTimeoutException;
-import io.lettuce.core.RedisConnectionException;
 import io.lettuce.core.api.StatefulRedisConnection;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
-import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
@@ -41,12 +37,6 @@ class RedisForTestsTest {
         assertThat(redis.name()).contains(redis.version()).isEqualTo(redis.toString());
     }
 
-    @Test
-    void everyServerIsStartedOnceAndFirstIsTheFirstOfAll() {
-        assertThat(RedisForTests.all()).isNotEmpty().isEqualTo(RedisForTests.all());
-        assertThat(RedisForTests.first()).isSameAs(RedisForTests.all().get(0));
-    }
-
     @ParameterizedTest
     @MethodSource(ALL)
     void aSharedRedisCannotBeStopped(RedisForTests shared) {
@@ -58,68 +48,12 @@ class RedisForTestsTest {
     }
 
     @Test
-    void aRestartedRedisIsANewProcessOnTheSamePort() {
-        try (RedisForTests redis = RedisForTests.startOwn()) {
-            int port = redis.uri().getPort();
-            long pid = redis.pid();
-            assertThat(ping(redis)).isEqualTo("PONG");
-
-            redis.kill();
-            assertThatExceptionOfType(RedisConnectionException.class).isThrownBy(() -> ping(redis));
-            assertThat(isAlive(pid)).isFalse();
-
-            redis.restart();
-            assertThat(ping(redis)).isEqualTo("PONG");
-            assertThat(redis.uri().getPort()).isEqualTo(port);
-            assertThat(redis.pid()).isNotEqualTo(pid);
-        }
-    }
-
-    @Test
-    @DisabledOnOs(OS.WINDOWS)
-    void aPausedRedisRepliesWhenItIsResumed() {
-        try (RedisForTests redis = RedisForTests.startOwn();
-                RedisClient client = RedisClient.create(redis.uri());
-                StatefulRedisConnection<String, String> connection = client.connect()) {
-            connection.setTimeout(Duration.ofMillis(100));
-
-            redis.pause();
-            assertThatExceptionOfType(RedisCommandTimeoutException.class)
-                    .isThrownBy(() -> connection.sync().ping());
-
-            redis.resume();
-            connection.setTimeout(Duration.ofSeconds(20));
-            assertThat(connection.sync().ping()).isEqualTo("PONG");
-        }
-    }
-
-    @Test
     @DisabledOnOs(OS.WINDOWS)
     void aPausedRedisCanStillBeClosed() {
         RedisForTests redis = RedisForTests.startOwn();
         redis.pause();
         redis.close();
         assertThat(isAlive(redis.pid())).isFalse();
-    }
-
-    @Test
-    @DisabledOnOs(OS.WINDOWS)
-    void aKilledRedisCannotBePaused() {
-        try (RedisForTests redis = RedisForTests.startOwn()) {
-            redis.kill();
-            assertThatExceptionOfType(UncheckedIOException.class)
-                    .isThrownBy(redis::pause)
-                    .withMessageContaining("expected one that runs");
-        }
-    }
-
-    @Test
-    void ownServersAreSeparateProcessesOnSeparatePorts() {
-        try (RedisForTests one = RedisForTests.startOwn();
-                RedisForTests other = RedisForTests.startOwn()) {
-            assertThat(one.uri().getPort()).isNotEqualTo(other.uri().getPort());
-            assertThat(one.pid()).isNotEqualTo(other.pid());
-        }
     }
 
     @Test
