@@ -23,6 +23,11 @@ import java.util.Map;
 import java.util.Random;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import java.util.stream.IntStream;
 
 /**
  * A client of a service on this machine, which has nothing in common with the framework that the service is made of.
@@ -159,6 +164,21 @@ public final class ClientForTests {
             return answers;
         } catch (IOException e) {
             throw new UncheckedIOException(e);
+        }
+    }
+
+    /** Runs clients on threads of their own, each with another random seed, and waits for all of them. */
+    public static void inParallel(int clients, Consumer<Random> client) {
+        ExecutorService threads = Executors.newFixedThreadPool(clients);
+        try {
+            CompletableFuture.allOf(IntStream.range(0, clients)
+                            .mapToObj(
+                                    seed -> CompletableFuture.runAsync(() -> client.accept(new Random(seed)), threads))
+                            .toArray(CompletableFuture[]::new))
+                    .orTimeout(10, TimeUnit.MINUTES)
+                    .join();
+        } finally {
+            threads.shutdownNow();
         }
     }
 

@@ -15,11 +15,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
-import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
-import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -160,42 +156,30 @@ public abstract class HttpHoldContract extends HttpContract {
 
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
-    void clientsThatDisconnectAtRandomMomentsLeakNoPermit(boolean isHttp2) throws Exception {
+    void clientsThatDisconnectAtRandomMomentsLeakNoPermit(boolean isHttp2) {
         disconnectAtRandom(isHttp2, 100);
     }
 
     @Proof
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
-    void thousandsOfClientsThatDisconnectLeakNoPermit(boolean isHttp2) throws Exception {
+    void thousandsOfClientsThatDisconnectLeakNoPermit(boolean isHttp2) {
         disconnectAtRandom(isHttp2, 3_000);
     }
 
-    private void disconnectAtRandom(boolean isHttp2, int handlers) throws Exception {
+    private void disconnectAtRandom(boolean isHttp2, int handlers) {
         Rules rules = serve(concurrent("running", PERMITS));
         ClientForTests streams = http2();
         streams.get("/hello");
-        ExecutorService clients = Executors.newFixedThreadPool(CLIENTS);
-        try {
-            List<Future<?>> running = IntStream.range(0, CLIENTS)
-                    .<Future<?>>mapToObj(seed -> clients.submit(() -> {
-                        Random random = new Random(seed);
-                        while (work.begun() < handlers
-                                && !Thread.currentThread().isInterrupted()) {
-                            if (isHttp2) {
-                                resetAtRandom(streams, random);
-                            } else {
-                                client.disconnectAtRandom(random, true);
-                            }
-                        }
-                    }))
-                    .toList();
-            for (Future<?> one : running) {
-                one.get(10, TimeUnit.MINUTES);
+        ClientForTests.inParallel(CLIENTS, random -> {
+            while (work.begun() < handlers && !Thread.currentThread().isInterrupted()) {
+                if (isHttp2) {
+                    resetAtRandom(streams, random);
+                } else {
+                    client.disconnectAtRandom(random, true);
+                }
             }
-        } finally {
-            clients.shutdownNow();
-        }
+        });
         // The server may still read requests of clients that have disconnected.
         await().atMost(PATIENCE).until(() -> client.get("/hello").statusCode() == 200);
         await().atMost(PATIENCE).until(() -> work.running() == 0);

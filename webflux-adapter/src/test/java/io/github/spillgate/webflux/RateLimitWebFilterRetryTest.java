@@ -6,11 +6,8 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.http.ClientAddress;
-import io.github.spillgate.http.KeySyntax;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
-import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.LimiterForTests;
@@ -35,7 +32,6 @@ import org.springframework.web.reactive.function.server.HandlerFilterFunction;
 import org.springframework.web.reactive.function.server.RouterFunction;
 import org.springframework.web.reactive.function.server.RouterFunctions;
 import org.springframework.web.reactive.function.server.ServerResponse;
-import org.springframework.web.reactive.result.method.annotation.RequestMappingHandlerAdapter;
 import org.springframework.web.server.ServerWebExchange;
 import org.springframework.web.server.WebFilter;
 import org.springframework.web.server.WebFilterChain;
@@ -191,14 +187,7 @@ class RateLimitWebFilterRetryTest {
                 address("after", 10).phase(Phase.AFTER_AUTHENTICATION).refundWhen("5xx"));
         service = Service.start(context -> {
             beans(context, rules);
-            context.registerBean(
-                    RateLimitedHandlerAdapter.class,
-                    () -> new RateLimitedHandlerAdapter(
-                            limiters.limiter(),
-                            KeySyntax.of(ClientAddress.ofPeer()),
-                            RateLimitResponses.standard(),
-                            RuleInstrumentation.none(),
-                            context.getBean(RequestMappingHandlerAdapter.class)));
+            Service.annotations(context, limiters.limiter());
         });
         service.get("/ok");
         assertThat(service.get("/boom").statusCode()).isEqualTo(500);

@@ -2,9 +2,6 @@ package io.github.spillgate.webflux;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.http.ClientAddress;
-import io.github.spillgate.http.KeySyntax;
-import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.testkit.KotlinSource;
 import io.github.spillgate.testkit.Thorough;
 import java.lang.reflect.Method;
@@ -16,7 +13,6 @@ import kotlin.reflect.KFunction;
 import kotlin.reflect.jvm.ReflectJvmMapping;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
-import org.springframework.web.reactive.result.method.annotation.RequestMappingHandlerAdapter;
 
 /** A controller in Kotlin is limited as one in Java is. */
 class RateLimitedKotlinTest {
@@ -55,14 +51,7 @@ class RateLimitedKotlinTest {
                         new URL[] {temp.toUri().toURL()}, getClass().getClassLoader());
                 Limiters limiters = Limiters.onRedis();
                 Service service = Service.start(context -> {
-                    context.registerBean(
-                            RateLimitedHandlerAdapter.class,
-                            () -> new RateLimitedHandlerAdapter(
-                                    limiters.limiter(),
-                                    KeySyntax.of(ClientAddress.ofPeer()),
-                                    RateLimitResponses.standard(),
-                                    RuleInstrumentation.none(),
-                                    context.getBean(RequestMappingHandlerAdapter.class)));
+                    Service.annotations(context, limiters.limiter());
                     context.registerBean(load(compiled));
                 })) {
             for (String path : new String[] {"/suspending", "/flow"}) {

@@ -1,6 +1,10 @@
 package io.github.spillgate.webflux;
 
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.http.ClientAddress;
+import io.github.spillgate.http.KeySyntax;
 import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.testkit.ClientForTests;
 import java.net.URI;
@@ -17,6 +21,7 @@ import org.springframework.http.server.reactive.ReactorHttpHandlerAdapter;
 import org.springframework.http.server.reactive.TomcatHttpHandlerAdapter;
 import org.springframework.web.reactive.HandlerMapping;
 import org.springframework.web.reactive.config.EnableWebFlux;
+import org.springframework.web.reactive.result.method.annotation.RequestMappingHandlerAdapter;
 import org.springframework.web.server.adapter.WebHttpHandlerBuilder;
 import reactor.netty.DisposableServer;
 import reactor.netty.http.HttpProtocol;
@@ -92,6 +97,18 @@ final class Service implements AutoCloseable {
             context.registerBean(
                     "rateLimit" + phase, RateLimitWebFilter.class, () -> RateLimitWebFilter.of(rules, phase, withCors));
         }
+    }
+
+    /** The adapter of annotations, for which a client is the peer of its connection. */
+    static void annotations(AnnotationConfigApplicationContext context, RateLimiter limiter) {
+        context.registerBean(
+                RateLimitedHandlerAdapter.class,
+                () -> new RateLimitedHandlerAdapter(
+                        limiter,
+                        KeySyntax.of(ClientAddress.ofPeer()),
+                        RateLimitResponses.standard(),
+                        RuleInstrumentation.none(),
+                        context.getBean(RequestMappingHandlerAdapter.class)));
     }
 
     <T> T bean(Class<T> type) {

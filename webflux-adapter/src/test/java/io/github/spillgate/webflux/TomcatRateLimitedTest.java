@@ -8,10 +8,7 @@ import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.http.ClientAddress;
-import io.github.spillgate.http.KeySyntax;
 import io.github.spillgate.http.Rule;
-import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.ClientForTests;
@@ -20,12 +17,7 @@ import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Random;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
-import java.util.concurrent.Future;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -39,7 +31,6 @@ import org.springframework.web.bind.annotation.RestController;
 import org.springframework.web.reactive.function.server.RouterFunction;
 import org.springframework.web.reactive.function.server.RouterFunctions;
 import org.springframework.web.reactive.function.server.ServerResponse;
-import org.springframework.web.reactive.result.method.annotation.RequestMappingHandlerAdapter;
 import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
@@ -64,18 +55,9 @@ class TomcatRateLimitedTest {
                     .build()));
     private final Service service = Service.startOnTomcat(this::beans);
     private final ClientForTests client = ClientForTests.of(service.port());
-    private RateLimitedHandlerAdapter annotations;
 
     private void beans(AnnotationConfigApplicationContext context) {
-        context.registerBean(RateLimitedHandlerAdapter.class, () -> {
-            annotations = new RateLimitedHandlerAdapter(
-                    limiter,
-                    KeySyntax.of(ClientAddress.ofPeer()),
-                    RateLimitResponses.standard(),
-                    RuleInstrumentation.none(),
-                    context.getBean(RequestMappingHandlerAdapter.class));
-            return annotations;
-        });
+        Service.annotations(context, limiter);
         context.registerBean(Handlers.class, () -> new Handlers(this));
         context.registerBean(
                 RouterFunction.class,
@@ -117,12 +99,16 @@ class TomcatRateLimitedTest {
 
     /** Asks the store: the limiter forgets a hold shortly before the store has released its permits. */
     private void awaitNoHolder() {
-        List<Limit> limits = Stream.of(annotations.rules(), ofRoute.list())
+        List<Limit> limits = Stream.of(annotated(), ofRoute.list())
                 .flatMap(List::stream)
                 .flatMap(rule -> rule.limits().stream())
                 .filter(limit -> limit.algorithm() == Algorithm.CONCURRENT)
                 .toList();
         await().atMost(LONG).until(() -> limits.stream().allMatch(limit -> used(limit) == 0));
+    }
+
+    private List<Rule> annotated() {
+        return service.bean(RateLimitedHandlerAdapter.class).rules();
     }
 
     private long used(Limit limit) {
@@ -165,18 +151,8 @@ class TomcatRateLimitedTest {
     }
 
     @Test
-    void clientsThatDisconnectAtRandomMomentsLeakNoPermit() throws Exception {
-        ExecutorService clients = Executors.newFixedThreadPool(CLIENTS);
-        try {
-            List<Future<?>> all = IntStream.range(0, CLIENTS)
-                    .<Future<?>>mapToObj(seed -> clients.submit(() -> disconnect(new Random(seed))))
-                    .toList();
-            for (Future<?> one : all) {
-                one.get(10, TimeUnit.MINUTES);
-            }
-        } finally {
-            clients.shutdownNow();
-        }
+    void clientsThatDisconnectAtRandomMomentsLeakNoPermit() {
+        ClientForTests.inParallel(CLIENTS, this::disconnect);
         awaitNoHolder();
         await().atMost(LONG).until(() -> running.get() == 0);
     }
@@ -190,7 +166,7 @@ class TomcatRateLimitedTest {
     @Test
     void theRealCostThatIsSetWhileTheResponseRunsIsSettled() {
         assertThat(client.get("/cost").statusCode()).isEqualTo(200);
-        Limit limit = annotations.rules().stream()
+        Limit limit = annotated().stream()
                 .flatMap(rule -> rule.limits().stream())
                 .filter(one -> one.permits() == 50)
                 .findFirst()

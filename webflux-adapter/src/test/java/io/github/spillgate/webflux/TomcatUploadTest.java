@@ -6,12 +6,10 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.http.ClientAddress;
-import io.github.spillgate.http.KeySyntax;
 import io.github.spillgate.http.Rule;
-import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.ClientForTests;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.Socket;
@@ -19,13 +17,8 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
 import java.util.Random;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
-import java.util.concurrent.Future;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
-import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -36,7 +29,6 @@ import org.springframework.core.io.buffer.DataBufferUtils;
 import org.springframework.web.bind.annotation.PostMapping;
 import org.springframework.web.bind.annotation.RequestBody;
 import org.springframework.web.bind.annotation.RestController;
-import org.springframework.web.reactive.result.method.annotation.RequestMappingHandlerAdapter;
 import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
@@ -67,7 +59,6 @@ class TomcatUploadTest {
                             .paths("/upload/**")
                             .build()));
     private final Service service = Service.startOnTomcat(this::beans);
-    private RateLimitedHandlerAdapter annotations;
 
     private static Rule.Builder rule(String name, Limit limit) {
         return Rule.named(name).key(ADDRESS).limit(limit.named(name));
@@ -75,15 +66,7 @@ class TomcatUploadTest {
 
     private void beans(AnnotationConfigApplicationContext context) {
         Service.filters(context, RateLimitResponses.standard(), rules);
-        context.registerBean(RateLimitedHandlerAdapter.class, () -> {
-            annotations = new RateLimitedHandlerAdapter(
-                    limiter,
-                    KeySyntax.of(ClientAddress.ofPeer()),
-                    RateLimitResponses.standard(),
-                    RuleInstrumentation.none(),
-                    context.getBean(RequestMappingHandlerAdapter.class));
-            return annotations;
-        });
+        Service.annotations(context, limiter);
         context.registerBean(Handlers.class, () -> new Handlers(this));
     }
 
@@ -109,13 +92,16 @@ class TomcatUploadTest {
     @ParameterizedTest
     @CsvSource({"false", "true"})
     void aPermitOfAnAnnotationIsReleasedIfTheClientDisconnects(boolean resets) throws Exception {
-        disconnect("/annotated", resets, () -> {
-            Rules own = Rules.of(limiter, PathPatterns.ofSpring(), annotations.rules());
-            String name = own.list().get(0).name();
-            assertThat(used(own, name)).isEqualTo(1);
-        });
-        Rules own = Rules.of(limiter, PathPatterns.ofSpring(), annotations.rules());
-        await().atMost(LONG).until(() -> used(own, own.list().get(0).name()) == 0);
+        disconnect("/annotated", resets, () -> assertThat(usedByAnnotation()).isEqualTo(1));
+        await().atMost(LONG).until(() -> usedByAnnotation() == 0);
+    }
+
+    private long usedByAnnotation() {
+        Rules own = Rules.of(
+                limiter,
+                PathPatterns.ofSpring(),
+                service.bean(RateLimitedHandlerAdapter.class).rules());
+        return used(own, own.list().get(0).name());
     }
 
     private void disconnect(String path, boolean resets, Runnable before) throws IOException {
@@ -128,18 +114,8 @@ class TomcatUploadTest {
     }
 
     @Test
-    void clientsThatDisconnectAtRandomMomentsLeakNoPermit() throws Exception {
-        ExecutorService clients = Executors.newFixedThreadPool(CLIENTS);
-        try {
-            List<Future<?>> all = IntStream.range(0, CLIENTS)
-                    .<Future<?>>mapToObj(seed -> clients.submit(() -> disconnectAtRandom(new Random(seed))))
-                    .toList();
-            for (Future<?> one : all) {
-                one.get(5, TimeUnit.MINUTES);
-            }
-        } finally {
-            clients.shutdownNow();
-        }
+    void clientsThatDisconnectAtRandomMomentsLeakNoPermit() {
+        ClientForTests.inParallel(CLIENTS, this::disconnectAtRandom);
         await().atMost(LONG).until(() -> running.get() == 0);
         await().atMost(LONG).until(() -> used(rules, "uploads") == 0);
     }
