@@ -942,9 +942,9 @@ public final class RateLimiter implements AutoCloseable {
         private final List<DecisionListener> listeners = new ArrayList<>();
         private double debt = 1;
         private Duration longestHold = Duration.ofHours(1);
-        private @Nullable LimitStore fallback;
-        private @Nullable Duration deadline;
-        private @Nullable Duration cacheDenials;
+
+        /** The settings of the resilient store that is put around one without a deadline. */
+        private final List<Consumer<ResilientStore.Builder>> protection = new ArrayList<>();
 
         private Builder(String name) {
             this.name = name;
@@ -974,7 +974,8 @@ public final class RateLimiter implements AutoCloseable {
          * @return this builder
          */
         public Builder fallback(LimitStore fallback) {
-            this.fallback = Checks.present(fallback, "fallback", "Fallback.local(100_000)");
+            Checks.present(fallback, "fallback", "Fallback.local(100_000)");
+            protection.add(resilient -> resilient.fallback(fallback));
             return this;
         }
 
@@ -988,7 +989,8 @@ public final class RateLimiter implements AutoCloseable {
          * @return this builder
          */
         public Builder deadline(Duration deadline) {
-            this.deadline = Checks.present(deadline, "deadline", "Duration.ofMillis(100)");
+            Checks.present(deadline, "deadline", "Duration.ofMillis(100)");
+            protection.add(resilient -> resilient.deadline(deadline));
             return this;
         }
 
@@ -1005,7 +1007,8 @@ public final class RateLimiter implements AutoCloseable {
          * @return this builder
          */
         public Builder cacheDenials(Duration longest) {
-            this.cacheDenials = Checks.present(longest, "cacheDenials", "Duration.ofSeconds(1)");
+            Checks.present(longest, "cacheDenials", "Duration.ofSeconds(1)");
+            protection.add(resilient -> resilient.cacheDenials(longest));
             return this;
         }
 
@@ -1111,18 +1114,10 @@ public final class RateLimiter implements AutoCloseable {
             Optional<Duration> ownDeadline = unprotected.deadline();
             if (ownDeadline.isEmpty()) {
                 ResilientStore.Builder resilient = ResilientStore.builder(unprotected);
-                if (fallback != null) {
-                    resilient.fallback(fallback);
-                }
-                if (deadline != null) {
-                    resilient.deadline(deadline);
-                }
-                if (cacheDenials != null) {
-                    resilient.cacheDenials(cacheDenials);
-                }
+                protection.forEach(setting -> setting.accept(resilient));
                 return resilient.build();
             }
-            if (!ownDeadline.get().isZero() && (fallback != null || deadline != null || cacheDenials != null)) {
+            if (!ownDeadline.get().isZero() && !protection.isEmpty()) {
                 throw new IllegalStateException(
                         "limiter " + name + " has a fallback, a deadline or cached denials, and store " + unprotected
                                 + " has its own: expected them in one place, for example in "
