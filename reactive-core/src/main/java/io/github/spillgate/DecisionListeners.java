@@ -4,17 +4,13 @@ import io.github.spillgate.internal.Text;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
-import org.reactivestreams.Subscription;
-import reactor.core.CoreSubscriber;
-import reactor.core.Scannable;
 import reactor.core.publisher.Mono;
-import reactor.core.publisher.MonoOperator;
 import reactor.core.scheduler.Schedulers;
 import reactor.util.Logger;
 import reactor.util.Loggers;
-import reactor.util.context.Context;
 
 /** The listeners of one limiter. Their exceptions are logged, and do not affect decisions. Thread-safe. */
 final class DecisionListeners {
@@ -44,9 +40,18 @@ final class DecisionListeners {
         return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
     }
 
-    /** Returns a Mono that reports the decision when it emits it. */
+    /** Returns a Mono that reports the decision just before it emits it, unless the subscriber has cancelled. */
     Mono<Decision> reporting(Mono<Decision> decision) {
-        return new ReportingMono(decision, this);
+        return Mono.defer(() -> {
+            long since = now();
+            AtomicBoolean isCancelled = new AtomicBoolean();
+            return decision.doOnNext(made -> {
+                        if (!isCancelled.get()) {
+                            report(made, since);
+                        }
+                    })
+                    .doOnCancel(() -> isCancelled.set(true));
+        });
     }
 
     /** Reports a decision that is emitted now. */
@@ -70,99 +75,6 @@ final class DecisionListeners {
                     "A listener of limiter {} failed; decisions are not affected: {}",
                     limiter,
                     Text.quote(e.toString(), LONGEST));
-        }
-    }
-
-    /** A Mono that reports the decision of its source. */
-    static final class ReportingMono extends MonoOperator<Decision, Decision> {
-
-        private final DecisionListeners listeners;
-
-        ReportingMono(Mono<? extends Decision> source, DecisionListeners listeners) {
-            super(source);
-            this.listeners = listeners;
-        }
-
-        @Override
-        public void subscribe(CoreSubscriber<? super Decision> actual) {
-            source.subscribe(new ReportingSubscriber(listeners, actual));
-        }
-    }
-
-    private static final class ReportingSubscriber implements CoreSubscriber<Decision>, Subscription, Scannable {
-
-        private final DecisionListeners listeners;
-        private final CoreSubscriber<? super Decision> actual;
-        private final long since = now();
-        private @Nullable Subscription source;
-        private boolean reported;
-        private volatile boolean cancelled;
-
-        ReportingSubscriber(DecisionListeners listeners, CoreSubscriber<? super Decision> actual) {
-            this.listeners = listeners;
-            this.actual = actual;
-        }
-
-        @Override
-        public Context currentContext() {
-            return actual.currentContext();
-        }
-
-        @Override
-        public void onSubscribe(Subscription subscription) {
-            source = subscription;
-            actual.onSubscribe(this);
-        }
-
-        @Override
-        public void onNext(Decision decision) {
-            if (!cancelled && !reported) {
-                reported = true;
-                listeners.report(decision, since);
-            }
-            actual.onNext(decision);
-        }
-
-        @Override
-        public void onError(Throwable error) {
-            actual.onError(error);
-        }
-
-        @Override
-        public void onComplete() {
-            actual.onComplete();
-        }
-
-        @Override
-        public void request(long n) {
-            Subscription subscription = source;
-            if (subscription != null) {
-                subscription.request(n);
-            }
-        }
-
-        @Override
-        public void cancel() {
-            cancelled = true;
-            Subscription subscription = source;
-            if (subscription != null) {
-                subscription.cancel();
-            }
-        }
-
-        @Override
-        @SuppressWarnings("rawtypes") // Reactor's signature
-        public @Nullable Object scanUnsafe(Attr key) {
-            if (key == Attr.PARENT) {
-                return source;
-            }
-            if (key == Attr.ACTUAL) {
-                return actual;
-            }
-            if (key == Attr.CANCELLED) {
-                return cancelled;
-            }
-            return key == Attr.RUN_STYLE ? Attr.RunStyle.SYNC : null;
         }
     }
 }
