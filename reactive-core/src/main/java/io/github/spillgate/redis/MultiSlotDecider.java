@@ -5,8 +5,6 @@ import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.function.BiFunction;
-import java.util.function.Function;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Scheduler;
@@ -31,28 +29,21 @@ final class MultiSlotDecider {
     // next retry. That needs no more commands than charging. A slot that does not reply soon is left out: the denial
     // must reach its caller before the caller's deadline.
 
-    private final BiFunction<List<Claim>, Long, Mono<StoreDecision>> take;
-    private final Function<List<Claim>, Mono<StoreDecision>> peek;
-    private final BiFunction<StoreDecision, List<Claim>, Mono<Void>> refund;
+    private final RedisStore store;
+    private final RefundCommands refunds;
     private final Duration longestPeek;
     private final Scheduler deliverOn;
 
     /**
-     * A decider. The functions get counts in one slot only.
+     * A decider.
      *
-     * @param take charges one slot until a deadline
+     * @param store decides on counts in one slot
      * @param longestPeek how long a denial waits for the remaining slots
      * @param deliverOn the scheduler that emits a denial after that time; the replies are emitted there too
      */
-    MultiSlotDecider(
-            BiFunction<List<Claim>, Long, Mono<StoreDecision>> take,
-            Function<List<Claim>, Mono<StoreDecision>> peek,
-            BiFunction<StoreDecision, List<Claim>, Mono<Void>> refund,
-            Duration longestPeek,
-            Scheduler deliverOn) {
-        this.take = take;
-        this.peek = peek;
-        this.refund = refund;
+    MultiSlotDecider(RedisStore store, RefundCommands refunds, Duration longestPeek, Scheduler deliverOn) {
+        this.store = store;
+        this.refunds = refunds;
         this.longestPeek = longestPeek;
         this.deliverOn = deliverOn;
     }
@@ -64,7 +55,7 @@ final class MultiSlotDecider {
 
     /** Returns the decision that charging all slots would make. */
     Mono<StoreDecision> peek(List<Claim> claims, List<List<Claim>> bySlot) {
-        return Flux.fromIterable(bySlot).flatMap(peek).collectList().map(parts -> StoreDecision.ofParts(claims, parts));
+        return Flux.fromIterable(bySlot).flatMap(store::peek).collectList().map(parts -> StoreDecision.ofParts(claims, parts));
     }
 
     private Mono<StoreDecision> takeNext(
@@ -73,7 +64,7 @@ final class MultiSlotDecider {
         if (slot == bySlot.size()) {
             return Mono.just(StoreDecision.ofParts(claims, earlier));
         }
-        return take.apply(bySlot.get(slot), deadline)
+        return store.take(bySlot.get(slot), deadline)
                 .doOnError(error -> refund(earlier))
                 .flatMap(part -> {
                     List<StoreDecision> parts = new ArrayList<>(earlier);
@@ -93,14 +84,14 @@ final class MultiSlotDecider {
                 List<Claim> taken = part.claims().stream()
                         .filter(claim -> !claim.limit().isCountingDenied())
                         .toList();
-                refund.apply(part, taken).subscribe(done -> {}, error -> {});
+                refunds.refund(part, taken).subscribe(done -> {}, error -> {});
             }
         }
     }
 
     private Mono<StoreDecision> denied(List<Claim> claims, List<StoreDecision> parts, List<List<Claim>> remaining) {
         return Flux.fromIterable(remaining)
-                .flatMap(slot -> peek.apply(slot)
+                .flatMap(slot -> store.peek(slot)
                         .timeout(longestPeek, Mono.<StoreDecision>empty().publishOn(deliverOn), Schedulers.parallel())
                         .onErrorResume(error -> Mono.empty()))
                 .collectList()

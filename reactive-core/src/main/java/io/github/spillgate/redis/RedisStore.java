@@ -85,8 +85,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         refundCommands = new RefundCommands(router, keys, holdCommands, builder.deliverOn);
         resetCommand = new ResetCommand(router, keys);
         reconcileCommands = new ReconcileCommands(router, keys, holdCommands);
-        multiSlot = new MultiSlotDecider(
-                this::take, this::peek, refundCommands::refund, builder.longestPeek, builder.deliverOn);
+        multiSlot = new MultiSlotDecider(this, refundCommands, builder.longestPeek, builder.deliverOn);
         closing = closing(topology, loops, builder.client == null ? shutDown(client) : Mono.empty());
     }
 
