@@ -182,29 +182,18 @@ final class Connection implements CommandSender {
         }
     }
 
-    /**
-     * Closes the connection without waiting, because the store is closed. Also ends an attempt to open one.
-     */
-    void close() {
-        OpenConnection.unobserved(beginClosing());
-    }
-
-    /**
-     * Begins to close the connection, as {@link #close()} does; the result completes once it is closed, and does not
-     * wait for an attempt.
-     */
+    /** Begins to close the connection, because the store is closed; otherwise as {@link #beginClosing(Supplier)}. */
     CompletableFuture<Void> beginClosing() {
         return beginClosing(Connection::isClosed);
     }
 
     /**
-     * Closes the connection, as {@link #close()} does, with another error for waiting and later callers.
+     * Begins to close the connection, and ends an attempt to open one.
+     *
+     * @param why the error for waiting and later callers
+     * @return completes once the connection is closed, and does not wait for an attempt
      */
-    void close(Supplier<LimitStoreException> why) {
-        OpenConnection.unobserved(beginClosing(why));
-    }
-
-    private CompletableFuture<Void> beginClosing(Supplier<LimitStoreException> why) {
+    CompletableFuture<Void> beginClosing(Supplier<LimitStoreException> why) {
         closed = why;
         Opening last = current.getAndSet(null);
         OpenConnection kept = retired.getAndSet(null);

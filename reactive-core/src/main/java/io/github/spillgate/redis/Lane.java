@@ -1,8 +1,6 @@
 package io.github.spillgate.redis;
 
-import io.github.spillgate.LimitStoreException;
 import io.lettuce.core.api.StatefulRedisConnection;
-import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -104,14 +102,5 @@ final class Lane {
 
     static long nanoTime() {
         return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
-    }
-
-    /** Closes the connection without waiting, with this error for waiting and later callers. */
-    void close(Supplier<LimitStoreException> why) {
-        connection.close(why);
-    }
-
-    CompletableFuture<Void> beginClosing() {
-        return connection.beginClosing();
     }
 }

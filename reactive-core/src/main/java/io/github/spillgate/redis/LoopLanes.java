@@ -272,7 +272,7 @@ final class LoopLanes {
         void close(Server server, Supplier<LimitStoreException> why) {
             Lane lane = lanes.remove(server);
             if (lane != null) {
-                lane.close(why);
+                OpenConnection.unobserved(lane.connection().beginClosing(why));
             }
         }
 
@@ -282,7 +282,8 @@ final class LoopLanes {
             loops.remove(loop, this);
             leavePlace();
             isClosed = true;
-            lanes.values().forEach(lane -> OpenConnection.unobserved(lane.beginClosing()));
+            lanes.values()
+                    .forEach(lane -> OpenConnection.unobserved(lane.connection().beginClosing()));
             if (client != null) {
                 Future<Boolean> unused = client.getResources().shutdown();
             }
@@ -305,7 +306,8 @@ final class LoopLanes {
                     .whenComplete((done, error) -> {
                         Future<Boolean> unused = used.getResources().shutdown();
                     });
-            lanes.values().forEach(lane -> OpenConnection.unobserved(lane.beginClosing()));
+            lanes.values()
+                    .forEach(lane -> OpenConnection.unobserved(lane.connection().beginClosing()));
             return closing;
         }
     }

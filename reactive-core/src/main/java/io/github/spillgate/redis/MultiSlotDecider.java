@@ -55,7 +55,10 @@ final class MultiSlotDecider {
 
     /** Returns the decision that charging all slots would make. */
     Mono<StoreDecision> peek(List<Claim> claims, List<List<Claim>> bySlot) {
-        return Flux.fromIterable(bySlot).flatMap(store::peek).collectList().map(parts -> StoreDecision.ofParts(claims, parts));
+        return Flux.fromIterable(bySlot)
+                .flatMap(store::peek)
+                .collectList()
+                .map(parts -> StoreDecision.ofParts(claims, parts));
     }
 
     private Mono<StoreDecision> takeNext(

@@ -170,13 +170,13 @@ final class Server {
 
     /** Begins to close the connection; the result completes once it is closed. */
     CompletableFuture<Void> beginClosing() {
-        return lane.beginClosing();
+        return lane.connection().beginClosing();
     }
 
     /** Closes the connections, because this server owns no slot any more. Waiting decisions fail without a charge. */
     void closeWithoutSlots() {
         // First, because a loop that adds a lane looks at it afterwards.
-        lane.close(this::ownsNoSlot);
+        OpenConnection.unobserved(lane.connection().beginClosing(this::ownsNoSlot));
         LoopLanes loops = settings.loops();
         if (loops != null) {
             loops.close(this, this::ownsNoSlot);

@@ -116,7 +116,7 @@ class ConnectionSilenceTest {
                 assertThat(answered).succeedsWithin(LONG).isEqualTo("PONG");
             }
             awaitOneConnection(time);
-            connection.close();
+            OpenConnection.unobserved(connection.beginClosing());
             await().until(() -> connectionsOfOurs() == 0);
         }
     }
@@ -143,7 +143,7 @@ class ConnectionSilenceTest {
             passWhileNot(time, silent::isDone);
             assertThat(silent).isCompletedExceptionally();
             assertThat(Errors.translate(failure(silent))).isExactlyInstanceOf(LimitStoreUnansweredException.class);
-            connection.close();
+            OpenConnection.unobserved(connection.beginClosing());
         }
     }
 
@@ -167,7 +167,7 @@ class ConnectionSilenceTest {
         try {
             // Another one is opened, and this one is retired soon after, on another thread.
             onTheNext = ping();
-            connection.close();
+            OpenConnection.unobserved(connection.beginClosing());
         } finally {
             isBusy.set(false);
         }
