@@ -273,10 +273,7 @@ class AclTest {
     }
 
     private static RateLimiter limiter(RedisStore store) {
-        return RateLimiter.builder("api")
-                .store(new Unprotected(store))
-                .limit(Limit.perHour(100))
-                .build();
+        return Unprotected.limiter(store, Limit.perHour(100));
     }
 
     private static String documented() throws IOException {

@@ -25,7 +25,6 @@ import java.util.function.IntFunction;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
-import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -99,9 +98,7 @@ abstract class BatchQueueFixture {
     }
 
     static RateLimiter limiter(RedisStore store, Limit... limits) {
-        RateLimiter.Builder builder = RateLimiter.builder("api").store(new Unprotected(store));
-        Stream.of(limits).forEach(builder::limit);
-        return builder.build();
+        return Unprotected.limiter(store, limits);
     }
 
     List<Heard> whileRedisIsPaused(Supplier<List<Heard>> asking) {

@@ -119,10 +119,7 @@ class BatchQueueStressTest {
                 .namespace(keyspace.namespace())
                 .batching(16, 2, bound)
                 .build();
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(new Unprotected(store))
-                .limit(Limit.parse(text))
-                .build();
+        RateLimiter limiter = Unprotected.limiter(store, Limit.parse(text));
         // From before there is a connection, so that some leave while they wait for it.
         List<Leaving> all = Flux.range(0, 8)
                 .flatMap(
@@ -245,10 +242,7 @@ class BatchQueueStressTest {
                     .namespace(keyspace.namespace())
                     .deliverOn(scheduler)
                     .build();
-            RateLimiter limiter = RateLimiter.builder("api")
-                    .store(new Unprotected(store))
-                    .limit(Limit.counter(1_000_000, Duration.ofHours(1)))
-                    .build();
+            RateLimiter limiter = Unprotected.limiter(store, Limit.counter(1_000_000, Duration.ofHours(1)));
             limiter.reset("hot").block(LONG);
             assertThat(Flux.range(0, CALLERS)
                             .flatMap(caller -> limiter.tryAcquire("hot").repeat(199), CALLERS)

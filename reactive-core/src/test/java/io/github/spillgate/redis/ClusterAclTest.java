@@ -67,10 +67,7 @@ class ClusterAclTest {
                 .toList();
         RedisClusterClient client = RedisClusterClient.create(uris);
         RedisStore store = RedisStore.builder(client).nodes(uris).build();
-        RateLimiter limiter = RateLimiter.builder("acl")
-                .store(new Unprotected(store))
-                .limit(Limit.perHour(1_000))
-                .build();
+        RateLimiter limiter = Unprotected.limiter(store, Limit.perHour(1_000));
 
         Charge[] charges = {Charge.of("a"), Charge.of("b"), Charge.of("c")};
         Decision decision = limiter.tryAcquire(charges).block(LONG);

@@ -85,11 +85,7 @@ class ClusterTest {
     }
 
     private RateLimiter limiter(Limit... limits) {
-        RateLimiter.Builder builder = RateLimiter.builder("api").store(new Unprotected(store));
-        for (Limit limit : limits) {
-            builder.limit(limit);
-        }
-        return builder.build();
+        return Unprotected.limiter(store, limits);
     }
 
     // How often Redis is asked
@@ -160,10 +156,7 @@ class ClusterTest {
                 .batching(128, 1, 1_000)
                 .deliverOn(Schedulers.immediate())
                 .build();
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(new Unprotected(oneAtATime))
-                .limit(LIMIT)
-                .build();
+        RateLimiter limiter = Unprotected.limiter(oneAtATime, LIMIT);
         RedisNode node = cluster.nodes().get(1);
         List<String> keys = Stream.iterate(0, i -> i + 1)
                 .map(i -> "key-" + i)
@@ -264,10 +257,7 @@ class ClusterTest {
                 .deliverOn(here)
                 .longestPeek(Duration.ofMillis(50))
                 .build();
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(new Unprotected(impatient))
-                .limit(Limit.perHour(1))
-                .build();
+        RateLimiter limiter = Unprotected.limiter(impatient, Limit.perHour(1));
         Charge first = Charge.of(keyOn(cluster.nodes().get(0)));
         Charge last = Charge.of(keyOn(cluster.nodes().get(2)));
         limiter.tryAcquire(first).block(LONG);

@@ -75,19 +75,13 @@ class ClusterTopologyTest {
     private RateLimiter limiter(List<RedisURI> nodes) {
         client = RedisClusterClient.create(nodes);
         store = RedisStore.builder(client).nodes(nodes).build();
-        return RateLimiter.builder("api")
-                .store(new Unprotected(store))
-                .limit(LIMIT)
-                .build();
+        return Unprotected.limiter(store, LIMIT);
     }
 
     private RateLimiter limiter(RedisClusterForTests nodes) {
         client = RedisClusterClient.create(nodes.uris().subList(0, 1));
         store = RedisStore.create(client);
-        return RateLimiter.builder("api")
-                .store(new Unprotected(store))
-                .limit(LIMIT)
-                .build();
+        return Unprotected.limiter(store, LIMIT);
     }
 
     /** How the nodes report their addresses. */
@@ -504,10 +498,7 @@ class ClusterTopologyTest {
                     .nodes(List.of(alone.uri()))
                     .batching(10, 1, 2)
                     .build();
-            RateLimiter limiter = RateLimiter.builder("api")
-                    .store(new Unprotected(store))
-                    .limit(LIMIT)
-                    .build();
+            RateLimiter limiter = Unprotected.limiter(store, LIMIT);
             alone.pause();
             List<CompletableFuture<Decision>> waiting = List.of(
                     limiter.tryAcquire("a").toFuture(), limiter.tryAcquire("b").toFuture());
@@ -532,10 +523,7 @@ class ClusterTopologyTest {
                     .batching(10, 1, 2)
                     .deliverOn(Schedulers.immediate())
                     .build();
-            RateLimiter limiter = RateLimiter.builder("api")
-                    .store(new Unprotected(store))
-                    .limit(LIMIT)
-                    .build();
+            RateLimiter limiter = Unprotected.limiter(store, LIMIT);
             alone.pause();
             List<CompletableFuture<Decision>> waiting = List.of(
                     limiter.tryAcquire("a").toFuture(), limiter.tryAcquire("b").toFuture());

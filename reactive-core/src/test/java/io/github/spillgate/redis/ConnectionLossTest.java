@@ -120,10 +120,7 @@ class ConnectionLossTest {
         RedisClient slow = RedisClient.create(named);
         redis.pause();
         RedisStore store = RedisStore.create(slow);
-        RateLimiter closing = RateLimiter.builder("api")
-                .store(new Unprotected(store))
-                .limit(LIMIT)
-                .build();
+        RateLimiter closing = Unprotected.limiter(store, LIMIT);
         Mono<String> outcome = closing.tryAcquire("a")
                 .map(decision -> "decided")
                 .onErrorResume(LimitStoreException.class, e -> Mono.just(e.getMessage()))
@@ -210,9 +207,6 @@ class ConnectionLossTest {
     }
 
     private static RateLimiter limiter(RedisStore.Builder store) {
-        return RateLimiter.builder("api")
-                .store(new Unprotected(store.build()))
-                .limit(LIMIT)
-                .build();
+        return Unprotected.limiter(store.build(), LIMIT);
     }
 }

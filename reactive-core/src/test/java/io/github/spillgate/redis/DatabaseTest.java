@@ -105,9 +105,6 @@ class DatabaseTest {
     }
 
     private static RateLimiter limiter(RedisStore store) {
-        return RateLimiter.builder("api")
-                .store(new Unprotected(store))
-                .limit(Limit.perHour(2))
-                .build();
+        return Unprotected.limiter(store, Limit.perHour(2));
     }
 }

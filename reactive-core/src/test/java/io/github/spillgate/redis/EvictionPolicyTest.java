@@ -121,10 +121,7 @@ class EvictionPolicyTest {
 
     /** The reply to INFO has arrived by then, because it was sent before on the same connection. */
     private void decide() {
-        RateLimiter limiter = RateLimiter.builder("evicted")
-                .store(new Unprotected(store))
-                .limit(Limit.perMinute(1_000))
-                .build();
+        RateLimiter limiter = Unprotected.limiter(store, Limit.perMinute(1_000));
         await().atMost(LONG)
                 .ignoreExceptionsInstanceOf(LimitStoreException.class)
                 .until(() -> limiter.tryAcquire("a").block(LONG).isAllowed());

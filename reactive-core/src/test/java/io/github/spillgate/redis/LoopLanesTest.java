@@ -444,10 +444,7 @@ class LoopLanesTest {
     private RateLimiter limiter(RedisStore store, Limit limit) {
         stores.add(store);
         store.prepare().retry(3).block(LONG);
-        return RateLimiter.builder("loops")
-                .store(new Unprotected(store))
-                .limit(limit)
-                .build();
+        return Unprotected.limiter(store, limit);
     }
 
     private static Future<?> end(EventLoopGroup group) {

@@ -141,10 +141,8 @@ class NettyVersionTest {
         public static void main(String[] args) {
             try {
                 RedisURI uri = args[0].equals("uri") ? RedisStore.uri(args[1]) : RedisURI.create(args[1]);
-                RateLimiter limiter = RateLimiter.builder("netty")
-                        .store(new Unprotected(RedisStore.create(RedisClient.create(uri))))
-                        .limit(Limit.perMinute(1_000))
-                        .build();
+                RateLimiter limiter =
+                        Unprotected.limiter(RedisStore.create(RedisClient.create(uri)), Limit.perMinute(1_000));
                 System.out.println("decided by "
                         + Objects.requireNonNull(limiter.tryAcquire("a").block(Duration.ofMinutes(1)))
                                 .source());

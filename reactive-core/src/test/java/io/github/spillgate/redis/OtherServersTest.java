@@ -85,10 +85,7 @@ class OtherServersTest {
 
         @Test
         void theNodesDecideAndAreOfThisProgram() {
-            RateLimiter limiter = RateLimiter.builder("program")
-                    .store(new Unprotected(store()))
-                    .limit(Limit.perHour(5))
-                    .build();
+            RateLimiter limiter = Unprotected.limiter(store(), Limit.perHour(5));
             limiter.tryAcquire("a").block();
             assertThat(cluster.nodes())
                     .allSatisfy(

@@ -77,11 +77,8 @@ class RedisMemoryTest {
                 Limit.counter(Limit.MOST_COUNTER_PERMITS, Duration.ofDays(366)))) {
             String key = "customer:0123456789abcde";
             assertThat(key).hasSize(24);
-            RateLimiter limiter = RateLimiter.builder("api")
-                    .store(new Unprotected(
-                            RedisStore.builder(client).namespace("spillgate").build()))
-                    .limit(limit)
-                    .build();
+            RateLimiter limiter = Unprotected.limiter(
+                    RedisStore.builder(client).namespace("spillgate").build(), limit);
             Decision decision = limiter.tryAcquire(key, limit.burst()).block();
             String stored = "spillgate:2:" + DecidedClaims.of(decision).get(0).identity();
             assertThat(keyspace.memoryOf(stored)).as(stored).isLessThanOrEqualTo(160);
@@ -92,11 +89,8 @@ class RedisMemoryTest {
     @Test
     void aHolderCostsAtMost32Bytes() {
         String key = "customer:0123456789abcde";
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(new Unprotected(
-                        RedisStore.builder(client).namespace("spillgate").build()))
-                .limit(Limit.concurrent(1_000))
-                .build();
+        RateLimiter limiter = Unprotected.limiter(
+                RedisStore.builder(client).namespace("spillgate").build(), Limit.concurrent(1_000));
         limiter.reset(key).block();
         Decision first = limiter.tryAcquire(key).block();
         String stored = "spillgate:2:" + DecidedClaims.of(first).get(0).identity();
@@ -132,10 +126,7 @@ class RedisMemoryTest {
 
     /** A limiter on a clock that advances by one tick per decision. */
     private RateLimiter limiter(Limit limit, Duration tick) {
-        return RateLimiter.builder("api")
-                .store(new Unprotected(scripted.storeOfTicks(client, keyspace.namespace(), tick)))
-                .limit(limit)
-                .build();
+        return Unprotected.limiter(scripted.storeOfTicks(client, keyspace.namespace(), tick), limit);
     }
 
     /** Takes this number of times, each at another instant. */

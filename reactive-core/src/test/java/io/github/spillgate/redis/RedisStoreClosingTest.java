@@ -139,10 +139,7 @@ class RedisStoreClosingTest {
     }
 
     private static void use(RedisStore store) {
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(new Unprotected(store))
-                .limit(Limit.perHour(1_000))
-                .build();
+        RateLimiter limiter = Unprotected.limiter(store, Limit.perHour(1_000));
         assertThat(Flux.range(0, 100)
                         .flatMap(i -> limiter.tryAcquire("key-" + i))
                         .all(Decision::isAllowed)

@@ -1,5 +1,6 @@
 package io.github.spillgate.redis;
 
+import static io.github.spillgate.testkit.Unprotected.limiter;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
@@ -15,7 +16,6 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisForTests;
-import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
@@ -492,11 +492,5 @@ class RedisStoreTest {
     @Test
     void theStoreNamesItselfByItsNamespace() {
         assertThat(store.toString()).isEqualTo("RedisStore[" + keyspace.namespace() + ":2:*]");
-    }
-
-    private static RateLimiter limiter(RedisStore store, Limit... limits) {
-        RateLimiter.Builder builder = RateLimiter.builder("api").store(new Unprotected(store));
-        List.of(limits).forEach(builder::limit);
-        return builder.build();
     }
 }

@@ -246,10 +246,7 @@ class RedisStoreUnreachableTest {
     }
 
     private static RateLimiter limiter(RedisStore store) {
-        return RateLimiter.builder("api")
-                .store(new Unprotected(store))
-                .limit(Limit.perHour(100))
-                .build();
+        return Unprotected.limiter(store, Limit.perHour(100));
     }
 
     private static String everythingIn(Throwable e) {

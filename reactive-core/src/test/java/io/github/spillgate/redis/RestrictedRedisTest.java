@@ -36,10 +36,7 @@ class RestrictedRedisTest {
     private final CommandProxy proxy = new CommandProxy(redis.uri().getPort());
     private final RedisClient client = RedisClient.create(uri());
     private final RedisStore store = RedisStore.create(client);
-    private final RateLimiter limiter = RateLimiter.builder("restricted")
-            .store(new Unprotected(store))
-            .limit(Limit.perMinute(1_000))
-            .build();
+    private final RateLimiter limiter = Unprotected.limiter(store, Limit.perMinute(1_000));
 
     @AfterEach
     void close() {

@@ -212,9 +212,6 @@ class ScriptRunnerTest {
     }
 
     private static RateLimiter limiter(RedisStore store) {
-        return RateLimiter.builder("scripts")
-                .store(new Unprotected(store))
-                .limit(Limit.perMinute(1_000))
-                .build();
+        return Unprotected.limiter(store, Limit.perMinute(1_000));
     }
 }

@@ -213,9 +213,6 @@ class ServerKindTest {
     }
 
     private static RateLimiter limiter(RedisStore store) {
-        return RateLimiter.builder("api")
-                .store(new Unprotected(store))
-                .limit(Limit.perHour(100))
-                .build();
+        return Unprotected.limiter(store, Limit.perHour(100));
     }
 }

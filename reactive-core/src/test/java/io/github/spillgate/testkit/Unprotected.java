@@ -1,5 +1,7 @@
 package io.github.spillgate.testkit;
 
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
@@ -25,6 +27,13 @@ public class Unprotected implements LimitStore {
     /** Wraps a store. */
     public Unprotected(LimitStore store) {
         this.store = store;
+    }
+
+    /** Returns a limiter on a store as it is. */
+    public static RateLimiter limiter(LimitStore store, Limit... limits) {
+        RateLimiter.Builder builder = RateLimiter.builder("api").store(new Unprotected(store));
+        List.of(limits).forEach(builder::limit);
+        return builder.build();
     }
 
     @Override
