@@ -13,6 +13,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
+import reactor.core.CoreSubscriber;
 import reactor.core.Disposable;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
@@ -61,9 +62,14 @@ final class WaitQueues {
      * @param longestWait the longest wait, in nanoseconds
      */
     Mono<Decision> acquire(List<Claim> claims, Supplier<List<Claim>> currentClaims, long longestWait) {
+        Mono<Decision> acquired = new Mono<>() {
+            @Override
+            public void subscribe(CoreSubscriber<? super Decision> actual) {
+                actual.onSubscribe(new Waiter(WaitQueues.this, claims, currentClaims, longestWait, actual));
+            }
+        };
         // The deadline of the store applies to each attempt, and starts when the attempt is sent.
-        return new AcquireMono(this, claims, currentClaims, longestWait)
-                .contextWrite(context -> context.delete(LimitStore.WAITING_SINCE));
+        return acquired.contextWrite(context -> context.delete(LimitStore.WAITING_SINCE));
     }
 
     /** Adds the waiter to the queue of its counts, where it is served or denied at once if possible. */

@@ -2,17 +2,34 @@ package io.github.spillgate;
 
 import io.github.spillgate.spi.Claim;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
+import org.reactivestreams.Subscription;
+import reactor.core.CoreSubscriber;
+import reactor.core.publisher.Operators;
 import reactor.util.context.Context;
 
-/** A caller that waits in a {@link WaitQueue} until its claims are taken. */
-abstract class Waiter {
+/**
+ * A caller that waits in a {@link WaitQueue} until its claims are taken. It joins the queue when it requests the
+ * decision, and leaves it when it cancels.
+ */
+final class Waiter implements Subscription {
 
     /** A longest wait without a bound. */
     static final long FOREVER = Long.MAX_VALUE;
 
+    private static final AtomicIntegerFieldUpdater<Waiter> STATE =
+            AtomicIntegerFieldUpdater.newUpdater(Waiter.class, "state");
+
+    private static final int NEW = 0;
+    private static final int WAITING = 1;
+    private static final int ENDED = 2;
+
+    private final WaitQueues queues;
     private final Supplier<List<Claim>> currentClaims;
+    private final CoreSubscriber<? super Decision> actual;
+    private volatile int state;
 
     /** Owned by the queue, like the fields below, and changed if the limits are replaced. */
     List<Claim> claims;
@@ -42,29 +59,69 @@ abstract class Waiter {
      * @param claims the claims
      * @param currentClaims returns the same list until the limits are replaced
      * @param longestWait the longest wait, in nanoseconds
-     * @param context the context that the store sees
      */
-    Waiter(List<Claim> claims, Supplier<List<Claim>> currentClaims, long longestWait, Context context) {
+    Waiter(
+            WaitQueues queues,
+            List<Claim> claims,
+            Supplier<List<Claim>> currentClaims,
+            long longestWait,
+            CoreSubscriber<? super Decision> actual) {
+        this.queues = queues;
         this.claims = claims;
         this.currentClaims = currentClaims;
         this.longestWait = longestWait;
-        this.context = context;
+        this.actual = actual;
+        this.context = actual.currentContext();
+    }
+
+    @Override
+    public void request(long n) {
+        if (Operators.validate(n) && STATE.compareAndSet(this, NEW, WAITING)) {
+            queues.join(this);
+            if (state == ENDED) {
+                // It may have been cancelled before it was in the queue, when "leave" had no effect.
+                leave();
+            }
+        }
+    }
+
+    @Override
+    public void cancel() {
+        if (STATE.getAndSet(this, ENDED) == WAITING) {
+            leave();
+        }
     }
 
     /** Passes on a decision that took the claims. Returns false if the waiter is cancelled, and does not use it. */
-    abstract boolean grant(Decision decision);
+    boolean grant(Decision decision) {
+        if (!STATE.compareAndSet(this, WAITING, ENDED)) {
+            return false;
+        }
+        actual.onNext(decision);
+        actual.onComplete();
+        return true;
+    }
 
     /** Denies: the wait would be too long, or no place is free. */
-    abstract void deny(Decision decision);
+    void deny(Decision decision) {
+        grant(decision);
+    }
 
     /** Fails: no decision can be made. */
-    abstract void fail(Throwable error);
+    void fail(Throwable error) {
+        if (STATE.compareAndSet(this, WAITING, ENDED)) {
+            actual.onError(error);
+        }
+        // Otherwise it was cancelled. The error need not be reported: all other waiters of the queue get it too.
+    }
 
     /** Returns whether the waiter is cancelled, or has its decision. */
-    abstract boolean isEnded();
+    boolean isEnded() {
+        return state == ENDED;
+    }
 
     /** Returns whether the limits were replaced since the claims were created. */
-    final boolean isOutdated() {
+    boolean isOutdated() {
         try {
             return claims != currentClaims.get();
         } catch (IllegalArgumentException e) {
@@ -77,12 +134,12 @@ abstract class Waiter {
      *
      * @throws IllegalArgumentException if there are none, because the charges cannot be combined under these limits
      */
-    final List<Claim> renewedClaims() {
+    List<Claim> renewedClaims() {
         return currentClaims.get();
     }
 
     /** Removes this waiter from its queue, if it is in one. */
-    final void leave() {
+    void leave() {
         WaitQueue current = queue;
         if (current != null) {
             current.leave(this);
@@ -90,7 +147,7 @@ abstract class Waiter {
     }
 
     /** Returns whether both waiters' claims are on the same limits. */
-    final boolean hasSameLimitsAs(Waiter other) {
+    boolean hasSameLimitsAs(Waiter other) {
         for (int i = 0; i < claims.size(); i++) {
             if (!claims.get(i).limit().equals(other.claims.get(i).limit())) {
                 return false;
@@ -100,7 +157,7 @@ abstract class Waiter {
     }
 
     /** Returns whether a decision on those claims is a decision on the claims of this waiter. */
-    final boolean requestsSameAs(List<Claim> others) {
+    boolean requestsSameAs(List<Claim> others) {
         if (claims == others) {
             return true;
         }
@@ -115,7 +172,7 @@ abstract class Waiter {
     }
 
     /** Returns whether the claims of this waiter cannot fit before those claims fit. */
-    final boolean requestsAtLeast(List<Claim> others) {
+    boolean requestsAtLeast(List<Claim> others) {
         for (int i = 0; i < claims.size(); i++) {
             Claim mine = claims.get(i);
             Claim other = others.get(i);
