@@ -1,6 +1,7 @@
 package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.util.Throwables.getStackTrace;
 
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreRefusedException;
@@ -13,8 +14,6 @@ import io.lettuce.core.RedisConnectionException;
 import io.lettuce.core.RedisException;
 import io.netty.handler.codec.DecoderException;
 import java.io.IOException;
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.net.SocketException;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
@@ -198,9 +197,7 @@ class ErrorsTest {
                 "Unable to connect to localhost/<unresolved>:6379",
                 new RedisCommandExecutionException(
                         "ERR unknown command 'AUTH', with args beginning with: 'pa55word' "));
-        StringWriter trace = new StringWriter();
-        Errors.unreachable(said).printStackTrace(new PrintWriter(trace));
-        assertThat(trace.toString())
+        assertThat(getStackTrace(Errors.unreachable(said)))
                 .contains("no connection to localhost:6379")
                 .contains("ERR unknown command 'AUTH'")
                 .doesNotContain("pa55word");

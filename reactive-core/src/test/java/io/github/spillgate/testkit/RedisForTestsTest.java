@@ -3,12 +3,11 @@ package io.github.spillgate.testkit;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
+import static org.assertj.core.util.Throwables.getStackTrace;
 
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.api.StatefulRedisConnection;
 import java.io.IOException;
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
@@ -103,7 +102,7 @@ class RedisForTestsTest {
         assertThatIllegalStateException()
                 .isThrownBy(() -> attempts(candidates).all())
                 .withMessageContaining("SPILLGATE_REDIS_URI: ")
-                .satisfies(e -> assertThat(stackTrace(e)).doesNotContain("s3cret"));
+                .satisfies(e -> assertThat(getStackTrace(e)).doesNotContain("s3cret"));
     }
 
     @Test
@@ -281,11 +280,5 @@ class RedisForTestsTest {
 
     private static boolean isAlive(long pid) {
         return ProcessHandle.of(pid).map(ProcessHandle::isAlive).orElse(false);
-    }
-
-    private static String stackTrace(Throwable thrown) {
-        StringWriter trace = new StringWriter();
-        thrown.printStackTrace(new PrintWriter(trace));
-        return trace.toString();
     }
 }
