@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /** A script: its text, and the digest of the text, by which Redis knows it. */
 final class Script {
@@ -22,78 +23,44 @@ final class Script {
         DECIDE(
                 ScriptOutputType.VALUE,
                 ScriptRequest.decideNothing(),
-                "counts.lua",
-                "wire.lua",
-                "fast-path.lua",
-                "counter.lua",
-                "bucket.lua",
-                "log.lua",
-                "holds.lua",
-                "codec.lua",
-                "decide.lua"),
+                "counts wire fast-path counter bucket log holds codec decide"),
 
         /** Refunds permits. */
         REFUND(
                 ScriptOutputType.STATUS,
                 ScriptRequest.refundNothing(),
-                "counts.lua",
-                "wire.lua",
-                "counter.lua",
-                "bucket.lua",
-                "log.lua",
-                "codec.lua",
-                "refunds.lua",
-                "refund.lua"),
+                "counts wire counter bucket log codec refunds refund"),
 
         /** Deletes counts. */
-        RESET(ScriptOutputType.STATUS, ScriptRequest.resetNothing(), "counts.lua", "reset.lua"),
+        RESET(ScriptOutputType.STATUS, ScriptRequest.resetNothing(), "counts reset"),
 
         /** Charges permits that were granted elsewhere, or that Redis has lost. */
         RECONCILE(
                 ScriptOutputType.VALUE,
                 ScriptRequest.reconcileNothing(),
-                "counts.lua",
-                "wire.lua",
-                "counter.lua",
-                "bucket.lua",
-                "log.lua",
-                "codec.lua",
-                "reconcile.lua"),
+                "counts wire counter bucket log codec reconcile"),
 
         /** Registers an instance of a limiter. */
-        REGISTER(ScriptOutputType.INTEGER, ScriptRequest.registerNothing(), "counts.lua", "register.lua"),
+        REGISTER(ScriptOutputType.INTEGER, ScriptRequest.registerNothing(), "counts register"),
 
         /** Replaces the costs of decisions. */
         SETTLE(
                 ScriptOutputType.VALUE,
                 ScriptRequest.settleNothing(),
-                "counts.lua",
-                "wire.lua",
-                "counter.lua",
-                "bucket.lua",
-                "log.lua",
-                "codec.lua",
-                "refunds.lua",
-                "settle.lua"),
+                "counts wire counter bucket log codec refunds settle"),
 
         /** Renews and releases permits of concurrency limits. */
-        RENEW(
-                ScriptOutputType.VALUE,
-                ScriptRequest.releaseNothing(),
-                "counts.lua",
-                "wire.lua",
-                "holds.lua",
-                "codec.lua",
-                "renew.lua");
+        RENEW(ScriptOutputType.VALUE, ScriptRequest.releaseNothing(), "counts wire holds codec renew");
 
         private final ScriptOutputType output;
         private final byte[] idleRequest;
         private final List<String> files;
 
-        Purpose(ScriptOutputType output, byte[] idleRequest, String... files) {
+        Purpose(ScriptOutputType output, byte[] idleRequest, String files) {
             this.output = output;
             this.idleRequest = idleRequest;
-            this.files = List.of(files);
+            this.files =
+                    Stream.of(files.split(" ", -1)).map(name -> name + ".lua").toList();
         }
     }
 
