@@ -11,36 +11,10 @@ final class RegisteredMethods {
     private static final List<String> USUAL =
             List.of("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY", "TRACE", "CONNECT");
 
-    private static final List<String> OTHERS = List.of(
-            "ACL",
-            "BASELINE-CONTROL",
-            "BIND",
-            "CHECKIN",
-            "CHECKOUT",
-            "COPY",
-            "LABEL",
-            "LINK",
-            "LOCK",
-            "MERGE",
-            "MKACTIVITY",
-            "MKCALENDAR",
-            "MKCOL",
-            "MKREDIRECTREF",
-            "MKWORKSPACE",
-            "MOVE",
-            "ORDERPATCH",
-            "PROPFIND",
-            "PROPPATCH",
-            "REBIND",
-            "REPORT",
-            "SEARCH",
-            "UNBIND",
-            "UNCHECKOUT",
-            "UNLINK",
-            "UNLOCK",
-            "UPDATE",
-            "UPDATEREDIRECTREF",
-            "VERSION-CONTROL");
+    private static final List<String> OTHERS = List.of("""
+            ACL BASELINE-CONTROL BIND CHECKIN CHECKOUT COPY LABEL LINK LOCK MERGE MKACTIVITY MKCALENDAR MKCOL
+            MKREDIRECTREF MKWORKSPACE MOVE ORDERPATCH PROPFIND PROPPATCH REBIND REPORT SEARCH UNBIND UNCHECKOUT UNLINK
+            UNLOCK UPDATE UPDATEREDIRECTREF VERSION-CONTROL""".split("\\s+", -1));
 
     private RegisteredMethods() {}
 
