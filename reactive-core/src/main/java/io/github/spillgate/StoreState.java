@@ -245,10 +245,8 @@ public final class StoreState {
     @Override
     public String toString() {
         return "StoreState[source=" + source + ", breaker=" + breaker + ", fallbackActive=" + fallbackActive
-                + ", problem=" + problem + ", fallbacks="
-                + fallbacks + ", missedDeadlines=" + missedDeadlines + ", toReconcile=" + toReconcile + ", reconciled="
-                + reconciled + ", lost=" + lost
-                + ", unknown="
+                + ", problem=" + problem + ", fallbacks=" + fallbacks + ", missedDeadlines=" + missedDeadlines
+                + ", toReconcile=" + toReconcile + ", reconciled=" + reconciled + ", lost=" + lost + ", unknown="
                 + unknown + ", lostSettlements=" + lostSettlements + ", leases=" + leases + "]";
     }
 

@@ -27,9 +27,8 @@ record Network(IpAddress first, int prefix) {
             throw refused(
                     text,
                     "is none",
-                    "an IPv4 or IPv6 address, and the number of bits that count unless it is a single one (names are "
-                            + "not"
-                            + " looked up)",
+                    "an IPv4 or IPv6 address, and the number of bits that count unless it is a single one"
+                            + " (names are not looked up)",
                     EXAMPLE);
         }
         boolean mapped = address.bits() == IpAddress.V4_BITS && host.indexOf(':') >= 0;

@@ -98,8 +98,8 @@ final class Errors {
             + " with setLibraryName(\"\") and setLibraryVersion(\"\")";
 
     private static final String EXPECTED_REPLY =
-            ": expected a Redis that this host can reach, or for a proxy that drops" + " HELLO or CLIENT, "
-                    + FOR_A_PROXY + "; retrying";
+            ": expected a Redis that this host can reach, or for a proxy that drops HELLO or CLIENT, " + FOR_A_PROXY
+                    + "; retrying";
 
     /** Control characters of a server's text, which may forge lines in a log. */
     private static final Pattern CONTROL = Pattern.compile("[\\x00-\\x1f\\x7f-\\x9f]");
@@ -193,9 +193,8 @@ final class Errors {
         String key = new String(keyBytes, StandardCharsets.US_ASCII);
         return new ForeignValueException(
                 "the value under the Redis key \"" + key
-                        + "\" was not written by Spillgate, and is left unchanged: expected a count or no value; "
-                        + "delete it"
-                        + " (for example DEL \"" + key + "\"), or configure another namespace",
+                        + "\" was not written by Spillgate, and is left unchanged: expected a count or no value;"
+                        + " delete it (for example DEL \"" + key + "\"), or configure another namespace",
                 e);
     }
 
@@ -349,7 +348,7 @@ final class Errors {
                     + " SslOptions.builder().keyManager(new File(\"client.crt\"), new File(\"client.key\"), null)";
         }
         if (NO_TLS.matcher(message).find()) {
-            return ": expected a server with TLS, or a URI without it, for example" + " redis://host:6379";
+            return ": expected a server with TLS, or a URI without it, for example redis://host:6379";
         }
         return message.contains(SERVER_UNKNOWN)
                 ? ": expected the client to trust the CA of the server's certificate, for example with"
