@@ -1,6 +1,9 @@
 package io.github.spillgate;
 
-/** The refusal of a request that reached the store after its deadline. The request was not executed. */
+/**
+ * The refusal of a request that did not reach the store by its deadline: it arrived there later, or waited for others
+ * until then and was not sent. The request was not executed.
+ */
 public class LimitStoreDeadlineException extends LimitStoreUnavailableException {
 
     private static final long serialVersionUID = 1L;

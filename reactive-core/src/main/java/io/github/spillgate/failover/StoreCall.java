@@ -373,9 +373,9 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
 
     private void judgeError(Throwable error, boolean refused) {
         if (error instanceof LimitStoreDeadlineException) {
-            // The store has replied. If the deadline has passed, its timer finds out whether this process stood still.
+            // If the deadline has passed, its timer finds out whether this process stood still.
             long took = Deadlines.now() - sentAt;
-            if (took < failover.deadlineNanos() && first(JUDGED)) {
+            if (took < failover.deadlineNanos() && hasStoreReplied() && first(JUDGED)) {
                 gate.answered(took);
             }
         } else if (!first(JUDGED)) {
@@ -392,18 +392,18 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     private void judgeSilence() {
         // A probe is judged at once: until then it takes the place of another one, which may be on a loop that works.
         if (passage == Passage.ASK && upstream instanceof RemoteSubscription remote) {
-            remote.ifSilentFor(failover.deadlineNanos(), TimeUnit.NANOSECONDS, () -> judgeSilence(remote));
+            remote.ifSilentFor(failover.deadlineNanos(), TimeUnit.NANOSECONDS, this::judgeByOthers);
         } else {
             judgeUnanswered();
         }
     }
 
     /** A store that replies to others is not judged by this call: other callers would fall back for nothing. */
-    private void judgeSilence(RemoteSubscription remote) {
-        if (!remote.isServerReplying(failover.deadlineNanos() / PART_OF_SILENCE, TimeUnit.NANOSECONDS)) {
-            judgeUnanswered();
-        } else {
+    private void judgeByOthers() {
+        if (hasStoreReplied()) {
             first(JUDGED);
+        } else {
+            judgeUnanswered();
         }
     }
 
@@ -413,15 +413,24 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         }
     }
 
-    /** Judges a call that has ended without a judgement: Redis replied that the request was late. */
+    /**
+     * Judges a call that has ended without a judgement: the store replied that it was late, or did not send it. Of a
+     * call that was not sent, nothing follows. Those for which it waited show how the store is.
+     */
     private void judgeLateRequest(boolean stoodStill) {
-        if (stoodStill && first(JUDGED)) {
+        if (stoodStill && hasStoreReplied() && first(JUDGED)) {
             gate.answered(Deadlines.now() - sentAt);
-        } else if (passage == Passage.ASK && upstream instanceof RemoteSubscription remote) {
-            judgeSilence(remote);
+        } else if (passage == Passage.ASK && upstream instanceof RemoteSubscription) {
+            first(JUDGED);
         } else {
             judgeUnanswered();
         }
+    }
+
+    /** Returns whether the store replies: to this request, if that ended, or to later ones while this one waits. */
+    private boolean hasStoreReplied() {
+        return !(upstream instanceof RemoteSubscription remote)
+                || remote.isServerReplying(failover.deadlineNanos() / PART_OF_SILENCE, TimeUnit.NANOSECONDS);
     }
 
     private LimitStoreUnansweredException unanswered() {
