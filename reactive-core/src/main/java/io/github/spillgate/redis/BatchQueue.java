@@ -301,8 +301,8 @@ final class BatchQueue {
     /** A run of the event loop. When it ends, the decisions that have joined the queue are sent. */
     final class Run implements Runnable {
 
-        /** When it has ended, which is when its decisions could be sent. */
-        private volatile long endedAt;
+        /** When it has ended, which is when its decisions could be sent; before that, when they joined. */
+        private volatile long endedAt = connection.now();
 
         @Override
         public void run() {
