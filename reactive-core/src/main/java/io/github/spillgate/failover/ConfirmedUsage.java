@@ -232,6 +232,12 @@ final class ConfirmedUsage {
             traffic.restored(limit, missing.traffic);
         }
         firstReply = Math.min(firstReply, missing.firstReply);
+        if (!isBucket()) {
+            // A coarse slot and a counter have the larger of two numbers: permits that were restored, and granted
+            // since.
+            long excess = (long) Math.ceil(inUseOfOwn() - used - ROUNDING);
+            own.refundOldest(limit, newestReply, Math.max(0, excess));
+        }
     }
 
     private OwnUsage chargedLater() {

@@ -1,5 +1,6 @@
 package io.github.spillgate.failover;
 
+import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
@@ -11,6 +12,7 @@ import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.util.ArrayList;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -27,6 +29,9 @@ class LedgerLossTest extends LocalFallbackFixture {
     private static final long GRANTED = 3;
 
     private final List<LostPermits> restored = new ArrayList<>();
+
+    /** The usage that was lost last. */
+    private @Nullable ConfirmedUsage missing;
 
     @ParameterizedTest
     @ValueSource(strings = {"100/1h", "100/1h burst=100"})
@@ -93,15 +98,32 @@ class LedgerLossTest extends LocalFallbackFixture {
         assertThat(restored).isEmpty();
     }
 
+    /** A coarse slot then has the larger of the two numbers, not their sum. */
+    @Test
+    void grantsThatARestorationAbsorbsAreNoSecondLoss() {
+        RateLedger ledger = ledger("100/1h resolution=1m");
+        confirmUsage(ledger);
+        clock.advanceMillis(1);
+        grant(ledger, GRANTED, GRANTED);
+        assertThat(restoredPermits()).isEqualTo(LOST);
+        ledger.restored(
+                requireNonNull(missing),
+                StoreDecision.ofPeek(Source.OTHER, clock.millis(), 1, List.of(usage(ledger, 0, LOST))));
+        clock.advanceMillis(1);
+        grant(ledger, GRANTED, LOST + GRANTED);
+        clock.advanceMillis(1);
+        grant(ledger, GRANTED, LOST + 2 * GRANTED);
+        assertThat(restored).hasSize(1);
+    }
+
     private RateLedger ledger(String limit) {
         ReconciliationQueue queue = new ReconciliationQueue(clock);
         queue.open();
         RateLedger ledger = new RateLedger(
-                claim(limiter(Limit.parse(limit)), "a"),
-                queue,
-                new OutageShare(),
-                null,
-                (permits, missing) -> restored.add(permits));
+                claim(limiter(Limit.parse(limit)), "a"), queue, new OutageShare(), null, (permits, usage) -> {
+                    restored.add(permits);
+                    missing = usage;
+                });
         ledger.advanceTo(clock.millis());
         return ledger;
     }
@@ -112,11 +134,20 @@ class LedgerLossTest extends LocalFallbackFixture {
     }
 
     private void confirmUsage(RateLedger ledger, long used) {
+        grant(ledger, LOST, used);
+    }
+
+    private void grant(RateLedger ledger, long permits, long used) {
         long at = clock.millis();
         ledger.advanceTo(at);
-        StoreUsage usage = StoreUsage.of(ledger.claim().asking(LOST), used, false, at, at + HOUR);
+        StoreUsage usage = usage(ledger, permits, used);
         ledger.confirm(usage, StoreDecision.ofTake(Source.OTHER, at, List.of(usage)));
-        ledger.grantedInPrimary(LOST, at);
+        ledger.grantedInPrimary(permits, at);
+    }
+
+    private StoreUsage usage(RateLedger ledger, long permits, long used) {
+        long at = clock.millis();
+        return StoreUsage.of(ledger.claim().asking(permits), used, false, at, at + HOUR);
     }
 
     private Reconciliation handOver(RateLedger ledger) {
