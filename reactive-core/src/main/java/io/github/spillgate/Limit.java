@@ -431,7 +431,8 @@ public final class Limit {
     }
 
     private String notLeasable(String why) {
-        return "limit " + Text.quote(toString()) + " " + why + ", so it cannot be leased: expected a log or token bucket"
+        return "limit " + Text.quote(toString()) + " " + why
+                + ", so it cannot be leased: expected a log or token bucket"
                 + " with a window of 1 s or more, for example Limit.perMinute(6_000).leased()";
     }
 

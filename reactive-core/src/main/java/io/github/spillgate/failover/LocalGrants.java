@@ -161,8 +161,7 @@ final class LocalGrants {
         }
         StoreDecision left = granted.moveTo(noted);
         Set<Object> moved = left.claims().stream().map(Claim::handle).collect(Collectors.toSet());
-        StoreDecision unused =
-                noted.only(usage -> !moved.contains(usage.claim().handle()));
+        StoreDecision unused = noted.only(usage -> !moved.contains(usage.claim().handle()));
         if (!unused.usages().isEmpty()) {
             refundUnused(unused);
         }

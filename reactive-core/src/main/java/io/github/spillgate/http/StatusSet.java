@@ -20,7 +20,7 @@ final class StatusSet {
             if (first < LEAST || first > MOST) {
                 throw new IllegalArgumentException("status " + Text.quote(text)
                         + " is not a status: expected one from 100 to 599, or a class of them, for example"
-                                + " \"401\" or \"2xx\"");
+                        + " \"401\" or \"2xx\"");
             }
             statuses.set(first, isClass ? first + 100 : first + 1);
         }
