@@ -304,13 +304,18 @@ final class ConfirmedUsage {
         }
     }
 
+    /** Drops the first step once it has expired. The last one stays: from its end on, grants of a bucket return. */
     private void dropExpired(long now) {
-        if (now >= usedUntil) {
-            used = at(now);
+        if (now < usedUntil) {
+            return;
+        }
+        fades = false;
+        long left = at(now);
+        if (left > 0) {
+            used = left;
             usedUntil = usedThenUntil;
             usedThen = 0;
             usedThenUntil = 0;
-            fades = false;
         }
     }
 
@@ -513,7 +518,7 @@ final class ConfirmedUsage {
     /** Subtracts permits, as many as there are, and returns how many. */
     long subtract(long permits, long now) {
         dropExpired(now);
-        long subtracted = Math.min(used, permits);
+        long subtracted = now < usedUntil ? Math.min(used, permits) : 0;
         if (subtracted > 0) {
             used -= subtracted;
             usedThen = Math.min(usedThen, used);

@@ -104,6 +104,29 @@ class BucketFallbackTest {
         assertThat(now(primary.peek(List.of(five))).usages().get(0).used()).isEqualTo(5);
     }
 
+    /** The grants return from 10 s on, when the confirmed permits have. A refund of these does not change that. */
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void aRefundOfWhatHasReturnedLetsNoGrantsReturnEarlier(boolean hasDecision) {
+        Limit limit = Limit.perSecond(1).burst(10);
+        Instance instance = new Instance(1);
+        Claim one = claim(limit, 1);
+        StoreModel primary = new StoreModel(clock);
+        instance.fallback.confirm(now(primary.take(List.of(one.asking(9)))));
+        StoreDecision last = now(primary.take(List.of(one)));
+        instance.fallback.confirm(last);
+        clock.advanceMillis(5_000);
+        assertThat(now(instance.fallback.take(List.of(one.asking(5)))).isAllowed())
+                .isTrue();
+        clock.advanceMillis(5_000);
+        assertThat(now(instance.fallback.take(List.of(one.asking(5)))).isAllowed())
+                .isTrue();
+        clock.advanceMillis(2_000);
+        assertThat(now(instance.fallback.peek(List.of(one))).remaining()).isEqualTo(2);
+        (hasDecision ? instance.fallback.refund(last) : instance.fallback.refund(List.of(one))).block();
+        assertThat(now(instance.fallback.peek(List.of(one))).remaining()).isBetween(2L, 3L);
+    }
+
     /** Redis forgets a bucket once it is empty, and how full it was when the first permits were granted here. */
     @ParameterizedTest
     @ValueSource(ints = {1_000, 1_010, 1_050, 1_090, 1_200, 1_245, 1_255, 1_500})
