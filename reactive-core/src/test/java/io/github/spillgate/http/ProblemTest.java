@@ -94,7 +94,7 @@ class ProblemTest {
         Decision allowed = Decisions.of(used("secret", MINUTE, 20, 60_000));
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> Problem.of(List.of(allowed)))
-                .withMessageEndingWith("expected at least one denial")
+                .withMessageEndingWith("contain no denial: expected at least one")
                 .satisfies(e -> assertThat(e.getMessage()).doesNotContain("secret"));
         assertThatIllegalArgumentException().isThrownBy(() -> Problem.of(List.of()));
     }

@@ -187,7 +187,7 @@ class RateLimitOptionsTest {
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "key": "header:X Api"}]}    | rules[0].key                    | a name has no space in it, for example header:X-Api-Key
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "key": "principal", "phase": "before-authentication"}]} | rules[0].phase | rule "a": key principal is not known before authentication: expected after-authentication
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m burst=3", "cost": 4}]}        | rules[0].cost                   | cost 4 exceeds limit 5/1m burst=3, so every request would be denied: expected at most 3
-                    {"name": "x", "rules": [{"name": "a", "limits": "5/1m"}, {"name": "a", "limits": "5/1m"}]} | rules[1].name            | another rule is called so
+                    {"name": "x", "rules": [{"name": "a", "limits": "5/1m"}, {"name": "a", "limits": "5/1m"}]} | rules[1].name            | another rule has this name
                     {"name": "x", "redis": {"uri": "http://u:pw@localhost"}}                            | redis.uri                       | //…@localhost
                     {"name": "x", "redis": {"uri": "redis://localhost", "namespace": "a b"}}            | redis.namespace                 | a b
                     {"name": "x", "store": "local", "local": {"share": 3}}                              | local.share                     | 3
