@@ -5,12 +5,14 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
+import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.internal.Text;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.ManualClock;
+import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.util.Collections;
 import java.util.List;
@@ -226,10 +228,60 @@ class RateLimiterTest {
         StepVerifier.create(limiter.tryAcquire("a")).verifyErrorMessage("there is no store");
     }
 
+    @Test
+    void deadlineFallbackAndCachedDenialsApplyToAStoreWithoutADeadline() {
+        LimitStore silent = new Remote(store) {
+            @Override
+            public Mono<StoreDecision> take(List<Claim> claims) {
+                return Mono.never();
+            }
+        };
+        try (RateLimiter limiter = RateLimiter.builder("silent")
+                        .store(silent)
+                        .limit(Limit.perDay(1))
+                        .deadline(Duration.ofMillis(10))
+                        .fallback(Fallback.deny())
+                        .build();
+                RateLimiter caching = protectedLimiter(Duration.ofSeconds(1));
+                RateLimiter asking = protectedLimiter(Duration.ZERO)) {
+            assertThat(limiter.deadline()).isEqualTo(Duration.ofMillis(10));
+            assertThat(limiter.tryAcquire("a").block().isAllowed()).isFalse();
+            assertThat(thirdSource(caching)).isEqualTo(Source.CACHED_DENIAL);
+            assertThat(thirdSource(asking)).isEqualTo(Source.LOCAL);
+        }
+    }
+
+    private RateLimiter protectedLimiter(Duration cacheDenials) {
+        return RateLimiter.builder("caching-" + cacheDenials.toMillis())
+                .store(new Remote(store))
+                .limit(Limit.perDay(1))
+                .cacheDenials(cacheDenials)
+                .build();
+    }
+
+    private static Source thirdSource(RateLimiter limiter) {
+        limiter.tryAcquire("a").block();
+        limiter.tryAcquire("a").block();
+        return limiter.tryAcquire("a").block().source();
+    }
+
     private RateLimiter limiter(Limit... limits) {
         RateLimiter.Builder builder = RateLimiter.builder("test").store(store);
         List.of(limits).forEach(builder::limit);
         return builder.build();
+    }
+
+    /** A store that has no deadline, as one on a network. */
+    private static class Remote extends Unprotected {
+
+        Remote(LimitStore store) {
+            super(store);
+        }
+
+        @Override
+        public Optional<Duration> deadline() {
+            return Optional.empty();
+        }
     }
 
     /** A store that fails each call. */

@@ -105,7 +105,7 @@ class RateLimitHandlerRerouteTest extends HandlerFixture {
 
     @Test
     void aRequestReroutedDuringTheDecisionMayBeDenied() throws Exception {
-        Rules rules = rules(local, lateKey().cost(11));
+        Rules rules = rules(local, lateKey().cost(match -> Mono.just(11L)));
         AtomicInteger reached = new AtomicInteger();
         start(router -> {
             router.route().handler(RateLimitHandler.create(rules));
