@@ -208,15 +208,15 @@ class LoopLanesTest {
     void aLoopRetriesARejectedConnectionOnceASecond() {
         EventLoop loop = loops(1).next();
         RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
-        // Otherwise the lane of the store is rejected, too.
-        limiter.ready().block(LONG);
         connection.sync().configSet("maxclients", String.valueOf(connections()));
         long since = System.nanoTime();
         for (int i = 0; i < 500; i++) {
             assertThat(request(loop, limiter.tryAcquire("a")).join().isAllowed())
                     .isTrue();
         }
-        assertThat(rejected()).isLessThanOrEqualTo(1 + TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - since));
+        // If Lettuce has lost the reason, an attempt connects again.
+        long attempts = 1 + TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - since);
+        assertThat(rejected()).isLessThanOrEqualTo(attempts * (1 + Connection.MOST_REPETITIONS));
         connection.sync().configSet("maxclients", "1000");
         awaitLane(loop, limiter);
     }
