@@ -34,10 +34,11 @@ import reactor.util.context.Context;
 final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.Waiting {
     // Design notes.
     //
-    // Four things happen at most once each; a flag stands for each of them:
+    // Four things happen at most once each; a flag stands for each of them. If a lease or a cached denial decides, only
+    // the first one happens:
     //
     //   STARTED   The caller requests the result.
-    //   SERVED    The caller gets a result, from wherever that is, or cancels.
+    //   SERVED    The caller gets a result, from the primary store or the fallback, or cancels.
     //   ENDED     The primary store has replied, failed, or is given up.
     //   JUDGED    The breaker learns how the call went: at the reply, or at the deadline if that is sooner.
     //
