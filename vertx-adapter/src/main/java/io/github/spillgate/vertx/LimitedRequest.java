@@ -102,19 +102,22 @@ final class LimitedRequest {
 
     /** Ends with the connection: after an upgrade to WebSocket, Vert.x does not call the end handlers. */
     private void endWithConnection(RoutingContext ctx, Channel channel) {
-        // Two tasks later, because Netty notifies Vert.x, and Vert.x the socket's close handler, in the task between.
-        EventLoop loop = channel.eventLoop();
-        ChannelFutureListener closed = future -> execute(loop, () -> execute(loop, this::end));
+        // Netty calls the close handler of the socket one task later, or two if a write noticed the disconnection.
+        ChannelFutureListener closed = future -> endAfterTasks(channel.eventLoop(), 3);
         channel.closeFuture().addListener(closed);
         ctx.addEndHandler(sent -> channel.closeFuture().removeListener(closed));
     }
 
-    private static void execute(EventLoop loop, Runnable task) {
+    private void endAfterTasks(EventLoop loop, int tasks) {
+        if (tasks == 0) {
+            end();
+            return;
+        }
         try {
-            loop.execute(task);
+            loop.execute(() -> endAfterTasks(loop, tasks - 1));
         } catch (RejectedExecutionException e) {
             // The server is shutting down.
-            task.run();
+            end();
         }
     }
 
