@@ -6,10 +6,9 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
-import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.StoreForTests;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -264,15 +263,12 @@ class AcquireEndTest extends AcquireFixture {
     @Test
     void theStoreSeesTheContextOfTheHeadAndEachSubscriberItsOwn() {
         List<String> seen = new ArrayList<>();
-        LimitStore watching = new Unprotected(store) {
-            @Override
-            public Mono<StoreDecision> take(List<Claim> claims) {
-                return Mono.deferContextual(context -> {
+        LimitStore watching = StoreForTests.taking(
+                store,
+                claims -> Mono.deferContextual(context -> {
                     seen.add(context.get("name"));
-                    return super.take(claims);
-                });
-            }
-        };
+                    return store.take(claims);
+                }));
         RateLimiter limiter = RateLimiter.builder("test")
                 .store(watching)
                 .limit(Limit.perSecond(1))
@@ -402,15 +398,12 @@ class AcquireEndTest extends AcquireFixture {
     void aFatalErrorOfTheStoreReleasesAllPlaces() {
         boolean[] broken = {false};
         RateLimiter limiter = RateLimiter.builder("test")
-                .store(new Unprotected(held) {
-                    @Override
-                    public Mono<StoreDecision> take(List<Claim> claims) {
-                        if (broken[0]) {
-                            throw new NoClassDefFoundError("gone");
-                        }
-                        return super.take(claims);
+                .store(StoreForTests.taking(held, claims -> {
+                    if (broken[0]) {
+                        throw new NoClassDefFoundError("gone");
                     }
-                })
+                    return held.take(claims);
+                }))
                 .limit(Limit.perSecond(20))
                 .build();
         List<Throwable> errors = new ArrayList<>();
@@ -429,12 +422,7 @@ class AcquireEndTest extends AcquireFixture {
     void aStoreThatReturnsNullOrIsEmptyFailsTheWaiters() {
         for (Mono<StoreDecision> answer : new ArrayList<>(java.util.Arrays.asList(Mono.<StoreDecision>empty(), null))) {
             RateLimiter limiter = RateLimiter.builder("test")
-                    .store(new Unprotected(store) {
-                        @Override
-                        public Mono<StoreDecision> take(List<Claim> claims) {
-                            return answer;
-                        }
-                    })
+                    .store(StoreForTests.taking(store, claims -> answer))
                     .limit(Limit.perSecond(1))
                     .build();
             StepVerifier.create(limiter.acquire("a", LONG)).verifyError();

@@ -26,23 +26,19 @@ abstract class AcquireFixture {
     }
 
     Disposable waitFor(RateLimiter limiter, String key) {
-        return limiter.acquire(key, LONG).subscribe(decision -> {
-            if (decision.isAllowed()) {
-                served.add(key);
-            } else {
-                decisions.add(decision);
-            }
-        });
+        return limiter.acquire(key, LONG).subscribe(decision -> note(key, decision));
     }
 
     Disposable wait(RateLimiter limiter, String name, long permits, Duration longestWait) {
-        return limiter.acquire("a", permits, longestWait).subscribe(decision -> {
-            if (decision.isAllowed()) {
-                served.add(name);
-            } else {
-                decisions.add(decision);
-            }
-        });
+        return limiter.acquire("a", permits, longestWait).subscribe(decision -> note(name, decision));
+    }
+
+    private void note(String name, Decision decision) {
+        if (decision.isAllowed()) {
+            served.add(name);
+        } else {
+            decisions.add(decision);
+        }
     }
 
     RateLimiter limiter(Limit limit) {
@@ -62,14 +58,10 @@ abstract class AcquireFixture {
     }
 
     long used(String key) {
-        return RateLimiter.builder("test")
-                .store(store)
-                .limit(Limit.perSecond(5))
-                .build()
-                .peek(key)
-                .block()
-                .limits()
-                .get(0)
-                .used();
+        return used(key, Limit.perSecond(5));
+    }
+
+    long used(String key, Limit limit) {
+        return limiter(limit).peek(key).block().limits().get(0).used();
     }
 }

@@ -5,10 +5,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
-import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
-import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.StoreForTests;
 import java.time.Duration;
 import java.time.temporal.ChronoUnit;
 import java.util.List;
@@ -418,14 +417,11 @@ class AcquireTest extends AcquireFixture {
 
     @Test
     void aDenialWithoutRetryTimeEndsTheWaitAndTheNextIsServed() {
-        HeldStore strict = new HeldStore(new Unprotected(store) {
-            @Override
-            public Mono<StoreDecision> take(List<Claim> claims) {
-                return claims.get(0).permits() == 3
+        HeldStore strict = new HeldStore(StoreForTests.taking(
+                store,
+                claims -> claims.get(0).permits() == 3
                         ? Mono.just(LimiterDecisions.refused(time.millis()))
-                        : super.take(claims);
-            }
-        });
+                        : store.take(claims)));
         RateLimiter limiter = RateLimiter.builder("test")
                 .store(strict)
                 .limit(Limit.perSecond(3))
@@ -577,14 +573,11 @@ class AcquireTest extends AcquireFixture {
     void aStoreThatReportsLittleIsEnough() {
         int[] asked = {0};
         RateLimiter limiter = RateLimiter.builder("test")
-                .store(new Unprotected(store) {
-                    @Override
-                    public Mono<StoreDecision> take(List<Claim> claims) {
-                        asked[0]++;
-                        StoreUsage usage = StoreUsage.of(claims.get(0), 1, asked[0] < 3, time.millis(), 0);
-                        return Mono.just(StoreDecision.ofTake(Source.OTHER, time.millis(), List.of(usage)));
-                    }
-                })
+                .store(StoreForTests.taking(store, claims -> {
+                    asked[0]++;
+                    StoreUsage usage = StoreUsage.of(claims.get(0), 1, asked[0] < 3, time.millis(), 0);
+                    return Mono.just(StoreDecision.ofTake(Source.OTHER, time.millis(), List.of(usage)));
+                }))
                 .limit(Limit.perSecond(1))
                 .limit(Limit.perHour(100))
                 .clock(time)

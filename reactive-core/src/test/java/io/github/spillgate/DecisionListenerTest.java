@@ -6,18 +6,15 @@ import static org.assertj.core.groups.Tuple.tuple;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.failover.Fallback;
-import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.testkit.LogForTests;
 import io.github.spillgate.testkit.RedisForTests;
-import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.Disposable;
 import reactor.core.publisher.Flux;
@@ -26,20 +23,12 @@ import reactor.test.StepVerifier;
 import reactor.test.publisher.TestPublisher;
 
 /** A listener gets each decision that is emitted, once. */
-class DecisionListenerTest {
+class DecisionListenerTest extends AcquireFixture {
 
-    private static final Duration LONG = Duration.ofSeconds(30);
+    private static final Duration PATIENCE = Duration.ofSeconds(30);
     private static final String LOGGED = "A listener of limiter";
 
-    private final VirtualTime time = new VirtualTime();
-    private final LocalStore store = LocalStore.bounded(100, time);
-    private final HeldStore held = new HeldStore(store);
     private final Queue<Reported> reported = new ConcurrentLinkedQueue<>();
-
-    @AfterEach
-    void restoreRealTime() {
-        time.close();
-    }
 
     @Test
     void eachDecisionOfTryAcquireIsReportedOnce() {
@@ -262,15 +251,15 @@ class DecisionListenerTest {
                         .limit(Limit.perDay(1_000).named("day"))
                         .listener(this::add)
                         .build()) {
-            limiter.ready().retry(3).block(LONG);
+            limiter.ready().retry(3).block(PATIENCE);
             List<Decision> emitted = Flux.range(0, 200)
                     .flatMap(i -> limiter.tryAcquire("a"), 200)
                     .collectList()
-                    .block(LONG);
+                    .block(PATIENCE);
             assertThat(reported).extracting(Reported::decision).containsExactlyInAnyOrderElementsOf(emitted);
             assertThat(reported).filteredOn(one -> one.decision().isAllowed()).hasSize(50);
             reported.clear();
-            assertThat(limiter.tryAcquire("a").block(LONG).source()).isEqualTo(Source.CACHED_DENIAL);
+            assertThat(limiter.tryAcquire("a").block(PATIENCE).source()).isEqualTo(Source.CACHED_DENIAL);
             assertThat(reported).hasSize(1);
         }
     }
@@ -286,7 +275,7 @@ class DecisionListenerTest {
                         .limit(Limit.perDay(1_000))
                         .listener(this::add)
                         .build()) {
-            limiter.ready().retry(3).block(LONG);
+            limiter.ready().retry(3).block(PATIENCE);
             Queue<Decision> emitted = new ConcurrentLinkedQueue<>();
             List<Disposable> cancelled = new ArrayList<>();
             for (int i = 0; i < 100; i++) {
@@ -296,7 +285,7 @@ class DecisionListenerTest {
                     cancelled.add(one);
                 }
             }
-            await().atMost(LONG).until(() -> emitted.size() == 50);
+            await().atMost(PATIENCE).until(() -> emitted.size() == 50);
             assertThat(cancelled).hasSize(50);
             assertThat(reported).extracting(Reported::decision).containsAll(emitted);
             // A decision may have been emitted before its subscriber could cancel.

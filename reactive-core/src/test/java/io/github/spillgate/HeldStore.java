@@ -2,27 +2,27 @@ package io.github.spillgate;
 
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
-import java.time.Duration;
+import io.github.spillgate.testkit.Unprotected;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Optional;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
 
-/** A store that holds its replies until the test releases them, in any order. */
-final class HeldStore implements LimitStore {
+/**
+ * A store that holds its replies until the test releases them, in any order. Permits of holders are released and renewed
+ * at once, because no caller waits for that.
+ */
+final class HeldStore extends Unprotected {
 
-    private final LimitStore store;
     private final List<Held<?>> held = new ArrayList<>();
     private boolean early = true;
     private int takes;
     private int peeks;
 
     HeldStore(LimitStore store) {
-        this.store = store;
+        super(store);
     }
 
     /** Sets whether the store decides at the call, or only when its reply is released. */
@@ -61,7 +61,7 @@ final class HeldStore implements LimitStore {
     public Mono<StoreDecision> take(List<Claim> claims) {
         return Mono.defer(() -> {
             takes++;
-            return hold(store.take(claims));
+            return hold(super.take(claims));
         });
     }
 
@@ -69,44 +69,28 @@ final class HeldStore implements LimitStore {
     public Mono<StoreDecision> peek(List<Claim> claims) {
         return Mono.defer(() -> {
             peeks++;
-            return hold(store.peek(claims));
+            return hold(super.peek(claims));
         });
     }
 
     @Override
     public Mono<Void> refund(StoreDecision decision) {
-        return Mono.defer(() -> hold(store.refund(decision)));
+        return Mono.defer(() -> hold(super.refund(decision)));
     }
 
     @Override
     public Mono<Void> refund(List<Claim> claims) {
-        return Mono.defer(() -> hold(store.refund(claims)));
+        return Mono.defer(() -> hold(super.refund(claims)));
     }
 
     @Override
     public Mono<Void> refundCharged(List<ChargedPermits> permits) {
-        return Mono.defer(() -> hold(store.refundCharged(permits)));
-    }
-
-    /** At once, because no caller waits for it. */
-    @Override
-    public Mono<Void> release(List<Claim> holds) {
-        return store.release(holds);
-    }
-
-    @Override
-    public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
-        return store.renew(holds);
+        return Mono.defer(() -> hold(super.refundCharged(permits)));
     }
 
     @Override
     public Mono<Void> reset(List<Claim> claims) {
-        return Mono.defer(() -> hold(store.reset(claims)));
-    }
-
-    @Override
-    public Optional<Duration> deadline() {
-        return Optional.of(Duration.ZERO);
+        return Mono.defer(() -> hold(super.reset(claims)));
     }
 
     private <T> Mono<T> hold(Mono<T> decision) {

@@ -3,11 +3,8 @@ package io.github.spillgate;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.InterceptedScheduler;
-import io.github.spillgate.testkit.Unprotected;
-import java.util.List;
+import io.github.spillgate.testkit.StoreForTests;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
@@ -24,12 +21,7 @@ class LostHoldTest {
             LocalStore store = LocalStore.bounded(100);
             Sinks.Empty<Void> reply = Sinks.empty();
             RateLimiter limiter = RateLimiter.builder("test")
-                    .store(new Unprotected(store) {
-                        @Override
-                        public Mono<StoreDecision> take(List<Claim> claims) {
-                            return reply.asMono().then(super.take(claims));
-                        }
-                    })
+                    .store(StoreForTests.taking(store, claims -> reply.asMono().then(store.take(claims))))
                     .limit(Limit.concurrent(1))
                     .build();
             AtomicInteger runs = new AtomicInteger();

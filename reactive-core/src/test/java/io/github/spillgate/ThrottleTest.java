@@ -6,17 +6,13 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
 import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.StoreDecision;
-import io.github.spillgate.testkit.Unprotected;
-import io.github.spillgate.testkit.VirtualTime;
+import io.github.spillgate.testkit.StoreForTests;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.reactivestreams.Subscription;
 import reactor.core.CoreSubscriber;
@@ -32,18 +28,10 @@ import reactor.test.publisher.TestPublisher;
 import reactor.util.context.Context;
 
 /** Streams that are slowed to a limit, in virtual time. */
-class ThrottleTest {
+class ThrottleTest extends AcquireFixture {
 
-    private final VirtualTime time = new VirtualTime();
-    private final LocalStore store = LocalStore.bounded(100, time);
-    private final HeldStore held = new HeldStore(store);
     private final List<Integer> out = new ArrayList<>();
     private final List<Long> at = new ArrayList<>();
-
-    @AfterEach
-    void restoreRealTime() {
-        time.close();
-    }
 
     @Test
     void elementsAreEmittedInOrderAtTheRateOfTheLimit() {
@@ -157,7 +145,7 @@ class ThrottleTest {
         RateLimiter limiter = limiter(Limit.perSecond(5));
         StepVerifier.create(Flux.range(0, 10).transform(limiter.throttle("a")), 2)
                 .expectNext(0, 1)
-                .then(() -> assertThat(used(Limit.perSecond(5))).isEqualTo(2))
+                .then(() -> assertThat(used("a", Limit.perSecond(5))).isEqualTo(2))
                 .thenCancel()
                 .verify();
         assertNoWaiterIsLeft(limiter);
@@ -231,7 +219,7 @@ class ThrottleTest {
         assertThat(discarded).containsExactly(1, 2, 3);
         held.answerAll();
         assertThat(out).containsExactly(0);
-        assertThat(used(Limit.perSecond(100)))
+        assertThat(used("a", Limit.perSecond(100)))
                 .as("only emitted elements are charged")
                 .isOne();
         assertNoWaiterIsLeft(limiter);
@@ -371,7 +359,7 @@ class ThrottleTest {
             }
         });
         assertThat(out).hasSize(40);
-        assertThat(used(limit)).isEqualTo(40);
+        assertThat(used("a", limit)).isEqualTo(40);
     }
 
     @Test
@@ -401,10 +389,10 @@ class ThrottleTest {
         new Throttle<>(Flux.just(0), element -> 1, permits -> late.mono(), limiter.queues(), Throttle.MAX_WAITING, null)
                 .subscribe(this::note)
                 .dispose();
-        assertThat(used(limit)).isOne();
+        assertThat(used("a", limit)).isOne();
         late.next(granted);
         assertThat(out).isEmpty();
-        assertThat(used(limit)).isZero();
+        assertThat(used("a", limit)).isZero();
     }
 
     @Test
@@ -420,7 +408,7 @@ class ThrottleTest {
                     assertThat(asked[0] - out.size()).isLessThanOrEqualTo(out.size() < 20 ? Throttle.MAX_WAITING : 1);
                 });
         assertThat(out).hasSize(100);
-        assertThat(used(Limit.perMinute(1_000))).isEqualTo(100);
+        assertThat(used("a", Limit.perMinute(1_000))).isEqualTo(100);
     }
 
     @Test
@@ -528,15 +516,12 @@ class ThrottleTest {
     void theContextReachesTheSourceAndTheStore() {
         List<String> seen = new ArrayList<>();
         RateLimiter limiter = RateLimiter.builder("test")
-                .store(new Unprotected(store) {
-                    @Override
-                    public Mono<StoreDecision> take(List<Claim> claims) {
-                        return Mono.deferContextual(context -> {
+                .store(StoreForTests.taking(
+                        store,
+                        claims -> Mono.deferContextual(context -> {
                             seen.add("store " + context.get("name"));
-                            return super.take(claims);
-                        });
-                    }
-                })
+                            return store.take(claims);
+                        })))
                 .limit(Limit.perSecond(1))
                 .build();
         Flux.deferContextual(context -> Flux.just("source " + context.get("name")))
@@ -617,25 +602,5 @@ class ThrottleTest {
                     .as("between %d and %d", i - permits, i)
                     .isGreaterThanOrEqualTo(limit.window().toMillis());
         }
-    }
-
-    private long used(Limit limit) {
-        return RateLimiter.builder("test")
-                .store(store)
-                .limit(limit)
-                .build()
-                .peek("a")
-                .block()
-                .limits()
-                .get(0)
-                .used();
-    }
-
-    private RateLimiter limiter(Limit limit) {
-        return RateLimiter.builder("test").store(store).limit(limit).build();
-    }
-
-    private RateLimiter heldLimiter(Limit limit) {
-        return RateLimiter.builder("test").store(held).limit(limit).clock(time).build();
     }
 }

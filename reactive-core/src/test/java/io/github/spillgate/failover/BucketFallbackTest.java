@@ -3,10 +3,8 @@ package io.github.spillgate.failover;
 import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.RateLimiter;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.model.StoreModel;
@@ -15,7 +13,7 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.StoreDecision;
-import io.github.spillgate.testkit.DecidedClaims;
+import io.github.spillgate.testkit.ClaimForTests;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
@@ -161,12 +159,7 @@ class BucketFallbackTest {
     }
 
     private static Claim claim(Limit limit, long permits) {
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(new Unprotected(LocalStore.bounded(16)))
-                .build();
-        return DecidedClaims.of(limiter.peek(Charge.of("key", limit)).block())
-                .get(0)
-                .asking(permits);
+        return ClaimForTests.of("key", limit).asking(permits);
     }
 
     private final class Instance {

@@ -16,19 +16,19 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
+import io.github.spillgate.testkit.ClaimForTests;
 import io.github.spillgate.testkit.RedisForTests;
-import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.InstantSource;
 import java.util.AbstractList;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -37,12 +37,11 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
-import org.reactivestreams.Subscription;
 import reactor.core.Disposable;
-import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
 import reactor.core.scheduler.Schedulers;
+import reactor.test.subscriber.TestSubscriber;
 
 /** Which requests a cached denial denies, how long it lives, and what invalidates it. */
 class DenialCacheTest {
@@ -129,20 +128,11 @@ class DenialCacheTest {
             now(limiter.tryAcquire("a"));
             now(limiter.tryAcquire("a"));
             assertDeniedByTheCache(limiter.tryAcquire("a"));
-            List<Decision> decisions = new ArrayList<>();
-            BaseSubscriber<Decision> late = new BaseSubscriber<>() {
-                @Override
-                protected void hookOnSubscribe(Subscription s) {}
-
-                @Override
-                protected void hookOnNext(Decision decision) {
-                    decisions.add(decision);
-                }
-            };
+            TestSubscriber<Decision> late = withoutDemand();
             limiter.tryAcquire("a").subscribe(late);
             time.passMillis(101);
             late.request(1);
-            assertThat(decisions).singleElement().matches(Decision::isAllowed);
+            assertThat(late.getReceivedOnNext()).singleElement().matches(Decision::isAllowed);
         }
 
         @Test
@@ -576,7 +566,9 @@ class DenialCacheTest {
     @ParameterizedTest
     @ValueSource(ints = {1, 3})
     void aDenialInvalidatedDuringALookupIsNotReadAsAllowed(int number) {
-        List<Claim> asked = claims(number);
+        List<Claim> asked = IntStream.range(0, number)
+                .mapToObj(i -> ClaimForTests.of("key-" + i, Limit.perMinute(1)))
+                .toList();
         StoreDecision denial = StoreDecision.ofTake(
                 Source.OTHER,
                 1_000,
@@ -607,26 +599,6 @@ class DenialCacheTest {
                     .as("freed at look %d, found %s", look, found)
                     .isTrue();
         }
-    }
-
-    private static List<Claim> claims(int number) {
-        List<Claim> claims = new ArrayList<>();
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(new Unprotected(LocalStore.bounded(100)) {
-                    @Override
-                    public Mono<StoreDecision> take(List<Claim> asked) {
-                        claims.addAll(asked);
-                        return super.take(asked);
-                    }
-                })
-                .limit(Limit.of(1, Duration.ofMinutes(1)))
-                .build();
-        List<Charge> charges = new ArrayList<>();
-        for (int i = 0; i < number; i++) {
-            charges.add(Charge.of("key-" + i));
-        }
-        limiter.tryAcquire(charges).block();
-        return claims;
     }
 
     /** With a real Redis. */

@@ -4,14 +4,12 @@ import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.RateLimiter;
-import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.Source;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
-import io.github.spillgate.testkit.DecidedClaims;
+import io.github.spillgate.testkit.ClaimForTests;
 import io.github.spillgate.testkit.ManualClock;
-import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
@@ -25,7 +23,7 @@ class LeaseTest {
     private static final long MILLI = 1_000_000;
 
     private final ManualClock clock = new ManualClock();
-    private final Claim one = claim(LIMIT);
+    private final Claim one = ClaimForTests.of("a", LIMIT);
     private final long chargedAt = clock.millis();
     private final Lease lease = new Lease(charge(), SENT, WALL);
 
@@ -62,8 +60,9 @@ class LeaseTest {
     /** A limit that was lowered has to be checked by the store. */
     @Test
     void anotherLimitSpendsNothing() {
-        assertThat(spend(claim(Limit.perMinute(999).leased()), MILLI)).isNull();
-        assertThat(spend(claim(Limit.perMinute(1_000)), MILLI)).isNull();
+        assertThat(spend(ClaimForTests.of("a", Limit.perMinute(999).leased()), MILLI))
+                .isNull();
+        assertThat(spend(ClaimForTests.of("a", Limit.perMinute(1_000)), MILLI)).isNull();
     }
 
     @Test
@@ -103,14 +102,6 @@ class LeaseTest {
                 false,
                 chargedAt,
                 chargedAt + Duration.ofMinutes(1).toMillis() + 101);
-        return StoreDecision.ofLease(io.github.spillgate.Source.REDIS, chargedAt, 1, usage);
-    }
-
-    private Claim claim(Limit limit) {
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(new Unprotected(LocalStore.bounded(16, clock)))
-                .limit(limit)
-                .build();
-        return DecidedClaims.of(limiter.peek("a").block()).get(0);
+        return StoreDecision.ofLease(Source.REDIS, chargedAt, 1, usage);
     }
 }

@@ -10,7 +10,6 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -24,6 +23,7 @@ import org.reactivestreams.Subscription;
 import reactor.core.Disposable;
 import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Mono;
+import reactor.test.subscriber.TestSubscriber;
 
 /** Leases of one instance, in virtual time. */
 class LeasesTest extends ResilientStoreFixture {
@@ -327,20 +327,11 @@ class LeasesTest extends ResilientStoreFixture {
     void aCallerThatRequestsAfterTheLeaseTimeGetsNothingOfTheLease() {
         RateLimiter limiter = limiter(LEASED);
         take(limiter, "a", 30);
-        List<Decision> decisions = new ArrayList<>();
-        BaseSubscriber<Decision> late = new BaseSubscriber<>() {
-            @Override
-            protected void hookOnSubscribe(Subscription s) {}
-
-            @Override
-            protected void hookOnNext(Decision decision) {
-                decisions.add(decision);
-            }
-        };
+        TestSubscriber<Decision> late = withoutDemand();
         limiter.tryAcquire("a").subscribe(late);
         time.passMillis(100);
         late.request(1);
-        assertThat(decisions).hasSize(1).allMatch(decision -> decision.source() == Source.OTHER);
+        assertThat(late.getReceivedOnNext()).hasSize(1).allMatch(decision -> decision.source() == Source.OTHER);
     }
 
     /** Leased permits are spent first; nothing of them is charged again. */
@@ -389,13 +380,10 @@ class LeasesTest extends ResilientStoreFixture {
         Limit other = Limit.perHour(900);
         AtomicInteger takes = new AtomicInteger();
         RateLimiter waiting = RateLimiter.builder("api")
-                .store(new WithoutDeadline(remote) {
-                    @Override
-                    public Mono<StoreDecision> take(List<Claim> claims) {
-                        takes.incrementAndGet();
-                        return super.take(claims);
-                    }
-                })
+                .store(WithoutDeadline.taking(remote, claims -> {
+                    takes.incrementAndGet();
+                    return remote.take(claims);
+                }))
                 .fallback(Fallback.deny())
                 .limit(LEASED)
                 .limit(other)

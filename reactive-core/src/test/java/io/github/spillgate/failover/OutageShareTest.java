@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.within;
 
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
-import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.local.LocalStore;
@@ -14,6 +13,7 @@ import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
+import io.github.spillgate.testkit.ClaimForTests;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
@@ -26,7 +26,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Random;
 import java.util.UUID;
-import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -75,7 +75,7 @@ class OutageShareTest {
     void instancesTogetherGrantTheRateOfABucketDuringAnOutage(int instances, int ofTheFirst) {
         ManualClock clock = new ManualClock();
         LocalStore redis = LocalStore.bounded(100, clock);
-        Claim claim = Fleet.claims(BUCKET, 1).get(0);
+        Claim claim = ClaimForTests.of("key", BUCKET);
         List<LocalFallback> fallbacks = new ArrayList<>();
         for (int i = 0; i < instances; i++) {
             fallbacks.add(Fleet.fallback(instances, clock));
@@ -133,26 +133,13 @@ class OutageShareTest {
      */
     @ParameterizedTest
     @CsvSource({
-        "1, EVEN, 0.9, 1.0, 0.9",
-        "2, EVEN, 0.9, 1.0, 0.9",
-        "4, EVEN, 0.9, 1.0, 0.9",
-        "16, EVEN, 0.9, 1.0, 0.9",
-        "1, EVEN, 3, 1.0, 0",
-        "2, EVEN, 3, 1.0, 0",
-        "4, EVEN, 3, 1.0, 0",
-        "16, EVEN, 3, 1.0, 0",
-        "2, SKEWED, 0.9, 1.25, 0.9",
-        "4, SKEWED, 0.9, 1.25, 0.9",
-        "16, SKEWED, 0.9, 1.25, 0.9",
-        "2, SKEWED, 3, 1.25, 0",
-        "4, SKEWED, 3, 1.25, 0",
-        "16, SKEWED, 3, 1.25, 0",
-        "2, STICKY, 0.9, 1.25, 0.9",
-        "4, STICKY, 0.9, 1.25, 0.9",
-        "16, STICKY, 0.9, 1.25, 0.9",
-        "2, STICKY, 3, 1.25, 0",
-        "4, STICKY, 3, 1.25, 0",
-        "16, STICKY, 3, 1.25, 0"
+        "1, EVEN, 0.9, 1.0, 0.9", "2, EVEN, 0.9, 1.0, 0.9", "4, EVEN, 0.9, 1.0, 0.9",
+        "16, EVEN, 0.9, 1.0, 0.9", "1, EVEN, 3, 1.0, 0", "2, EVEN, 3, 1.0, 0",
+        "4, EVEN, 3, 1.0, 0", "16, EVEN, 3, 1.0, 0", "2, SKEWED, 0.9, 1.25, 0.9",
+        "4, SKEWED, 0.9, 1.25, 0.9", "16, SKEWED, 0.9, 1.25, 0.9", "2, SKEWED, 3, 1.25, 0",
+        "4, SKEWED, 3, 1.25, 0", "16, SKEWED, 3, 1.25, 0", "2, STICKY, 0.9, 1.25, 0.9",
+        "4, STICKY, 0.9, 1.25, 0.9", "16, STICKY, 0.9, 1.25, 0.9", "2, STICKY, 3, 1.25, 0",
+        "4, STICKY, 3, 1.25, 0", "16, STICKY, 3, 1.25, 0"
     })
     void instancesTogetherStayNearTheLimit(
             int instances, OutageTraffic.Spread spread, double demand, double most, double leastOfGoodTraffic) {
@@ -165,7 +152,7 @@ class OutageShareTest {
     void whatWasGrantedInAnEarlierOutageIsPartOfTheUse(String text) {
         ManualClock clock = new ManualClock();
         LossyStore redis = new LossyStore(clock);
-        Claim claim = Fleet.claims(Limit.parse(text), 1).get(0);
+        Claim claim = ClaimForTests.of("key", Limit.parse(text));
         LocalFallback fallback = Fleet.fallback(2, clock);
         // The other instance has reconciled as much.
         redis.take(List.of(claim.asking(40))).block();
@@ -182,7 +169,7 @@ class OutageShareTest {
     @ValueSource(strings = {"100/10s", "100/10s burst=100"})
     void whatWasSettledIsPartOfTheUse(String text) {
         ManualClock clock = new ManualClock();
-        Claim claim = Fleet.claims(Limit.parse(text), 1).get(0);
+        Claim claim = ClaimForTests.of("key", Limit.parse(text));
         LocalFallback fallback = Fleet.fallback(2, clock);
         long at = clock.millis();
         fallback.confirm(replied(claim, 2, at));
@@ -202,27 +189,13 @@ class OutageShareTest {
     /** Also if the traffic rises when Redis fails. Of three times the rate, a third can be granted. */
     @ParameterizedTest
     @CsvSource({
-        "2, EVEN, 0.9, 0.9, 0.9",
-        "4, EVEN, 0.9, 0.9, 0.9",
-        "16, EVEN, 0.9, 0.9, 0.9",
-        "2, SKEWED, 0.9, 0.9, 0.9",
-        "4, SKEWED, 0.9, 0.9, 0.9",
-        "16, SKEWED, 0.9, 0.9, 0.9",
-        "4, STICKY, 0.9, 0.9, 0.9",
-        "16, STICKY, 0.9, 0.9, 0.9",
-        "1, EVEN, 3, 3, 0.3",
-        "2, EVEN, 3, 3, 0.3",
-        "4, EVEN, 3, 3, 0.3",
-        "16, EVEN, 3, 3, 0.3",
-        "2, SKEWED, 3, 3, 0.3",
-        "4, SKEWED, 3, 3, 0.3",
-        "16, SKEWED, 3, 3, 0.3",
-        "4, STICKY, 3, 3, 0.28",
-        "16, STICKY, 3, 3, 0.28",
-        "4, EVEN, 0.3, 3, 0",
-        "2, EVEN, 0.9, 3, 0",
-        "16, EVEN, 0.9, 3, 0",
-        "4, SKEWED, 0.9, 3, 0",
+        "2, EVEN, 0.9, 0.9, 0.9", "4, EVEN, 0.9, 0.9, 0.9", "16, EVEN, 0.9, 0.9, 0.9",
+        "2, SKEWED, 0.9, 0.9, 0.9", "4, SKEWED, 0.9, 0.9, 0.9", "16, SKEWED, 0.9, 0.9, 0.9",
+        "4, STICKY, 0.9, 0.9, 0.9", "16, STICKY, 0.9, 0.9, 0.9", "1, EVEN, 3, 3, 0.3",
+        "2, EVEN, 3, 3, 0.3", "4, EVEN, 3, 3, 0.3", "16, EVEN, 3, 3, 0.3",
+        "2, SKEWED, 3, 3, 0.3", "4, SKEWED, 3, 3, 0.3", "16, SKEWED, 3, 3, 0.3",
+        "4, STICKY, 3, 3, 0.28", "16, STICKY, 3, 3, 0.28", "4, EVEN, 0.3, 3, 0",
+        "2, EVEN, 0.9, 3, 0", "16, EVEN, 0.9, 3, 0", "4, SKEWED, 0.9, 3, 0",
         "4, STICKY, 0.9, 3, 0"
     })
     void instancesTogetherStayNearTheRateOfABucket(
@@ -302,7 +275,7 @@ class OutageShareTest {
             for (int i = 0; i < instances; i++) {
                 fallbacks.add(fallback(instances, clock));
             }
-            claims.addAll(claims(limit, KEYS));
+            IntStream.range(0, KEYS).forEach(key -> claims.add(ClaimForTests.of("key-" + key, limit)));
         }
 
         /** Returns the fallback of an instance that knows of all. */
@@ -312,27 +285,6 @@ class OutageShareTest {
             counted.register("api");
             counted.end(false).block();
             return fallback;
-        }
-
-        /** Returns a claim for each key. */
-        static List<Claim> claims(Limit limit, int keys) {
-            AtomicReference<List<Claim>> seen = new AtomicReference<>();
-            RateLimiter limiter = RateLimiter.builder("api")
-                    .limit(limit)
-                    .store(new Unprotected(LocalStore.bounded(100)) {
-                        @Override
-                        public Mono<StoreDecision> take(List<Claim> claims) {
-                            seen.set(claims);
-                            return super.take(claims);
-                        }
-                    })
-                    .build();
-            List<Claim> claims = new ArrayList<>();
-            for (int key = 0; key < keys; key++) {
-                limiter.tryAcquire("key-" + key).block();
-                claims.add(seen.get().get(0));
-            }
-            return claims;
         }
 
         void run(OutageTraffic.Spread spread, double before, double during) {

@@ -9,7 +9,6 @@ import io.github.spillgate.LimitLookup;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -109,12 +108,9 @@ class ResilientStoreDeadlineTest extends ResilientStoreFixture {
         remote.failsWith(new IllegalStateException("not one of ours"));
         assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
         RateLimiter other = RateLimiter.builder("other")
-                .store(new WithoutDeadline(remote) {
-                    @Override
-                    public Mono<StoreDecision> take(List<Claim> claims) {
-                        throw new IllegalStateException("thrown before there is anything to subscribe to");
-                    }
-                })
+                .store(WithoutDeadline.taking(remote, claims -> {
+                    throw new IllegalStateException("thrown before there is anything to subscribe to");
+                }))
                 .limit(LIMIT)
                 .build();
         assertThat(now(other.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);

@@ -10,9 +10,8 @@ import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
-import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.testkit.StoreForTests;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -116,12 +115,9 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
 
     @Test
     void anExceptionThrownByACustomFallbackIsSignalled() {
-        RateLimiter limiter = limiterWith(new Unprotected(local) {
-            @Override
-            public Mono<StoreDecision> take(List<Claim> claims) {
-                throw new IllegalStateException("thrown by the fallback");
-            }
-        });
+        RateLimiter limiter = limiterWith(StoreForTests.taking(local, claims -> {
+            throw new IllegalStateException("thrown by the fallback");
+        }));
         remote.isUnreachable();
         listen(limiter.tryAcquire("a"));
         assertThat(signals).singleElement().isInstanceOf(IllegalStateException.class);
@@ -328,15 +324,12 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     @Test
     void theContextOfTheSubscriberReachesTheFallback() {
         List<Optional<String>> seen = new ArrayList<>();
-        LimitStore watching = new Unprotected(local) {
-            @Override
-            public Mono<StoreDecision> take(List<Claim> claims) {
-                return Mono.deferContextual(context -> {
+        LimitStore watching = StoreForTests.taking(
+                local,
+                claims -> Mono.deferContextual(context -> {
                     seen.add(context.getOrEmpty("caller"));
-                    return super.take(claims);
-                });
-            }
-        };
+                    return local.take(claims);
+                }));
         RateLimiter limiter = limiterWith(watching);
         remote.fails();
         now(limiter.tryAcquire("a").contextWrite(context -> context.put("caller", "me")));

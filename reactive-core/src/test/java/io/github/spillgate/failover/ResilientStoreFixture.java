@@ -19,6 +19,7 @@ import org.junit.jupiter.api.AfterEach;
 import reactor.core.Disposable;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
+import reactor.test.subscriber.TestSubscriber;
 
 /** A resilient store around a {@link ControlledStore}, in virtual time. */
 abstract class ResilientStoreFixture {
@@ -115,6 +116,11 @@ abstract class ResilientStoreFixture {
                 .limits()
                 .get(0)
                 .used();
+    }
+
+    /** Returns a subscriber that requests nothing yet. */
+    static TestSubscriber<Decision> withoutDemand() {
+        return TestSubscriber.builder().initialRequest(0).build();
     }
 
     Disposable listen(Mono<?> answer) {

@@ -16,6 +16,7 @@ import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.testkit.StoreForTests;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.util.List;
@@ -413,12 +414,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     }
 
     private static LimitStore deciding(Mono<StoreDecision> what) {
-        return new Unprotected(LocalStore.bounded(16)) {
-            @Override
-            public Mono<StoreDecision> take(List<Claim> claims) {
-                return what;
-            }
-        };
+        return StoreForTests.taking(LocalStore.bounded(16), claims -> what);
     }
 
     @ParameterizedTest

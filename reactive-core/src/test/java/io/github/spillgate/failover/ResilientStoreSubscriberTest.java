@@ -168,12 +168,8 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
     @Test
     void anUnansweredCallIsCancelledAfterAMinute() {
         List<String> cancelled = new ArrayList<>();
-        RateLimiter limiter = on(new WithoutDeadline(remote) {
-            @Override
-            public Mono<StoreDecision> take(List<Claim> claims) {
-                return Mono.<StoreDecision>never().doOnCancel(() -> cancelled.add("cancelled"));
-            }
-        });
+        RateLimiter limiter = on(WithoutDeadline.taking(
+                remote, claims -> Mono.<StoreDecision>never().doOnCancel(() -> cancelled.add("cancelled"))));
         listen(limiter.tryAcquire("a"));
         time.pass(Duration.ofSeconds(60));
         assertThat(cancelled).isEmpty();

@@ -10,7 +10,7 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
-import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.StoreForTests;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -65,15 +65,12 @@ public final class Decisions {
     }
 
     static Decision of(long at, Found... found) {
-        LimitStore store = new Unprotected(LocalStore.bounded(16)) {
-            @Override
-            public Mono<StoreDecision> take(List<Claim> claims) {
-                List<StoreUsage> usages = IntStream.range(0, claims.size())
-                        .mapToObj(i -> found[i].usage(claims.get(i)))
-                        .toList();
-                return Mono.just(StoreDecision.ofTake(Source.OTHER, at, usages));
-            }
-        };
+        LimitStore store = StoreForTests.taking(LocalStore.bounded(16), claims -> {
+            List<StoreUsage> usages = IntStream.range(0, claims.size())
+                    .mapToObj(i -> found[i].usage(claims.get(i)))
+                    .toList();
+            return Mono.just(StoreDecision.ofTake(Source.OTHER, at, usages));
+        });
         return ask(
                 store,
                 List.of(found).stream()

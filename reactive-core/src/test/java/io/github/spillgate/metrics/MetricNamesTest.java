@@ -16,11 +16,11 @@ import io.github.spillgate.http.RuleListener.Outcome;
 import io.github.spillgate.http.RuleMatch;
 import io.github.spillgate.http.SentRequest;
 import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.Snippets;
-import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.StoreForTests;
 import io.micrometer.prometheusmetrics.PrometheusConfig;
 import io.micrometer.prometheusmetrics.PrometheusMeterRegistry;
 import java.io.IOException;
@@ -210,15 +210,12 @@ class MetricNamesTest {
     }
 
     private static Decision nearlyUsedUp(Rule rule, Source source) {
-        Unprotected store = new Unprotected(LocalStore.bounded(16)) {
-            @Override
-            public Mono<StoreDecision> take(List<Claim> claims) {
-                List<StoreUsage> usages = claims.stream()
-                        .map(claim -> StoreUsage.of(claim, 99, false, AT, AT + 1_000))
-                        .toList();
-                return Mono.just(StoreDecision.ofTake(source, AT, usages));
-            }
-        };
+        LimitStore store = StoreForTests.taking(LocalStore.bounded(16), claims -> {
+            List<StoreUsage> usages = claims.stream()
+                    .map(claim -> StoreUsage.of(claim, 99, false, AT, AT + 1_000))
+                    .toList();
+            return Mono.just(StoreDecision.ofTake(source, AT, usages));
+        });
         try (RateLimiter asked = RateLimiter.builder("test").store(store).build()) {
             return Objects.requireNonNull(
                     asked.tryAcquire(Charge.of("all", rule.limits())).block());

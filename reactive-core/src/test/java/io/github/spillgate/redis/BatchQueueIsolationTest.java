@@ -10,9 +10,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.StoreDecision;
-import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.StoreForTests;
 import io.lettuce.core.ScriptOutputType;
 import java.util.ArrayList;
 import java.util.List;
@@ -187,22 +185,14 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
         RedisStore store = store(how -> how);
         RateLimiter limiter = limiter(store, LIMIT.counter());
         RateLimiter asksTooMuch = RateLimiter.builder("api")
-                .store(new Unprotected(store) {
-                    @Override
-                    public Mono<StoreDecision> take(List<Claim> claims) {
-                        return super.take(List.of(
-                                claims.get(0).asking(claims.get(0).limit().permits() + 1)));
-                    }
-                })
+                .store(StoreForTests.taking(
+                        store,
+                        claims -> store.take(List.of(
+                                claims.get(0).asking(claims.get(0).limit().permits() + 1)))))
                 .limit(LIMIT.counter())
                 .build();
         RateLimiter asksNothing = RateLimiter.builder("api")
-                .store(new Unprotected(store) {
-                    @Override
-                    public Mono<StoreDecision> take(List<Claim> claims) {
-                        return super.take(List.of());
-                    }
-                })
+                .store(StoreForTests.taking(store, claims -> store.take(List.of())))
                 .limit(LIMIT)
                 .build();
         List<Heard> heard = whileRedisIsPaused(() -> Stream.of(
