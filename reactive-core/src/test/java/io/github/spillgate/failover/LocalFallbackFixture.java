@@ -1,6 +1,7 @@
 package io.github.spillgate.failover;
 
 import static java.util.Objects.requireNonNull;
+import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
@@ -20,6 +21,7 @@ import io.github.spillgate.testkit.Unprotected;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.IntStream;
+import java.util.stream.LongStream;
 import org.junit.jupiter.api.BeforeEach;
 import reactor.core.publisher.Mono;
 
@@ -44,6 +46,7 @@ abstract class LocalFallbackFixture {
             return super.peek(claims);
         }
     };
+    final RateLimiter limiter = limiter(Limit.perMinute(10));
 
     @BeforeEach
     void bindToAStore() {
@@ -58,10 +61,7 @@ abstract class LocalFallbackFixture {
 
     /** Confirms a grant of the primary store for an unused key. */
     StoreDecision taken(RateLimiter limiter, String key, long permits) {
-        Claim claim = claim(limiter, key).asking(permits);
-        long at = clock.millis();
-        StoreDecision taken =
-                StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, permits, false, at, at + WINDOW)));
+        StoreDecision taken = reply(claim(limiter, key).asking(permits), permits, clock.millis(), WINDOW);
         store.confirm(taken);
         return taken;
     }
@@ -79,9 +79,18 @@ abstract class LocalFallbackFixture {
     }
 
     Fit remember(Claim claim, long used, long millis) {
-        long at = clock.millis();
-        return store.confirm(
-                StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, used, false, at, at + millis))));
+        return store.confirm(reply(claim, used, clock.millis(), millis));
+    }
+
+    /** Returns a grant of the primary store, and this usage, which expires after this time. */
+    static StoreDecision reply(Claim claim, long used, long at, long millis) {
+        return StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, used, false, at, at + millis)));
+    }
+
+    /** Asserts that this many permits of a grant are refunded in the primary store, and the others here. */
+    void assertRefundedInThePrimary(StoreDecision grant, long... permits) {
+        assertThat(store.refundGrants(grant).stream().mapToLong(LocalFallbackFixture::permits))
+                .containsExactly(LongStream.of(permits).boxed().toArray(Long[]::new));
     }
 
     /** Reports a reconciliation as charged, and returns how many permits must be refunded in the primary store. */

@@ -19,6 +19,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.Random;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -27,9 +28,15 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** Which grants the local fallback hands over to be charged in the primary store. */
 class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
+    private final LocalFallback small = Fallback.local(16, clock);
+
+    @BeforeEach
+    void bindTheSmallOneToAStore() {
+        small.bindTo(new Unprotected(store));
+    }
+
     @Test
     void grantsOfRequestedCountsAreHandedOverFirst() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         assertThat(store.hasGrantsFor(List.of(claim(limiter, "a")))).isFalse();
         for (int i = 0; i < 50; i++) {
             now(limiter.tryAcquire("key-" + i));
@@ -48,7 +55,6 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     @Test
     void aRequestedCountHasPriorityForOneHandOverOnly() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         for (int i = 0; i < 30; i++) {
             now(limiter.tryAcquire("early-" + i));
             assertThat(store.hasGrantsFor(List.of(claim(limiter, "early-" + i))))
@@ -68,12 +74,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     @Test
     void grantsThatExpireBeforeEvictionAreNotLost() {
-        LocalFallback small = Fallback.local(16, clock);
-        small.bindTo(new Unprotected(store));
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(small)
-                .limit(Limit.perMinute(10))
-                .build();
+        RateLimiter limiter = Unprotected.limiter(small, Limit.perMinute(10));
         for (int i = 0; i < 10; i++) {
             now(limiter.tryAcquire("early-" + i, 2));
         }
@@ -125,31 +126,25 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     @Test
     void aRefundTakesEffectLocallyOrInThePrimaryStoreNotInBoth() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         StoreDecision first = now(limiter.tryAcquire("a", 2));
         Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
         clock.advanceMillis(1);
         StoreDecision second = now(limiter.tryAcquire("a", 3));
-        assertThat(store.refundGrants(second)).isEmpty();
+        assertRefundedInThePrimary(second);
         assertThat(charged(reconciliation)).isZero();
-        assertThat(store.refundGrants(first))
-                .extracting(LocalFallbackFixture::permits)
-                .containsExactly(2L);
+        assertRefundedInThePrimary(first, 2);
     }
 
     @Test
     void aRefundOfGrantsInFlightWaitsForTheResult() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         StoreDecision decision = now(limiter.tryAcquire("a", 2));
         StoreDecision other = now(limiter.tryAcquire("a", 5));
         Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
-        assertThat(store.refundGrants(decision)).isEmpty();
+        assertRefundedInThePrimary(decision);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
         assertThat(charged(reconciliation)).isEqualTo(2);
         assertThat(charged(reconciliation)).isZero();
-        assertThat(store.refundGrants(other))
-                .extracting(LocalFallbackFixture::permits)
-                .containsExactly(5L);
+        assertRefundedInThePrimary(other, 5);
     }
 
     /** The store has not charged them, and would remove permits of others. */
@@ -162,7 +157,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         now(limiter.tryAcquire("a", 1));
         Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
         clock.advanceMillis(5_000);
-        assertThat(store.refundGrants(first)).isEmpty();
+        assertRefundedInThePrimary(first);
         clock.advanceMillis(10_000);
         assertThat(charged(reconciliation)).isZero();
     }
@@ -175,9 +170,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         charged(store.handOver(10, claim -> false).get(0));
         now(limiter.tryAcquire("a", 1));
         Reconciliation inFlight = store.handOver(10, claim -> false).get(0);
-        assertThat(store.refundGrants(first))
-                .extracting(LocalFallbackFixture::permits)
-                .containsExactly(5L);
+        assertRefundedInThePrimary(first, 5);
         assertThat(charged(inFlight)).isZero();
     }
 
@@ -190,7 +183,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         now(limiter.tryAcquire("a", 5));
         Reconciliation inFlight = store.handOver(10, claim -> false).get(0);
         clock.advanceMillis(40_000);
-        assertThat(store.refundGrants(first)).isEmpty();
+        assertRefundedInThePrimary(first);
         remember(inFlight.claim(), 5, 30_000);
         assertThat(charged(inFlight)).isEqualTo(5);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
@@ -198,7 +191,6 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     @Test
     void aResetForgetsRefundsOfGrantsInFlight() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         StoreDecision decision = now(limiter.tryAcquire("a", 2));
         Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
         store.refundGrants(decision);
@@ -211,7 +203,6 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     @Test
     void grantsInFlightKeepTheirAgesAndStillCount() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 2));
         clock.advanceMillis(1_000);
         now(limiter.tryAcquire("a", 3));
@@ -229,7 +220,6 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     @Test
     void aCountIsHandedOverAgainOnlyAfterItsResult() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 2));
         Reconciliation first = store.handOver(10, claim -> false).get(0);
         now(limiter.tryAcquire("a", 3));
@@ -248,7 +238,6 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     @Test
     void countsInDoubtAreNotHandedOver() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 2));
         now(limiter.tryAcquire("b", 3));
         List<Reconciliation> reconciliations =
@@ -258,7 +247,6 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     @Test
     void aBatchHasAtMostTheRequestedSize() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         for (int i = 0; i < 50; i++) {
             now(limiter.tryAcquire("key-" + i));
         }
@@ -277,7 +265,6 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     @Test
     void expiredGrantsAreNotHandedOver() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 2));
         clock.advanceMillis(30_000);
         now(limiter.tryAcquire("a", 3));
@@ -288,7 +275,6 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     @Test
     void aCountWithExpiredGrantsOnlyIsNotHandedOver() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 2));
         clock.advanceMillis(WINDOW + 1);
         assertThat(store.handOver(10, claim -> false)).isEmpty();
@@ -364,12 +350,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     @Test
     void evictedGrantsAreReportedAsLost() {
-        LocalFallback small = Fallback.local(16, clock);
-        small.bindTo(new Unprotected(store));
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(small)
-                .limit(Limit.perMinute(10))
-                .build();
+        RateLimiter limiter = Unprotected.limiter(small, Limit.perMinute(10));
         for (int i = 0; i < 500; i++) {
             now(limiter.tryAcquire("key-" + i, 2));
         }
@@ -384,12 +365,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     @Test
     void evictedCountsAreGarbageCollected() {
-        LocalFallback small = Fallback.local(16, clock);
-        small.bindTo(new Unprotected(store));
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(small)
-                .limit(Limit.perMinute(10))
-                .build();
+        RateLimiter limiter = Unprotected.limiter(small, Limit.perMinute(10));
         List<WeakReference<Ledger>> counts = new ArrayList<>();
         for (int i = 0; i < 500; i++) {
             now(limiter.tryAcquire("key-" + i, 2));
@@ -407,12 +383,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     @Test
     void grantsOfAProtectedCountAreNotLostToEviction() {
-        LocalFallback small = Fallback.local(16, clock);
-        small.bindTo(new Unprotected(store));
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(small)
-                .limit(Limit.perMinute(10))
-                .build();
+        RateLimiter limiter = Unprotected.limiter(small, Limit.perMinute(10));
         now(limiter.tryAcquire("a", 10));
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
         for (int i = 0; i < 500; i++) {
@@ -427,7 +398,6 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     @Test
     void aResetDiscardsGrantsToReconcile() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 2));
         remember(limiter, "a", 5, WINDOW);
         limiter.reset("a").block();
@@ -487,7 +457,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         limiter.reset("a").block();
         now(limiter.tryAcquire("a", 3));
         assertThat(store.handOver(10, claim -> false)).hasSize(1);
-        assertThat(store.refundGrants(before)).isEmpty();
+        assertRefundedInThePrimary(before);
         assertThat(store.state().toReconcile()).isEqualTo(3);
     }
 
@@ -504,41 +474,32 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     @Test
     void grantsThatWereNotChargedAreNotRefundedInThePrimaryStore() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         StoreDecision decision = now(limiter.tryAcquire("a", 2));
         Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
-        assertThat(store.refundGrants(decision)).isEmpty();
+        assertRefundedInThePrimary(decision);
         store.notCharged(reconciliation);
-        assertThat(store.refundGrants(decision)).isEmpty();
+        assertRefundedInThePrimary(decision);
         assertThat(store.state().lost()).isEqualTo(2);
     }
 
     @Test
     void aChargedGrantIsRefundedInThePrimaryStoreWhileItCounts() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         StoreDecision decision = now(limiter.tryAcquire("a", 2));
         charged(store.handOver(10, claim -> false).get(0));
-        assertThat(store.refundGrants(decision))
-                .extracting(LocalFallbackFixture::permits)
-                .containsExactly(2L);
+        assertRefundedInThePrimary(decision, 2);
         clock.advanceMillis(WINDOW + 1);
-        assertThat(store.refundGrants(decision)).isEmpty();
+        assertRefundedInThePrimary(decision);
     }
 
     @Test
     void chargedGrantsOfEveryReconciliationAreRefundedInThePrimaryStore() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         StoreDecision first = now(limiter.tryAcquire("a", 2));
         charged(store.handOver(10, claim -> false).get(0));
         clock.advanceMillis(1_000);
         StoreDecision second = now(limiter.tryAcquire("a", 3));
         charged(store.handOver(10, claim -> false).get(0));
-        assertThat(store.refundGrants(first))
-                .extracting(LocalFallbackFixture::permits)
-                .containsExactly(2L);
-        assertThat(store.refundGrants(second))
-                .extracting(LocalFallbackFixture::permits)
-                .containsExactly(3L);
+        assertRefundedInThePrimary(first, 2);
+        assertRefundedInThePrimary(second, 3);
     }
 
     @Test
@@ -588,11 +549,10 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     @ParameterizedTest
     @CsvSource({"0, 3, NO", "1, 3, NO", "0, 2, YES"})
     void aReplyFromBeforeTheChargeDoesNotHideLocalGrants(long earlier, long asked, Fit expected) {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
-        take(claim.asking(3), 3, clock.millis());
+        store.confirm(reply(claim.asking(3), 3, clock.millis(), WINDOW));
         clock.advanceMillis(30_000);
-        take(claim.asking(3), 6, clock.millis());
+        store.confirm(reply(claim.asking(3), 6, clock.millis(), WINDOW));
         clock.advanceMillis(29_000);
         assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isTrue();
         Reconciliation granted = store.handOver(10, skipped -> false).get(0);
@@ -604,8 +564,10 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
                 1,
                 List.of(StoreUsage.of(claim.asking(0), 8 + asked, false, chargedAt, chargedAt + WINDOW)));
         store.charged(granted, charge);
-        assertThat(take(claim.asking(1), 6 + asked, clock.millis())).isEqualTo(Fit.YES);
-        assertThat(take(claim.asking(asked), 6 + asked, chargedAt - earlier)).isEqualTo(expected);
+        assertThat(store.confirm(reply(claim.asking(1), 6 + asked, clock.millis(), WINDOW)))
+                .isEqualTo(Fit.YES);
+        assertThat(store.confirm(reply(claim.asking(asked), 6 + asked, chargedAt - earlier, WINDOW)))
+                .isEqualTo(expected);
     }
 
     /** While they were in flight, the bucket returned them, and no other permits. */
@@ -620,10 +582,5 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(2_500);
         store.notCharged(sent);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(25);
-    }
-
-    private Fit take(Claim claim, long used, long at) {
-        return store.confirm(
-                StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, used, false, at, at + WINDOW))));
     }
 }

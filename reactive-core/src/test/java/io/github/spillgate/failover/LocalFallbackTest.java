@@ -39,11 +39,9 @@ class LocalFallbackTest extends LocalFallbackFixture {
 
     @Test
     void theClockOfThePrimaryStoreMayDiffer() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long there = clock.millis() - Duration.ofDays(3).toMillis();
-        store.confirm(StoreDecision.ofTake(
-                Source.OTHER, there, List.of(StoreUsage.of(claim, 10, false, there, there + 5_000))));
+        store.confirm(reply(claim, 10, there, 5_000));
         clock.advanceMillis(4_999);
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
         clock.advanceMillis(1);
@@ -52,24 +50,21 @@ class LocalFallbackTest extends LocalFallbackFixture {
 
     @Test
     void anOlderReplyDoesNotReplaceANewerOne() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
-        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 9, false, at, at + WINDOW))));
+        store.confirm(reply(claim, 9, at, WINDOW));
         store.confirm(
                 StoreDecision.ofTake(Source.OTHER, at - 2, List.of(StoreUsage.of(claim, 4, false, at, at + WINDOW))));
-        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 8, false, at, at + WINDOW))));
+        store.confirm(reply(claim, 8, at, WINDOW));
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
         // But a reply of a clock that stepped back is accepted.
         long back = at - Duration.ofHours(1).toMillis();
-        store.confirm(
-                StoreDecision.ofTake(Source.OTHER, back, List.of(StoreUsage.of(claim, 2, false, back, back + WINDOW))));
+        store.confirm(reply(claim, 2, back, WINDOW));
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(8);
     }
 
     @Test
     void anOlderReplyWithMoreUsageStillCounts() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         remember(limiter, "a", 2, WINDOW);
         clock.advanceMillis(-5);
         remember(limiter, "a", 7, WINDOW);
@@ -86,12 +81,10 @@ class LocalFallbackTest extends LocalFallbackFixture {
     /** Each server decides at its own time; the combined decision has the time of the last one. */
     @Test
     void eachPartOfADecisionKeepsItsOwnTime() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim a = claim(limiter, "a").asking(1);
         Claim b = claim(limiter, "b").asking(1);
         long at = clock.millis();
-        StoreDecision first =
-                StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(a, 3, false, at, at + WINDOW)));
+        StoreDecision first = reply(a, 3, at, WINDOW);
         StoreDecision newer =
                 StoreDecision.ofTake(Source.OTHER, at + 4, List.of(StoreUsage.of(a, 8, false, at, at + WINDOW)));
         for (boolean violated : new boolean[] {false, true}) {
@@ -116,8 +109,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
             clock.advanceMillis(100);
             later += 100;
             long at = clock.millis() - 30_000;
-            fit = store.confirm(
-                    StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 1, false, at, at + 1_000))));
+            fit = store.confirm(reply(claim, 1, at, 1_000));
         }
         assertThat(later).isLessThanOrEqualTo(2_000);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(9);
@@ -125,7 +117,6 @@ class LocalFallbackTest extends LocalFallbackFixture {
 
     @Test
     void aRefundSubtractsPermitsThatNewerRepliesContain() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         StoreDecision taken = taken(limiter, "a", 3);
         clock.advanceMillis(WINDOW - 1);
         remember(limiter, "a", 8, WINDOW);
@@ -135,7 +126,6 @@ class LocalFallbackTest extends LocalFallbackFixture {
 
     @Test
     void aRefundOfAnExpiredGrantSubtractsNothing() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         StoreDecision taken = taken(limiter, "a", 3);
         clock.advanceMillis(WINDOW);
         remember(limiter, "a", 8, WINDOW);
@@ -174,7 +164,6 @@ class LocalFallbackTest extends LocalFallbackFixture {
 
     @Test
     void aReplyMayContainGrantsInFlight() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 4));
         Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
         now(limiter.tryAcquire("a", 1));
@@ -190,7 +179,6 @@ class LocalFallbackTest extends LocalFallbackFixture {
 
     @Test
     void usageAboveTheLimitLeavesNoRoomForALateGrant() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         remember(limiter, "a", 11, WINDOW);
         clock.advanceMillis(-1);
         assertThat(remember(limiter, "a", 5, WINDOW)).isEqualTo(Fit.NO);
@@ -223,7 +211,6 @@ class LocalFallbackTest extends LocalFallbackFixture {
     /** No local request since then has removed the expired grants. */
     @Test
     void expiredLocalGrantsLeaveRoomForAGrantOfThePrimary() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         now(limiter.tryAcquire("a", 4));
         clock.advanceMillis(WINDOW);
@@ -246,14 +233,12 @@ class LocalFallbackTest extends LocalFallbackFixture {
                 Source.OTHER,
                 clock.millis(),
                 List.of(StoreUsage.of(small, 6, true, clock.millis() + WINDOW, clock.millis() + WINDOW))));
-        StoreDecision late =
-                StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(small, 5, false, at, at + WINDOW)));
+        StoreDecision late = reply(small, 5, at, WINDOW);
         assertThat(store.confirm(late)).isEqualTo(Fit.YES);
     }
 
     @Test
     void grantsInFlightAreInDoubtForAtMostTwoWindowsAfterAClockStepBack() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         now(limiter.tryAcquire("a", 4));
         store.handOver(10, one -> false);
@@ -265,7 +250,6 @@ class LocalFallbackTest extends LocalFallbackFixture {
 
     @Test
     void anUnchargedDecisionAlwaysFits() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         now(limiter.tryAcquire("a", 10));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
@@ -279,7 +263,6 @@ class LocalFallbackTest extends LocalFallbackFixture {
 
     @Test
     void confirmedPermitsDenyForAtMostTwoWindowsAfterAClockStepBack() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         remember(limiter, "a", 10, WINDOW);
         clock.advance(Duration.ofHours(-5));
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
@@ -289,11 +272,10 @@ class LocalFallbackTest extends LocalFallbackFixture {
 
     @Test
     void aClockStepBackAlsoMovesTheSecondExpiry() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
-        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 9, false, at, at + 1_000))));
-        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 4, false, at, at + WINDOW))));
+        store.confirm(reply(claim, 9, at, 1_000));
+        store.confirm(reply(claim, 4, at, WINDOW));
         clock.advanceMillis(-30_000);
         assertThat(wholeAfter(limiter, "a")).isEqualTo(WINDOW + 1);
         clock.advanceMillis(WINDOW + 1);
@@ -352,24 +334,22 @@ class LocalFallbackTest extends LocalFallbackFixture {
 
     @Test
     void ofTwoRepliesOfOneInstantTheHigherUsageCountsUntilItExpires() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
-        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 7, false, at, at + 5_000))));
-        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 9, false, at, at + 5_000))));
+        store.confirm(reply(claim, 7, at, 5_000));
+        store.confirm(reply(claim, 9, at, 5_000));
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
         clock.advanceMillis(5_000);
-        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 4, false, at, at + 5_000))));
+        store.confirm(reply(claim, 4, at, 5_000));
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
     }
 
     @Test
     void ofTwoRepliesOfOneInstantTheLongerOneCountsAfterTheOtherExpires() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
-        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 9, false, at, at + 5_000))));
-        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 4, false, at, at + 8_000))));
+        store.confirm(reply(claim, 9, at, 5_000));
+        store.confirm(reply(claim, 4, at, 8_000));
         assertThat(fitsAfter(limiter, "a", 2)).isEqualTo(5_000);
         assertThat(fitsAfter(limiter, "a", 7)).isEqualTo(8_000);
         assertThat(wholeAfter(limiter, "a")).isEqualTo(8_000);
@@ -386,13 +366,12 @@ class LocalFallbackTest extends LocalFallbackFixture {
 
     @Test
     void expiredUsageDoesNotExtendTheRest() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
-        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 9, false, at, at + 1_000))));
-        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 7, false, at, at + 2_000))));
+        store.confirm(reply(claim, 9, at, 1_000));
+        store.confirm(reply(claim, 7, at, 2_000));
         clock.advanceMillis(1_500);
-        store.confirm(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 5, false, at, at + 2_500))));
+        store.confirm(reply(claim, 5, at, 2_500));
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
         clock.advanceMillis(500);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
@@ -402,14 +381,11 @@ class LocalFallbackTest extends LocalFallbackFixture {
 
     @Test
     void aRefundOrANewerReplyAlsoReducesTheSecondExpiry() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         for (String key : List.of("part", "all", "again")) {
             Claim claim = claim(limiter, key);
             long at = clock.millis();
-            store.confirm(
-                    StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 7, false, at, at + 5_000))));
-            store.confirm(
-                    StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 4, false, at, at + 8_000))));
+            store.confirm(reply(claim, 7, at, 5_000));
+            store.confirm(reply(claim, 4, at, 8_000));
         }
         limiter.refund("part", 5).block();
         limiter.refund("all", 7).block();
@@ -442,18 +418,15 @@ class LocalFallbackTest extends LocalFallbackFixture {
 
     @Test
     void aRefundInThePrimaryStoreReducesConfirmedPermits() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         remember(limiter, "a", 7, WINDOW);
         Claim three = claim(limiter, "a").asking(3);
         long at = clock.millis();
-        store.refund(StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(three, 7, false, at, at + WINDOW))))
-                .block();
+        store.refund(reply(three, 7, at, WINDOW)).block();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
     }
 
     @Test
     void aRefundIgnoresExpiredConfirmedPermits() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         remember(limiter, "a", 5, 50_000);
         now(limiter.tryAcquire("a", 3));
         clock.advanceMillis(50_000);
@@ -463,14 +436,12 @@ class LocalFallbackTest extends LocalFallbackFixture {
 
     @Test
     void aReplyWithoutUsageIsNotStored() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         remember(limiter, "a", 0, 0);
         assertThat(CountTables.unprotected(store.ledgers())).isEmpty();
     }
 
     @Test
     void aKeyDeniedByThePrimaryIsProtectedAndAnAllowedOneIsNot() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         remember(claim, 10, WINDOW);
         assertThat(CountTables.protectedCounts(store.ledgers())).isZero();
@@ -482,7 +453,6 @@ class LocalFallbackTest extends LocalFallbackFixture {
     @Test
     void aKeyDeniedByThePrimaryIsProtectedUntilItsResetTime() {
         LocalFallback small = Fallback.local(16, clock);
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         long there = clock.millis() - Duration.ofDays(3).toMillis();
         Claim late = claim(limiter, "late");
         for (int i = 0; i < 16; i++) {
@@ -499,7 +469,6 @@ class LocalFallbackTest extends LocalFallbackFixture {
     /** The count is evicted after a reply has looked it up and before the reply locks it. */
     @Test
     void aReplyIsNotStoredInAnEvictedCount() throws Exception {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         remember(claim, 1, WINDOW);
         Ledger forgotten = CountTables.unprotected(store.ledgers()).get(0);
@@ -518,7 +487,6 @@ class LocalFallbackTest extends LocalFallbackFixture {
     /** Only the primary store, which has the whole limit, can allow it. */
     @Test
     void aCostAboveTheShareIsDeniedForASecond() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         store.share(0.5);
         StoreDecision denied = now(limiter.tryAcquire("a", 6));
         assertThat(denied.isAllowed()).isFalse();

@@ -54,14 +54,13 @@ class OutageRecoveryTest extends LocalFallbackFixture {
     /** By the clock before the step, they would have been in use for longer. */
     @Test
     void permitsCountForAWindowIfTheClockOfTheStoreWasSetBackBeforeTheOutage() {
-        RateLimiter limiter = limiter(Limit.perMinute(10));
         Claim claim = claim(limiter, "a");
         long there = clock.millis() - BEHIND.toMillis();
-        store.confirm(replied(claim, 1, there));
+        store.confirm(reply(claim.asking(1), 1, there, WINDOW));
         clock.advanceMillis(1_000);
         long then = there + 1_000 - 40_000;
         for (int used = 2; used <= 10; used++) {
-            store.confirm(replied(claim, used, then));
+            store.confirm(reply(claim.asking(1), used, then, WINDOW));
         }
         for (int passed = 0; passed < 59_000; passed += 1_000) {
             assertThat(now(limiter.peek("a")).remaining())
@@ -71,11 +70,6 @@ class OutageRecoveryTest extends LocalFallbackFixture {
         }
         clock.advanceMillis(2_000);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
-    }
-
-    private static StoreDecision replied(Claim claim, long used, long at) {
-        return StoreDecision.ofTake(
-                Source.OTHER, at, List.of(StoreUsage.of(claim.asking(1), used, false, at, at + WINDOW)));
     }
 
     @ParameterizedTest
