@@ -2,16 +2,15 @@ package io.github.spillgate.failover;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.resilience4j.core.IntervalFunction;
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.failover.FaultyLink.Call;
 import io.github.spillgate.failover.FaultyLink.Mode;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -22,25 +21,30 @@ import reactor.core.Disposable;
 
 /**
  * Instances of a service on one store, in virtual time: their connections stall, lose replies, are late or fail, and a
- * record of everything that callers were granted. All requests are for one key.
+ * record of everything that callers were granted. All requests are for one key. All that is random follows from one
+ * seed.
  */
 final class FailoverHistory {
 
-    private static final Duration DEADLINE = Duration.ofMillis(100);
-
     private final VirtualTime time;
     private final Limit limit;
-    private final ControlledStore remote;
+    private final Random random;
+    private final LossyStore remote;
     private final List<Instance> instances = new ArrayList<>();
     private final List<Request> requests = new ArrayList<>();
     private long remoteAhead;
 
     FailoverHistory(VirtualTime time, Limit limit, int instances) {
+        this(time, limit, instances, new Random(0));
+    }
+
+    FailoverHistory(VirtualTime time, Limit limit, int instances, Random random) {
         this.time = time;
         this.limit = limit;
-        this.remote = new ControlledStore(() -> time.instant().plusMillis(remoteAhead));
+        this.random = random;
+        this.remote = new LossyStore(() -> time.instant().plusMillis(remoteAhead));
         for (int i = 0; i < instances; i++) {
-            this.instances.add(new Instance());
+            this.instances.add(new Instance(new Charges()));
         }
         // Their first connection is made.
         time.passMillis(1);
@@ -60,38 +64,32 @@ final class FailoverHistory {
         return instances.get(index);
     }
 
+    List<Instance> instances() {
+        return instances;
+    }
+
     /** Does something at random. */
-    void step(Random random) {
+    void step() {
         Instance instance = instances.get(random.nextInt(instances.size()));
         switch (random.nextInt(8)) {
             case 0 -> instance.link.change(random);
-            case 1 -> instance.link.up();
-            case 2 -> instance.refundOne(random);
-            case 3 -> instance.cancelOne(random);
-            default -> {
-                int together = 1 + random.nextInt(12);
-                for (int i = 0; i < together; i++) {
-                    instance.acquire(1 + random.nextInt((int) Math.min(3, limit.permits())));
-                }
-            }
+            case 1 -> instance.reconnect();
+            case 2 -> instance.refundOne();
+            case 3 -> instance.cancelOne();
+            default -> instance.acquireSome();
         }
     }
 
     /** All connections work again, and everything is reconciled. */
     void end() {
-        instances.forEach(instance -> instance.link.up());
-        for (int second = 0; second < 90 && toReconcile() > 0; second++) {
-            time.passMillis(1_000);
-        }
+        SimulatedInstance.reconcile(time, instances, 90, () -> {});
         // Late replies are accepted for a minute.
         time.passMillis(61_000);
-        instances.forEach(instance -> instance.store.closeLater().subscribe());
-        time.passMillis(2_000);
+        SimulatedInstance.close(time, instances);
     }
 
     /** Checks that every grant is charged once, and that no instance exceeded the limit. Nothing must have expired. */
     void check() {
-        assertThat(toReconcile()).as("not reconciled").isZero();
         assertThat(sum(instance -> instance.store.state().lost())).as("lost").isZero();
         long unknown = sum(instance -> instance.store.state().unknown());
         // A charge that no caller uses may stay if its refund is lost: that errs towards denying.
@@ -104,7 +102,7 @@ final class FailoverHistory {
 
     /** The next reconciliation is rejected, and its permits are lost. */
     void rejectsAReconciliation() {
-        remote.refusesToReconcile(1);
+        remote.rejectsAReconciliation();
     }
 
     /** Sets the clock of the store ahead of the others. */
@@ -112,10 +110,19 @@ final class FailoverHistory {
         remoteAhead = ahead.toMillis();
     }
 
+    /** The store loses all data. */
+    void loseAll() {
+        remote.loseAll();
+    }
+
     /** Returns the permits in use, by the store. */
     long used() {
-        RateLimiter exact = remote.unprotected("api").limit(limit).build();
-        return exact.peek("key").block().limits().get(0).used();
+        return Unprotected.limiter(remote, limit)
+                .peek("key")
+                .block()
+                .limits()
+                .get(0)
+                .used();
     }
 
     /** Returns the permits that were granted and not refunded. */
@@ -140,10 +147,6 @@ final class FailoverHistory {
         return requests.stream().skip(first).mapToLong(Request::granted).sum();
     }
 
-    private long toReconcile() {
-        return sum(instance -> instance.store.state().toReconcile());
-    }
-
     private long sum(ToLongFunction<Instance> what) {
         return instances.stream().mapToLong(what).sum();
     }
@@ -164,37 +167,26 @@ final class FailoverHistory {
                 .sum();
     }
 
-    /** One process. */
-    final class Instance {
+    /** One process, and what its callers were granted. */
+    final class Instance extends SimulatedInstance {
 
-        private final FaultyLink link = new FaultyLink(remote, new Charges());
-        private final ResilientStore store = ResilientStore.builder(link)
-                .fallback(Fallback.local(100, time))
-                .deadline(DEADLINE)
-                .cacheDenials(Duration.ZERO)
-                .breaker(settings -> settings.waitIntervalFunctionInOpenState(IntervalFunction.of(100)))
-                .build();
-        private final RateLimiter limiter =
-                RateLimiter.builder("api").store(store).limit(limit).build();
+        private final Charges charges;
 
-        /** Changes how the connection behaves. What has stalled stays so until {@link #endStall()}. */
-        void connection(Mode mode) {
-            link.mode(mode);
+        private Instance(Charges charges) {
+            super(remote, charges, new LocalFallback(100, time, random::nextDouble), limit);
+            this.charges = charges;
         }
 
-        /** Sets by how much replies are late. */
-        void delay(int millis) {
-            link.delay(millis);
-        }
-
-        /** From now on other requests overtake refunds. */
-        void pauseBeforeRefunds(Random random, int mostMillis) {
+        /** From now on other requests overtake refunds and restorations. */
+        void pauseBeforeChanges(int mostMillis) {
             link.pauseBeforeChanges(random, mostMillis);
         }
 
-        /** Executes the requests that have stalled. */
-        void endStall() {
-            link.up();
+        void acquireSome() {
+            int together = 1 + random.nextInt(12);
+            for (int i = 0; i < together; i++) {
+                acquire(1 + random.nextInt((int) Math.min(3, limit.burst())));
+            }
         }
 
         void acquire(int permits) {
@@ -236,10 +228,8 @@ final class FailoverHistory {
             refund(requests.get(0));
         }
 
-        void refundOne(Random random) {
-            List<Request> granted = requests.stream()
-                    .filter(request -> request.instance == this && request.granted() > 0)
-                    .toList();
+        void refundOne() {
+            List<Request> granted = grants();
             if (!granted.isEmpty()) {
                 refund(granted.get(random.nextInt(granted.size())));
             }
@@ -250,7 +240,7 @@ final class FailoverHistory {
             limiter.refund(request.decision).subscribe(done -> {}, error -> {});
         }
 
-        private void cancelOne(Random random) {
+        void cancelOne() {
             List<Request> waiting = requests.stream()
                     .filter(request -> request.instance == this && request.decision == null && !request.cancelled)
                     .toList();
@@ -261,12 +251,23 @@ final class FailoverHistory {
             }
         }
 
-        /** Returns the permits that this instance granted and that were not refunded. */
-        long granted() {
+        /** Returns what this instance granted and was not refunded. */
+        List<Request> grants() {
             return requests.stream()
-                    .filter(request -> request.instance == this)
-                    .mapToLong(Request::granted)
-                    .sum();
+                    .filter(request -> request.instance == this && request.granted() > 0)
+                    .toList();
+        }
+
+        long granted() {
+            return grants().stream().mapToLong(Request::granted).sum();
+        }
+
+        /**
+         * Returns whether all permits of this instance are evidence of a loss: not those of a batch that lost its first
+         * reply, and not those from before a restoration that restored nothing.
+         */
+        boolean hasEvidence() {
+            return charges.batches == charges.answered && !charges.hasRestoredNothing;
         }
 
         long lost() {
@@ -274,8 +275,12 @@ final class FailoverHistory {
         }
     }
 
-    /** Notes which requests the store has charged. */
+    /** Notes which requests and how many batches the store has charged, and how many replies to these have arrived. */
     private static final class Charges implements FaultyLink.Observer {
+
+        private int batches;
+        private int answered;
+        private boolean hasRestoredNothing;
 
         @Override
         public void executed(Call call, StoreDecision reply) {
@@ -283,11 +288,22 @@ final class FailoverHistory {
             if (call.kind() == Call.Kind.TAKE && request != null && reply.isAllowed()) {
                 request.executed = true;
             }
+            batches += isCharged(call, reply) ? 1 : 0;
+            hasRestoredNothing |= call.kind() == Call.Kind.RESTORE && reply.stamp() == 0;
+        }
+
+        @Override
+        public void replied(Call call, StoreDecision reply) {
+            answered += isCharged(call, reply) ? 1 : 0;
+        }
+
+        private static boolean isCharged(Call call, StoreDecision reply) {
+            return call.kind() == Call.Kind.RECONCILE && reply.parts().stream().anyMatch(part -> part.stamp() > 0);
         }
     }
 
     /** One request and its outcome. */
-    private static final class Request {
+    static final class Request {
 
         private final Instance instance;
         private final long permits;
@@ -303,13 +319,22 @@ final class FailoverHistory {
             this.permits = permits;
         }
 
-        void decided(Decision decision) {
+        private void decided(Decision decision) {
             this.decision = decision;
             this.source = decision.source();
         }
 
+        long at() {
+            return decision.at().toEpochMilli();
+        }
+
         long granted() {
             return decision != null && decision.isAllowed() && !refunded ? permits : 0;
+        }
+
+        @Override
+        public String toString() {
+            return source + " " + permits + " at " + at();
         }
     }
 }

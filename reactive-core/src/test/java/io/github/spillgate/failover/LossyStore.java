@@ -1,6 +1,7 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.Source;
 import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.ChargedPermits;
@@ -33,6 +34,7 @@ final class LossyStore implements LimitStore {
     private Data data = new Data();
     private Data snapshot = new Data();
     private long steps;
+    private boolean rejects;
 
     LossyStore(InstantSource clock) {
         this.clock = clock;
@@ -54,9 +56,9 @@ final class LossyStore implements LimitStore {
         data = snapshot.copy();
     }
 
-    /** Returns the permits in use of a count. */
-    long used(Claim claim) {
-        return count(claim).used(claim.limit(), clock.millis());
+    /** Rejects the next reconciliation; a retry would not help. */
+    void rejectsAReconciliation() {
+        rejects = true;
     }
 
     @Override
@@ -140,6 +142,10 @@ final class LossyStore implements LimitStore {
     @Override
     public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
         return Mono.fromCallable(() -> {
+            if (rejects) {
+                rejects = false;
+                throw new LimitStoreException("told to refuse", null);
+            }
             long now = clock.millis();
             List<StoreDecision> parts = new ArrayList<>();
             for (Reconciliation one : reconciliations) {

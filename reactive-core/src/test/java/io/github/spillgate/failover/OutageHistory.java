@@ -1,16 +1,11 @@
 package io.github.spillgate.failover;
 
-import static org.assertj.core.api.Assertions.assertThat;
-
-import io.github.resilience4j.core.IntervalFunction;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
-import io.github.spillgate.RateLimiter;
 import io.github.spillgate.failover.AdmissionOracle.Member;
 import io.github.spillgate.failover.AdmissionOracle.Request;
 import io.github.spillgate.failover.FaultyLink.Mode;
 import io.github.spillgate.testkit.VirtualTime;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.IdentityHashMap;
 import java.util.List;
@@ -23,8 +18,6 @@ import reactor.core.Disposable;
  * checks each grant. All that is random follows from one seed.
  */
 final class OutageHistory {
-
-    private static final Duration DEADLINE = Duration.ofMillis(100);
 
     private final VirtualTime time;
     private final Random random;
@@ -53,7 +46,7 @@ final class OutageHistory {
         this.remote = new LossyStore(time);
         this.oracle = new AdmissionOracle(plan.limit, time::millis);
         for (int i = 0; i < plan.instances; i++) {
-            instances.add(new Instance());
+            instances.add(new Instance(oracle.newMember()));
             time.passMillis(random.nextInt(3));
         }
     }
@@ -145,7 +138,7 @@ final class OutageHistory {
             case 8 -> {
                 if (plan.dying && random.nextInt(3) == 0) {
                     instance.die();
-                    Instance another = new Instance();
+                    Instance another = new Instance(oracle.newMember());
                     another.pauseBeforeChanges();
                     instances.set(instances.indexOf(instance), another);
                 }
@@ -184,24 +177,11 @@ final class OutageHistory {
     }
 
     private void end() {
-        instances.forEach(one -> one.link.up());
-        for (int second = 0; second < 10 && toReconcile() > 0; second++) {
-            time.passMillis(1_000);
-            oracle.check();
-        }
-        assertThat(toReconcile()).as("not reconciled").isZero();
+        SimulatedInstance.reconcile(time, instances, 10, oracle::check);
         instances.forEach(Instance::acquireSome);
-        time.passMillis(DEADLINE.toMillis() + 1);
+        time.passMillis(SimulatedInstance.DEADLINE.toMillis() + 1);
         oracle.check();
-        instances.forEach(one -> one.store.closeLater().subscribe());
-        // Late replies are accepted for a minute.
-        time.passMillis(62_000);
-    }
-
-    private long toReconcile() {
-        return instances.stream()
-                .mapToLong(one -> one.store.state().toReconcile())
-                .sum();
+        SimulatedInstance.close(time, instances);
     }
 
     /** Returns how many permits were granted and not refunded. */
@@ -210,32 +190,13 @@ final class OutageHistory {
     }
 
     /** One process. */
-    final class Instance {
+    final class Instance extends SimulatedInstance {
 
-        private final Member member = oracle.newMember();
-        private final FaultyLink link = new FaultyLink(remote, member);
-        private final ResilientStore store = ResilientStore.builder(link)
-                .fallback(new LocalFallback(100, time, random::nextDouble))
-                .deadline(DEADLINE)
-                .cacheDenials(Duration.ZERO)
-                .breaker(settings -> settings.waitIntervalFunctionInOpenState(IntervalFunction.of(100)))
-                .build();
-        private final RateLimiter limiter =
-                RateLimiter.builder("api").store(store).limit(plan.limit).build();
+        private final Member member;
 
-        /** Changes how the connection behaves. */
-        void connection(Mode mode) {
-            link.mode(mode);
-        }
-
-        /** Connects again, and executes what has stalled. */
-        void reconnect() {
-            link.up();
-        }
-
-        /** Sets by how much replies are late. */
-        void delay(int millis) {
-            link.delay(millis);
+        private Instance(Member member) {
+            super(remote, member, new LocalFallback(100, time, random::nextDouble), plan.limit);
+            this.member = member;
         }
 
         /** Sets how long refunds and restorations wait before they are sent. */

@@ -49,7 +49,7 @@ class ResilientStoreChargedRefundTest {
         history.instance(resetting).reset();
         second.acquireAll();
         assertThat(second.granted()).isEqualTo(2);
-        first.endStall();
+        first.reconnect();
         second.acquireAll();
         assertThat(second.granted()).isEqualTo(2);
         assertThat(history.used()).isEqualTo(2);
@@ -65,7 +65,7 @@ class ResilientStoreChargedRefundTest {
         first.refundFirst();
         time.passMillis(10_000);
         second.acquireAll();
-        first.endStall();
+        first.reconnect();
         second.acquireAll();
         assertThat(second.granted()).isEqualTo(2);
         assertThat(history.used()).isEqualTo(2);

@@ -10,7 +10,6 @@ import io.github.spillgate.failover.FaultyLink.Mode;
 import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.VirtualTime;
 import java.util.Random;
-import java.util.function.Consumer;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -41,14 +40,14 @@ class ResilientStoreHistoryTest {
     @ParameterizedTest
     @EnumSource(value = Algorithm.class, mode = EnumSource.Mode.EXCLUDE, names = "CONCURRENT")
     void everyGrantIsChargedAndNoneTwice(Algorithm algorithm) {
-        run(HISTORIES, random -> runOne(algorithm, random));
+        SimulatedInstance.runHistories(HISTORIES, new Random(), random -> runOne(algorithm, random));
     }
 
     @Proof
     @ParameterizedTest
     @EnumSource(value = Algorithm.class, mode = EnumSource.Mode.EXCLUDE, names = "CONCURRENT")
     void everyGrantIsChargedAndNoneTwiceInManyHistories(Algorithm algorithm) {
-        run(MANY_HISTORIES, random -> runOne(algorithm, random));
+        SimulatedInstance.runHistories(MANY_HISTORIES, new Random(), random -> runOne(algorithm, random));
     }
 
     /** A refund of the late charges would let the other instance in: 150 of 100. */
@@ -98,32 +97,21 @@ class ResilientStoreHistoryTest {
     @ParameterizedTest
     @ValueSource(strings = {"", " counter", " counter aligned", " burst=N"})
     void oneInstanceNeverExceedsTheLimitAfterAReset(String kind) {
-        run(HISTORIES, random -> runWithResets(kind, random));
+        SimulatedInstance.runHistories(HISTORIES, new Random(), random -> runWithResets(kind, random));
     }
 
     @Proof
     @ParameterizedTest
     @ValueSource(strings = {"", " counter", " counter aligned", " burst=N"})
     void oneInstanceNeverExceedsTheLimitAfterAResetInManyHistories(String kind) {
-        run(MANY_HISTORIES, random -> runWithResets(kind, random));
-    }
-
-    private static void run(int histories, Consumer<Random> history) {
-        for (int i = 0; i < histories; i++) {
-            long seed = new Random().nextLong();
-            try {
-                history.accept(new Random(seed));
-            } catch (AssertionError | RuntimeException e) {
-                throw new AssertionError("seed " + seed, e);
-            }
-        }
+        SimulatedInstance.runHistories(MANY_HISTORIES, new Random(), random -> runWithResets(kind, random));
     }
 
     private void runWithResets(String kind, Random random) {
         int permits = 1 + random.nextInt(4);
         Limit limit = Limit.parse(permits + "/1d" + kind.replace("N", "" + permits));
-        FailoverHistory history = new FailoverHistory(time, limit, 1);
-        history.instance(0).pauseBeforeRefunds(random, 30);
+        FailoverHistory history = new FailoverHistory(time, limit, 1, random);
+        history.instance(0).pauseBeforeChanges(30);
         int since = 0;
         for (int passed = 0; passed < 2 * MILLIS; ) {
             switch (random.nextInt(8)) {
@@ -131,8 +119,8 @@ class ResilientStoreHistoryTest {
                     since = history.requests();
                     history.instance(0).reset();
                 }
-                case 1, 2 -> history.instance(0).refundOne(random);
-                default -> history.step(random);
+                case 1, 2 -> history.instance(0).refundOne();
+                default -> history.step();
             }
             int pause = random.nextInt(60);
             time.passMillis(pause);
@@ -147,9 +135,9 @@ class ResilientStoreHistoryTest {
     private void runOne(Algorithm algorithm, Random random) {
         Limit log = Limit.perHour(1 + random.nextInt(MOST_PERMITS));
         Limit limit = FailoverHistory.ofKind(algorithm, log);
-        FailoverHistory history = new FailoverHistory(time, limit, 1 + random.nextInt(3));
+        FailoverHistory history = new FailoverHistory(time, limit, 1 + random.nextInt(3), random);
         for (int passed = 0; passed < MILLIS; ) {
-            history.step(random);
+            history.step();
             int pause = random.nextInt(40);
             time.passMillis(pause);
             passed += pause;

@@ -53,7 +53,7 @@ class ResilientStoreResetTest extends ResilientStoreFixture {
         instance.connection(Mode.UP);
         instance.acquire(1);
         time.passMillis(20);
-        instance.endStall();
+        instance.reconnect();
         time.passMillis(1);
         instance.acquireAll();
         assertThat(history.granted()).isLessThanOrEqualTo(20);
@@ -72,7 +72,7 @@ class ResilientStoreResetTest extends ResilientStoreFixture {
         instance.connection(Mode.UP);
         instance.acquire(1);
         time.passMillis(20);
-        instance.endStall();
+        instance.reconnect();
         time.passMillis(1);
         int before = history.requests();
         instance.acquireAll();
@@ -102,7 +102,7 @@ class ResilientStoreResetTest extends ResilientStoreFixture {
         instance.acquire(1);
         assertThat(history.granted(Source.LOCAL)).as("granted by the fallback").isEqualTo(1);
         assertThat(history.used()).as("charged by the store").isEqualTo(1);
-        instance.endStall();
+        instance.reconnect();
         assertThat(history.used()).as("charged after the reset").isZero();
         int before = history.requests();
         instance.connection(Mode.DOWN);
