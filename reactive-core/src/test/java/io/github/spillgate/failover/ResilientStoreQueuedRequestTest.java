@@ -15,6 +15,9 @@ import io.lettuce.core.ScriptOutputType;
 import io.lettuce.core.api.StatefulRedisConnection;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.Disposable;
@@ -22,12 +25,10 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
-/** More requests than a Redis with little time can decide by the deadline, although it replies to each command. */
-class ResilientStoreLongQueueTest {
+/** Requests that wait in this process for longer than their deadline, although Redis replies to each command. */
+class ResilientStoreQueuedRequestTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
-    private static final Duration DEADLINE = Duration.ofSeconds(1);
-    private static final int REQUESTS = 200;
 
     /** Takes the time of Redis for 20 ms. */
     private static final String WORK = """
@@ -43,13 +44,19 @@ class ResilientStoreLongQueueTest {
     private final RedisForTests redis = RedisForTests.startOwn();
     private final RedisClient client = RedisClient.create(redis.uri());
     private final StatefulRedisConnection<String, String> admin = client.connect();
-    private final RedisStore store =
-            RedisStore.builder(redis.uri()).batching(1, 1, REQUESTS).build();
-    private final RateLimiter limiter = RateLimiter.builder("queue")
-            .store(store)
-            .deadline(DEADLINE)
-            .limit(Limit.perHour(1_000_000))
-            .build();
+    private RedisStore store;
+    private RateLimiter limiter;
+
+    private void connect(RedisStore.Builder settings) {
+        store = settings.build();
+        limiter = RateLimiter.builder("queue")
+                .store(store)
+                .deadline(Duration.ofSeconds(1))
+                .limit(Limit.perHour(1_000_000))
+                .build();
+        limiter.ready().block(LONG);
+        limiter.tryAcquire("first").block(LONG);
+    }
 
     @AfterEach
     void shutdown() {
@@ -59,10 +66,41 @@ class ResilientStoreLongQueueTest {
         redis.close();
     }
 
+    /** A caller keeps the event loop of the store busy. */
+    @Test
+    void redisHasTheWholeDeadlineForRequestsThatCouldNotBeSentBefore() throws Exception {
+        connect(RedisStore.builder(redis.uri()).deliverOn(Schedulers.immediate()));
+        CountDownLatch isHeld = new CountDownLatch(1);
+        CountDownLatch isOver = new CountDownLatch(1);
+        limiter.tryAcquire("slow").subscribe(decision -> {
+            isHeld.countDown();
+            holdUntil(isOver);
+        });
+        isHeld.await();
+        // More than fill the window of the breaker.
+        List<CompletableFuture<Decision>> peeks = IntStream.range(0, 40)
+                .mapToObj(i -> limiter.peek("user:" + i).toFuture())
+                .toList();
+        assertThat(peeks).allSatisfy(peek -> assertThat(peek.get().source()).isEqualTo(Source.LOCAL));
+        admin.sync().clientPause(200);
+        isOver.countDown();
+        assertThat(limiter.tryAcquire("last").block(LONG).source()).isEqualTo(Source.REDIS);
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+    }
+
+    /** Holds the thread without blocking. */
+    private static void holdUntil(CountDownLatch isOver) {
+        boolean isHeld;
+        do {
+            isHeld = isOver.getCount() > 0;
+        } while (isHeld);
+    }
+
+    /** A Redis with little time cannot decide all of them by the deadline. */
     @Test
     void requestsThatWaitForOthersOpenNoBreakerAndAreNotSentTooLate() {
-        limiter.ready().block(LONG);
-        limiter.tryAcquire("first").block(LONG);
+        int requests = 200;
+        connect(RedisStore.builder(redis.uri()).batching(1, 1, requests));
         long sentBefore = sent();
         Disposable work = Mono.fromCallable(() -> admin.sync().eval(WORK, ScriptOutputType.INTEGER))
                 .repeat()
@@ -70,8 +108,8 @@ class ResilientStoreLongQueueTest {
                 .subscribe();
         List<Source> sources;
         try (LogForTests log = LogForTests.listen()) {
-            sources = Flux.range(0, REQUESTS)
-                    .flatMap(i -> limiter.tryAcquire("user:" + i), REQUESTS)
+            sources = Flux.range(0, requests)
+                    .flatMap(i -> limiter.tryAcquire("user:" + i), requests)
                     .map(Decision::source)
                     .collectList()
                     .block(LONG);
@@ -80,9 +118,9 @@ class ResilientStoreLongQueueTest {
         } finally {
             work.dispose();
         }
-        assertThat(sources).hasSize(REQUESTS).contains(Source.REDIS, Source.LOCAL);
+        assertThat(sources).hasSize(requests).contains(Source.REDIS, Source.LOCAL);
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
-        assertThat(sent() - sentBefore).isLessThan(REQUESTS);
+        assertThat(sent() - sentBefore).isLessThan(requests);
     }
 
     /** Returns how many decisions Redis has received. */
