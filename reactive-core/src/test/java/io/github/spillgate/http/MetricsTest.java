@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.StoreState.Breaker;
-import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.metrics.DecisionMetrics;
 import io.github.spillgate.metrics.LimiterMetrics;
@@ -13,25 +12,14 @@ import io.github.spillgate.metrics.RuleMetrics;
 import io.micrometer.core.instrument.Meter;
 import io.micrometer.core.instrument.Tag;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
-import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 
-class MetricsTest {
-
-    private static final KeySource API_KEY = KeySource.header("X-Api-Key");
+class MetricsTest extends RulesFixture {
 
     private final SimpleMeterRegistry registry = new SimpleMeterRegistry();
-    private final RateLimiter limiter =
-            RateLimiter.builder("test").store(LocalStore.bounded(1_000)).build();
-
-    @AfterEach
-    void close() {
-        limiter.close();
-    }
 
     @Test
     void decisionsAreCountedByRuleOutcomeAndSource() {
@@ -72,9 +60,9 @@ class MetricsTest {
                 .listener(DecisionMetrics.of(registry))
                 .build()) {
             for (int i = 0; i < 5; i++) {
-                partner.tryAcquire("secret-key").block(Duration.ofSeconds(30));
+                partner.tryAcquire("secret-key").block(LONG);
             }
-            partner.tryAcquire("secret-other").block(Duration.ofSeconds(30));
+            partner.tryAcquire("secret-other").block(LONG);
         }
         assertThat(count("limiter:partner", "allowed", false)).isEqualTo(3);
         assertThat(count("limiter:partner", "denied", false)).isEqualTo(3);
@@ -159,7 +147,7 @@ class MetricsTest {
     @Test
     void requestsDeniedWithoutAKeyAreCounted() {
         Rules rules = rules(rule("all", 5).whenMissing(Rule.WhenMissing.DENY));
-        rules.decide(SentRequest.get("/"), Phase.BEFORE_AUTHENTICATION).block(Duration.ofSeconds(30));
+        decide(rules);
         assertThat(registry.get("spillgate.refused")
                         .tag("rule", "all")
                         .counter()
@@ -196,12 +184,9 @@ class MetricsTest {
                 .count();
     }
 
-    private Rules rules(Rule.Builder... rules) {
-        return Rules.of(
-                limiter,
-                SentRequest.syntax(),
-                List.of(rules).stream().map(Rule.Builder::build).toList(),
-                RuleMetrics.of(registry));
+    @Override
+    Rules rules(Rule.Builder... rules) {
+        return rules(limiter, RuleInstrumentation.none().listener(RuleMetrics.of(registry)), rules);
     }
 
     private static Rule.Builder rule(String name, long permits) {
@@ -209,7 +194,6 @@ class MetricsTest {
     }
 
     private static void decide(Rules rules, String key) {
-        rules.decide(SentRequest.get("/").header("X-Api-Key", key), Phase.BEFORE_AUTHENTICATION)
-                .block(Duration.ofSeconds(30));
+        decide(rules, SentRequest.get("/").header("X-Api-Key", key));
     }
 }

@@ -4,44 +4,36 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule.WhenLookupFails;
 import io.github.spillgate.http.Rule.WhenUndecided;
-import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.LogForTests;
 import java.time.Duration;
 import java.util.List;
 import java.util.stream.IntStream;
-import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 
-class MisconfigurationLogTest {
+class MisconfigurationLogTest extends RulesFixture {
 
     private static final String UNTRUSTED = "no proxy is trusted";
     private static final String UNDECIDED = "could not be decided";
 
-    private static final Duration LONG = Duration.ofSeconds(30);
-
     private final LogForTests log = LogForTests.listen();
-    private final RateLimiter limiter =
-            RateLimiter.builder("test").store(LocalStore.bounded(100)).build();
     private final KeySyntax syntax = KeySyntax.of(ClientAddress.ofPeer());
 
     @AfterEach
-    void close() {
-        limiter.close();
+    void closeTheLog() {
         log.close();
     }
 
     @Test
     void anUntrustedProxyIsLoggedOnceWithItsRemedy() {
-        Rules rules = rules(syntax, address());
-        decide(rules, SentRequest.get("/"));
+        Rules rules = rules(address("address", 100));
+        assertAllowed(rules, SentRequest.get("/"));
         assertThat(log.lines(UNTRUSTED)).isEmpty();
         for (int i = 0; i < 3; i++) {
-            decide(rules, SentRequest.get("/").header("X-Forwarded-For", "203.0.113.7"));
+            assertAllowed(rules, SentRequest.get("/").header("X-Forwarded-For", "203.0.113.7"));
         }
         assertThat(log.lines(UNTRUSTED))
                 .singleElement()
@@ -56,8 +48,8 @@ class MisconfigurationLogTest {
     void trustedProxiesAreNotLogged() {
         for (ClientAddress client :
                 List.of(ClientAddress.ofXForwardedFor("10.0.0.0/8"), ClientAddress.ofForwarded("10.0.0.0/8"))) {
-            decide(
-                    rules(KeySyntax.of(client), address()),
+            assertAllowed(
+                    rules(limiter, warnings(KeySyntax.of(client)), address("address", 100)),
                     SentRequest.get("/").header("X-Forwarded-For", "203.0.113.7"));
         }
         assertThat(log.lines(UNTRUSTED)).isEmpty();
@@ -65,17 +57,17 @@ class MisconfigurationLogTest {
 
     @Test
     void aShadowRuleLogsBothForOneRequest() {
-        Rules rules = rules(syntax, broken("broken").shadow(true));
-        decide(rules, SentRequest.get("/").header("X-Forwarded-For", "203.0.113.7"));
+        Rules rules = rules(broken("broken").shadow(true));
+        assertAllowed(rules, SentRequest.get("/").header("X-Forwarded-For", "203.0.113.7"));
         assertThat(log.lines(UNTRUSTED)).hasSize(1);
         assertThat(log.lines(UNDECIDED)).hasSize(1);
     }
 
     @Test
     void aFailureIsLoggedOnceEscapedAndCut() {
-        Rules rules = rules(syntax, broken("broken", "a\r\nWARN b\u001b[2K\u2028" + "x".repeat(1_000)));
+        Rules rules = rules(broken("broken", "a\r\nWARN b\u001b[2K\u2028" + "x".repeat(1_000)));
         for (int i = 0; i < 3; i++) {
-            decide(rules, SentRequest.get("/"));
+            assertAllowed(rules, SentRequest.get("/"));
         }
         assertThat(log.lines(UNDECIDED))
                 .singleElement()
@@ -89,19 +81,18 @@ class MisconfigurationLogTest {
     @Test
     void theConsequenceForUndecidedRequestsIsLoggedWithItsSetting() {
         Rules rules = rules(
-                syntax,
                 broken("a"),
                 broken("b").whenUndecided(WhenUndecided.DENY),
                 broken("c").shadow(true));
-        rules.decide(SentRequest.get("/")).block(LONG);
-        rules.decide(SentRequest.get("/")).block(LONG);
+        decide(rules);
+        decide(rules);
         assertThat(lines(UNDECIDED))
                 .containsExactlyInAnyOrder(
                         "rule a could not be decided: \"java.lang.IllegalStateException: a\";"
                                 + " it lets such requests through (when-undecided: allow)",
                         "rule b could not be decided: \"java.lang.IllegalStateException: b\";"
                                 + " such requests are denied with 503 (when-undecided: deny)");
-        decide(rules(syntax, broken("c").shadow(true)), SentRequest.get("/"));
+        assertAllowed(rules(broken("c").shadow(true)), SentRequest.get("/"));
         assertThat(lines("rule c could not be decided"))
                 .containsExactly("rule c could not be decided: \"java.lang.IllegalStateException: c\";"
                         + " it is a shadow rule, so no request is affected");
@@ -112,7 +103,7 @@ class MisconfigurationLogTest {
         Rule.Builder[] many = IntStream.range(0, 17)
                 .mapToObj(i -> Rule.named("r" + i).key(KeySource.constant("k")).limit(Limit.perMinute(1)))
                 .toArray(Rule.Builder[]::new);
-        rules(syntax, many).decide(SentRequest.get("/")).block(LONG);
+        decide(rules(many));
         assertThat(lines(UNDECIDED))
                 .singleElement()
                 .satisfies(line -> assertThat(line)
@@ -123,13 +114,13 @@ class MisconfigurationLogTest {
 
     @Test
     void aFailedLookupIsLoggedOnceWithWhatAppliesInstead() {
-        Rule.Builder plan = address()
+        Rule.Builder plan = address("address", 100)
                 .limits((match, key) -> Mono.never())
                 .cost(match -> Mono.error(new IllegalStateException("no\r\ncost")))
                 .timeout(Duration.ofMillis(7));
-        Rules rules = rules(syntax, plan);
+        Rules rules = rules(plan);
         for (int i = 0; i < 3; i++) {
-            decide(rules, SentRequest.get("/"));
+            assertAllowed(rules, SentRequest.get("/"));
         }
         assertThat(lines("rule address"))
                 .containsExactlyInAnyOrder(
@@ -141,14 +132,14 @@ class MisconfigurationLogTest {
 
     @Test
     void aLookupThatLeavesARuleUndecidedIsLoggedOnceWithBothSettings() {
-        Rule.Builder plan = address()
+        Rule.Builder plan = address("address", 100)
                 .limits((match, key) -> Mono.error(new IllegalStateException("no plan")))
                 .whenLookupFails(WhenLookupFails.UNDECIDED);
-        Rules rules = rules(syntax, plan);
-        decide(rules, SentRequest.get("/"));
-        decide(rules, SentRequest.get("/"));
+        Rules rules = rules(plan);
+        assertAllowed(rules, SentRequest.get("/"));
+        assertAllowed(rules, SentRequest.get("/"));
         rules.replace(List.of(plan.whenUndecided(WhenUndecided.DENY).build()));
-        rules.decide(SentRequest.get("/")).block(LONG);
+        decide(rules);
         String failed = "rule address: limits-from failed: \"java.lang.IllegalStateException: no plan\"; ";
         assertThat(lines("rule address"))
                 .containsExactly(
@@ -168,12 +159,6 @@ class MisconfigurationLogTest {
                 .withMessageStartingWith("keys are null: expected");
     }
 
-    private static Rule.Builder address() {
-        return Rule.named("address")
-                .key(KeySource.clientAddress(ClientAddress.ofPeer()))
-                .limit(Limit.perMinute(100));
-    }
-
     private static Rule.Builder broken(String name) {
         return broken(name, name);
     }
@@ -191,15 +176,12 @@ class MisconfigurationLogTest {
                 .toList();
     }
 
-    private Rules rules(KeySyntax keys, Rule.Builder... rules) {
-        return Rules.of(
-                limiter,
-                SentRequest.syntax(),
-                Stream.of(rules).map(Rule.Builder::build).toList(),
-                RuleInstrumentation.none().warnings(keys, "the-setting"));
+    @Override
+    Rules rules(Rule.Builder... rules) {
+        return rules(limiter, warnings(syntax), rules);
     }
 
-    private static void decide(Rules rules, SentRequest request) {
-        assertThat(rules.decide(request).block(LONG).isAllowed()).isTrue();
+    private static RuleInstrumentation warnings(KeySyntax keys) {
+        return RuleInstrumentation.none().warnings(keys, "the-setting");
     }
 }

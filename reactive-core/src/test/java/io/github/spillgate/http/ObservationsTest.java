@@ -10,10 +10,9 @@ import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.metrics.DecisionObservationContext;
 import io.github.spillgate.metrics.DecisionObservationConvention;
 import io.github.spillgate.metrics.RuleObservations;
-import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
-import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.StoreForTests;
 import io.micrometer.common.KeyValue;
 import io.micrometer.common.KeyValues;
 import io.micrometer.observation.Observation;
@@ -22,12 +21,10 @@ import io.micrometer.observation.ObservationRegistry;
 import io.micrometer.observation.tck.TestObservationRegistry;
 import java.time.Duration;
 import java.util.List;
-import java.util.Objects;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicReference;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.Disposable;
@@ -35,27 +32,17 @@ import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
 import reactor.test.publisher.TestPublisher;
 
-class ObservationsTest {
+class ObservationsTest extends RulesFixture {
 
-    private static final Duration LONG = Duration.ofSeconds(30);
     private static final String NAME = "spillgate.decision";
     private static final String CURRENT = "micrometer.observation";
-    private static final KeySource API_KEY = KeySource.header("X-Api-Key");
-
     private final TestObservationRegistry registry = TestObservationRegistry.create();
-    private final RateLimiter limiter =
-            RateLimiter.builder("test").store(LocalStore.bounded(1_000)).build();
     private final Queue<String> signals = new ConcurrentLinkedQueue<>();
     private final List<DecisionObservationContext> stopped = new CopyOnWriteArrayList<>();
 
     @BeforeEach
     void listen() {
         registry.observationConfig().observationHandler(new SignalLog());
-    }
-
-    @AfterEach
-    void close() {
-        limiter.close();
     }
 
     // Content.
@@ -170,7 +157,7 @@ class ObservationsTest {
         RateLimiter closed =
                 RateLimiter.builder("closed").store(LocalStore.bounded(100)).build();
         closed.close();
-        decide(rules(closed, RuleObservations.of(registry), rule("all", 5)), "k");
+        decide(observed(closed, RuleObservations.of(registry), rule("all", 5)), "k");
         assertThat(registry)
                 .hasSingleObservationThat()
                 .hasBeenStopped()
@@ -238,7 +225,7 @@ class ObservationsTest {
     @Test
     void cancellingStopsTheObservation() {
         TestPublisher<StoreDecision> answer = TestPublisher.create();
-        Rules rules = rules(held(answer.mono()), RuleObservations.of(registry), rule("all", 5));
+        Rules rules = observed(held(answer.mono()), RuleObservations.of(registry), rule("all", 5));
         Disposable asking =
                 rules.decide(SentRequest.get("/").header("X-Api-Key", "k")).subscribe();
         answer.assertWasSubscribed();
@@ -311,7 +298,7 @@ class ObservationsTest {
                         seen.set(context.get(CURRENT));
                         return Mono.empty();
                     }));
-            Verdict verdict = rules(limiter, RuleObservations.of(none), rule)
+            Verdict verdict = observed(limiter, RuleObservations.of(none), rule)
                     .decide(SentRequest.get("/").header("X-Api-Key", "k"))
                     .contextWrite(context -> context.put(CURRENT, request))
                     .block(LONG);
@@ -335,7 +322,7 @@ class ObservationsTest {
                 return KeyValues.of("came.of.it", context.outcome().toString());
             }
         });
-        decide(rules(limiter, called, rule("all", 5)), "k");
+        decide(observed(limiter, called, rule("all", 5)), "k");
         assertThat(registry)
                 .hasSingleObservationThat()
                 .hasNameEqualTo("shop.limits")
@@ -348,7 +335,7 @@ class ObservationsTest {
         for (String method : List.of("onStart", "onStop", "onError")) {
             TestObservationRegistry broken = TestObservationRegistry.create();
             broken.observationConfig().observationHandler(new Throwing(method));
-            Rules rules = rules(limiter, RuleObservations.of(broken), rule("all", 100), failing("fails"));
+            Rules rules = observed(limiter, RuleObservations.of(broken), rule("all", 100), failing("fails"));
             assertThat(decide(rules, "k").isAllowed()).isTrue();
         }
     }
@@ -360,16 +347,13 @@ class ObservationsTest {
         assertThat(stopped.get(stopped.size() - 1).getName()).isEqualTo(NAME);
     }
 
-    private Rules rules(Rule.Builder... rules) {
-        return rules(limiter, RuleObservations.of(registry), rules);
+    @Override
+    Rules rules(Rule.Builder... rules) {
+        return observed(limiter, RuleObservations.of(registry), rules);
     }
 
-    private static Rules rules(RateLimiter limiter, RuleTracer tracer, Rule.Builder... rules) {
-        return Rules.of(
-                limiter,
-                SentRequest.syntax(),
-                List.of(rules).stream().map(Rule.Builder::build).toList(),
-                RuleInstrumentation.none().tracer(tracer));
+    private static Rules observed(RateLimiter on, RuleTracer tracer, Rule.Builder... rules) {
+        return rules(on, RuleInstrumentation.none().tracer(tracer), rules);
     }
 
     private static Rule.Builder rule(String name, long permits) {
@@ -386,17 +370,11 @@ class ObservationsTest {
     }
 
     private static Verdict decide(Rules rules, String key) {
-        return Objects.requireNonNull(
-                rules.decide(SentRequest.get("/").header("X-Api-Key", key)).block(LONG));
+        return decide(rules, SentRequest.get("/").header("X-Api-Key", key));
     }
 
     private static RateLimiter held(Mono<StoreDecision> answer) {
-        LimitStore store = new Unprotected(LocalStore.bounded(100)) {
-            @Override
-            public Mono<StoreDecision> take(List<Claim> claims) {
-                return answer;
-            }
-        };
+        LimitStore store = StoreForTests.taking(LocalStore.bounded(100), claims -> answer);
         return RateLimiter.builder("held").store(store).build();
     }
 

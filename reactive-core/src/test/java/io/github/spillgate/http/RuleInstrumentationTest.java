@@ -5,41 +5,29 @@ import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule.WhenMissing;
-import io.github.spillgate.local.LocalStore;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.Disposable;
 import reactor.core.publisher.Hooks;
 import reactor.core.publisher.Mono;
 import reactor.util.context.Context;
 
-class RuleInstrumentationTest {
-
-    private final RateLimiter limiter =
-            RateLimiter.builder("test").store(LocalStore.bounded(100)).build();
-    private final List<String> events = new ArrayList<>();
-
-    @AfterEach
-    void close() {
-        limiter.close();
-    }
+class RuleInstrumentationTest extends RulesFixture {
 
     // Listeners.
 
     @Test
     void aListenerThatThrowsDoesNotAffectOtherListeners() {
-        RuleInstrumentation all = listeners().listener(new ThrowingListener()).listener(new EventLog("last"));
+        RuleInstrumentation all = listeners().listener(new ThrowingListener()).listener(new NamedLog("last"));
         Rule.Builder rule = Rule.named("a").limit(Limit.perMinute(5));
         assertThat(decide(rule.key(KeySource.constant("k")), all).isAllowed()).isTrue();
         assertThat(events).containsExactly("first decided", "last decided");
 
         events.clear();
-        decide(rule.key(KeySource.header("X-Api-Key")).whenMissing(WhenMissing.DENY), all);
+        decide(rule.key(API_KEY).whenMissing(WhenMissing.DENY), all);
         assertThat(events).containsExactly("first refused", "last refused");
 
         events.clear();
@@ -50,7 +38,7 @@ class RuleInstrumentationTest {
     @Test
     void aCopyWithAnotherListenerDoesNotChangeTheOriginal() {
         RuleInstrumentation original = listeners();
-        RuleInstrumentation copy = original.listener(new EventLog("late"));
+        RuleInstrumentation copy = original.listener(new NamedLog("late"));
         Rule.Builder rule = Rule.named("a").key(KeySource.constant("k")).limit(Limit.perMinute(5));
         decide(rule, original);
         assertThat(events).containsExactly("first decided");
@@ -78,7 +66,7 @@ class RuleInstrumentationTest {
     @Test
     void eachSpanGetsTheEventsOfItsDecisionAndThenItsEnd() {
         RuleInstrumentation all = listeners()
-                .listener(new EventLog("second"))
+                .listener(new NamedLog("second"))
                 .tracer(tracer("first"))
                 .tracer(tracer("last"));
         Rule.Builder rule = Rule.named("a").limit(Limit.perMinute(5));
@@ -93,7 +81,7 @@ class RuleInstrumentationTest {
                         "span of last ended");
 
         events.clear();
-        decide(rule.key(KeySource.header("X-Api-Key")).whenMissing(WhenMissing.DENY), all);
+        decide(rule.key(API_KEY).whenMissing(WhenMissing.DENY), all);
         assertThat(events).endsWith("span of last refused", "span of first ended", "span of last ended");
         assertThat(events).contains("span of first refused");
 
@@ -107,7 +95,7 @@ class RuleInstrumentationTest {
     void failedLookupsAreReportedToListenersAndSpansBeforeTheDecision() {
         RuleInstrumentation all = listeners()
                 .listener(new ThrowingListener())
-                .listener(new EventLog("last"))
+                .listener(new NamedLog("last"))
                 .tracer(tracer("first"))
                 .tracer(tracer("last"));
         Rule.Builder rule = Rule.named("a")
@@ -134,17 +122,17 @@ class RuleInstrumentationTest {
                 .tracer(tracer("first"))
                 .tracer((matches, context) -> new ThrowingSpan())
                 .tracer(tracer("last"));
-        rules(rule, traced)
+        rules(limiter, traced, rule)
                 .decide(SentRequest.get("/"))
                 .contextWrite(context -> context.put("own", "here"))
-                .block(Duration.ofSeconds(30));
+                .block(LONG);
         assertThat(seen).containsExactly("first here", "last here", "own here");
 
         seen.clear();
-        rules(rule, listeners())
+        rules(limiter, listeners(), rule)
                 .decide(SentRequest.get("/"))
                 .contextWrite(context -> context.put("own", "here"))
-                .block(Duration.ofSeconds(30));
+                .block(LONG);
         assertThat(seen).containsExactly("first nowhere", "last nowhere", "own here");
     }
 
@@ -156,7 +144,7 @@ class RuleInstrumentationTest {
             RuleInstrumentation all = listeners()
                     .listener(new ThrowingListener())
                     .listener(new ThrowingListener())
-                    .listener(new EventLog("last"))
+                    .listener(new NamedLog("last"))
                     .tracer(tracer("first"))
                     .tracer((matches, context) -> {
                         throw new IllegalStateException("start");
@@ -186,7 +174,8 @@ class RuleInstrumentationTest {
                 .key(match -> Mono.never())
                 .timeout(Duration.ofMinutes(1))
                 .limit(Limit.perMinute(5));
-        Disposable subscriber = rules(rule, all).decide(SentRequest.get("/")).subscribe();
+        Disposable subscriber =
+                rules(limiter, all, rule).decide(SentRequest.get("/")).subscribe();
         assertThat(events).isEmpty();
         subscriber.dispose();
         subscriber.dispose();
@@ -194,15 +183,11 @@ class RuleInstrumentationTest {
     }
 
     private Verdict decide(Rule.Builder rule, RuleInstrumentation instrumentation) {
-        return rules(rule, instrumentation).decide(SentRequest.get("/")).block(Duration.ofSeconds(30));
-    }
-
-    private Rules rules(Rule.Builder rule, RuleInstrumentation instrumentation) {
-        return Rules.of(limiter, SentRequest.syntax(), List.of(rule.build()), instrumentation);
+        return decide(rules(limiter, instrumentation, rule));
     }
 
     private RuleInstrumentation listeners() {
-        return RuleInstrumentation.none().listener(new EventLog("first"));
+        return RuleInstrumentation.none().listener(new NamedLog("first"));
     }
 
     private RuleTracer tracer(String name) {
@@ -212,36 +197,40 @@ class RuleInstrumentationTest {
         };
     }
 
-    private class EventLog implements RuleListener {
+    private class NamedLog implements RuleListener {
 
         private final String name;
 
-        EventLog(String name) {
+        NamedLog(String name) {
             this.name = name;
         }
 
         @Override
         public void decided(RuleMatch match, Outcome outcome, Decision decision, Duration took) {
-            events.add(name + " decided");
+            note("decided");
         }
 
         @Override
         public void refused(RuleMatch match) {
-            events.add(name + " refused");
+            note("refused");
         }
 
         @Override
         public void undecided(RuleMatch match, Throwable why) {
-            events.add(name + " undecided");
+            note("undecided");
         }
 
         @Override
         public void lookupFailed(RuleMatch match, RuleLookupException why) {
-            events.add(name + " failed");
+            note("failed");
+        }
+
+        void note(String event) {
+            events.add(name + " " + event);
         }
     }
 
-    private final class LoggingSpan extends EventLog implements RuleTracer.Span {
+    private final class LoggingSpan extends NamedLog implements RuleTracer.Span {
 
         private final String tracer;
 
@@ -266,34 +255,24 @@ class RuleInstrumentationTest {
         }
     }
 
-    private static final class ThrowingListener implements RuleListener {
+    /** Fails each report. */
+    private class ThrowingListener extends NamedLog {
 
-        @Override
-        public void decided(RuleMatch match, Outcome outcome, Decision decision, Duration took) {
-            throw new IllegalStateException("decided");
+        ThrowingListener() {
+            super("listener");
         }
 
         @Override
-        public void refused(RuleMatch match) {
-            throw new IllegalStateException("refused");
-        }
-
-        @Override
-        public void lookupFailed(RuleMatch match, RuleLookupException why) {
-            throw new IllegalStateException("failed");
-        }
-
-        @Override
-        public void undecided(RuleMatch match, Throwable why) {
-            throw new IllegalStateException("undecided");
+        void note(String event) {
+            throw new IllegalStateException(event);
         }
     }
 
-    private static final class ThrowingSpan implements RuleTracer.Span {
+    private final class ThrowingSpan extends ThrowingListener implements RuleTracer.Span {
 
         @Override
-        public void decided(RuleMatch match, Outcome outcome, Decision decision, Duration took) {
-            throw new IllegalStateException("decided by a span");
+        void note(String event) {
+            throw new IllegalStateException(event + " by a span");
         }
 
         @Override

@@ -14,7 +14,6 @@ import io.github.spillgate.http.Rule.CostSource;
 import io.github.spillgate.http.Rule.LimitSource;
 import io.github.spillgate.http.Rule.WhenLookupFails;
 import io.github.spillgate.http.Rule.WhenUndecided;
-import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisClient;
@@ -41,20 +40,13 @@ import reactor.core.publisher.Mono;
 import reactor.test.publisher.TestPublisher;
 
 /** Failed lookups of limits and costs. */
-class RuleLookupTest {
+class RuleLookupTest extends RulesFixture {
 
-    private static final Duration LONG = Duration.ofSeconds(30);
     private static final Duration SHORT = Duration.ofMillis(5);
-    private static final KeySource ADDRESS = KeySource.clientAddress(ClientAddress.ofPeer());
-
-    private final RateLimiter limiter =
-            RateLimiter.builder("test").store(LocalStore.bounded(10_000)).build();
-    private final Queue<String> events = new ConcurrentLinkedQueue<>();
 
     @AfterEach
-    void close() {
+    void resetHooks() {
         Hooks.resetOnErrorDropped();
-        limiter.close();
     }
 
     static Stream<Arguments> brokenLimits() {
@@ -79,14 +71,14 @@ class RuleLookupTest {
     @ParameterizedTest(name = "{0}")
     @MethodSource("brokenLimits")
     void theLimitsOfTheRuleApplyIfTheLookupFails(String how, LimitSource source) {
-        Rules rules = rules(rule("plan", 2).limits(source).timeout(SHORT));
+        Rules rules = rules(address("plan", 2).limits(source).timeout(SHORT));
         assertThat(decide(rules).decision().orElseThrow().limits())
                 .singleElement()
                 .satisfies(usage -> {
                     assertThat(usage.limit()).isEqualTo(Limit.perMinute(2).named("plan-1m"));
                     assertThat(usage.key()).isEqualTo("192.0.2.1");
                 });
-        assertThat(decide(rules).isAllowed()).isTrue();
+        assertAllowed(rules, SentRequest.get("/"));
         assertThat(decide(rules).isAllowed()).as("the third of two").isFalse();
     }
 
@@ -108,20 +100,20 @@ class RuleLookupTest {
     @ParameterizedTest(name = "{0}")
     @MethodSource("brokenCosts")
     void aCostThatCannotBeLookedUpIsThatOfTheRule(String how, CostSource source) {
-        Rules rules = rules(rule("dear", 10).cost(5).cost(source).timeout(SHORT));
+        Rules rules = rules(address("dear", 10).cost(5).cost(source).timeout(SHORT));
         assertThat(decide(rules).decision().orElseThrow().remaining()).isEqualTo(5);
-        assertThat(decide(rules).isAllowed()).isTrue();
+        assertAllowed(rules, SentRequest.get("/"));
         assertThat(decide(rules).isAllowed()).as("the third of two").isFalse();
     }
 
     @Test
     void aFoundLimitOrCostAppliesIfTheOtherLookupFails() {
         Rules rules = rules(
-                rule("limits", 10)
+                address("limits", 10)
                         .limits((match, key) -> Mono.just(List.of(Limit.perMinute(20))))
                         .cost(match -> Mono.never())
                         .timeout(SHORT),
-                rule("cost", 10)
+                address("cost", 10)
                         .limits((match, key) -> Mono.never())
                         .cost(match -> Mono.delay(Duration.ofMillis(1)).thenReturn(4L))
                         .timeout(Duration.ofSeconds(2)));
@@ -140,16 +132,16 @@ class RuleLookupTest {
         CompletableFuture<Long> cost = new CompletableFuture<>();
         CompletableFuture<String> name = new CompletableFuture<>();
         Rules rules = rules(
-                rule("plan", 2).limits((match, key) -> plan.mono()).timeout(SHORT),
-                rule("limits", 2)
+                address("plan", 2).limits((match, key) -> plan.mono()).timeout(SHORT),
+                address("limits", 2)
                         .limits((match, key) -> Mono.fromFuture(limits, true))
                         .timeout(SHORT),
-                rule("cost", 2).cost(match -> Mono.fromFuture(cost, true)).timeout(SHORT),
+                address("cost", 2).cost(match -> Mono.fromFuture(cost, true)).timeout(SHORT),
                 Rule.named("key")
                         .key(match -> Mono.fromFuture(name, true))
                         .limit(Limit.perMinute(2))
                         .timeout(SHORT));
-        assertThat(decide(rules).isAllowed()).isTrue();
+        assertAllowed(rules, SentRequest.get("/"));
         plan.assertCancelled();
         Stream.of(limits, cost, name).forEach(late -> late.completeExceptionally(broken()));
         assertThat(dropped).isEmpty();
@@ -159,7 +151,7 @@ class RuleLookupTest {
     void aClientThatDisconnectsCancelsItsLookups() {
         TestPublisher<Collection<Limit>> plan = TestPublisher.create();
         TestPublisher<Long> cost = TestPublisher.create();
-        Rules rules = rules(rule("plan", 2)
+        Rules rules = rules(address("plan", 2)
                 .limits((match, key) -> plan.mono())
                 .cost(match -> cost.mono())
                 .timeout(LONG));
@@ -189,12 +181,12 @@ class RuleLookupTest {
                             == Source.REDIS);
             Rules rules = rules(
                     onRedis,
-                    rule("plan", 1).limits((match, key) -> Mono.never()).timeout(Duration.ofMinutes(1)),
+                    address("plan", 1).limits((match, key) -> Mono.never()).timeout(Duration.ofMinutes(1)),
                     Rule.named("key")
                             .key(match -> Mono.never())
                             .limit(Limit.perMinute(1))
                             .timeout(Duration.ofMinutes(1)),
-                    rule("address", 5));
+                    address("address", 5));
             Decision decision = decide(rules).decision().orElseThrow();
             assertThat(decision.source()).isEqualTo(Source.REDIS);
             assertThat(decision.limits())
@@ -212,33 +204,33 @@ class RuleLookupTest {
                 .mapToObj(i -> Limit.perMinute(100).named("n" + i))
                 .toList();
         Rules rules = rules(
-                rule("plan", 3).limits((match, key) -> Mono.just(many)),
-                rule("cost", 5).cost(match -> Mono.error(broken())),
-                rule("address", 2));
+                address("plan", 3).limits((match, key) -> Mono.just(many)),
+                address("cost", 5).cost(match -> Mono.error(broken())),
+                address("address", 2));
         assertThat(names(decide(rules))).containsExactly("plan-1m", "cost-1m", "address-1m");
-        assertThat(decide(rules).isAllowed()).isTrue();
+        assertAllowed(rules, SentRequest.get("/"));
         assertThat(decide(rules).isAllowed()).as("the third of two").isFalse();
         // Without other rules they are not too many.
-        assertThat(names(decide(rules(rule("plan", 3).limits((match, key) -> Mono.just(many))))))
+        assertThat(names(decide(rules(address("plan", 3).limits((match, key) -> Mono.just(many))))))
                 .hasSize(16);
     }
 
     @Test
     void theLimitsOfTheRuleApplyIfLookedUpOnesClashWithAnotherRule() {
         Rules rules = rules(
-                rule("plan", 3)
+                address("plan", 3)
                         .limits((match, key) ->
                                 Mono.just(List.of(Limit.perMinute(1_000).named("b-1m")))),
-                rule("plan-b", 2));
+                address("plan-b", 2));
         assertThat(names(decide(rules))).containsExactly("plan-1m", "plan-b-1m");
-        assertThat(decide(rules).isAllowed()).isTrue();
+        assertAllowed(rules, SentRequest.get("/"));
         assertThat(decide(rules).isAllowed()).as("the third of two").isFalse();
     }
 
     @Test
     void bothLimitsHoldIfSomeLookupsAreLate() {
         List<Integer> each = new ArrayList<>();
-        Rules rules = rules(rule("plan", 5)
+        Rules rules = rules(address("plan", 5)
                 .limits((match, key) -> {
                     each.add(each.size());
                     return each.size() % 3 == 0
@@ -259,10 +251,10 @@ class RuleLookupTest {
     @Test
     void aLookUpThatFailsIsReportedAndThenTheDecision() {
         Rules rules = rules(
-                rule("plan", 2).limits((match, key) -> Mono.error(broken())),
-                rule("cost", 2).cost(match -> Mono.never()).timeout(SHORT),
-                rule("both", 2).limits((match, key) -> null).cost(match -> null),
-                rule("address", 2));
+                address("plan", 2).limits((match, key) -> Mono.error(broken())),
+                address("cost", 2).cost(match -> Mono.never()).timeout(SHORT),
+                address("both", 2).limits((match, key) -> null).cost(match -> null),
+                address("address", 2));
         decide(rules);
         assertThat(events)
                 .containsExactly(
@@ -270,10 +262,10 @@ class RuleLookupTest {
                         "failed cost: cost-from did not answer within 5 ms (timeout)",
                         "failed both: limits-from failed by NullPointerException",
                         "failed both: cost-from failed by NullPointerException",
-                        "ALLOWED plan",
-                        "ALLOWED cost",
-                        "ALLOWED both",
-                        "ALLOWED address");
+                        "allowed plan",
+                        "allowed cost",
+                        "allowed both",
+                        "allowed address");
     }
 
     @Test
@@ -286,11 +278,11 @@ class RuleLookupTest {
                         .build()) {
             decide(rules(
                     onRedis,
-                    rule("plan", 2).limits((match, key) -> Mono.never()).timeout(Duration.ofMillis(101))));
+                    address("plan", 2).limits((match, key) -> Mono.never()).timeout(Duration.ofMillis(101))));
             assertThat(events)
                     .containsExactly(
                             "failed plan: limits-from did not answer within 100 ms (half of the limiter's deadline)",
-                            "ALLOWED plan");
+                            "allowed plan");
         } finally {
             client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
         }
@@ -298,20 +290,21 @@ class RuleLookupTest {
 
     @Test
     void aFailedLookupCanLeaveTheRuleUndecided() {
-        Rule.Builder plan =
-                rule("plan", 1).limits((match, key) -> Mono.error(broken())).whenLookupFails(WhenLookupFails.UNDECIDED);
-        Rules open = rules(plan, rule("address", 2));
+        Rule.Builder plan = address("plan", 1)
+                .limits((match, key) -> Mono.error(broken()))
+                .whenLookupFails(WhenLookupFails.UNDECIDED);
+        Rules open = rules(plan, address("address", 2));
         assertThat(names(decide(open))).containsExactly("address-1m");
-        assertThat(decide(open).isAllowed()).isTrue();
+        assertAllowed(open, SentRequest.get("/"));
         assertThat(decide(open).isAllowed()).as("the third of two").isFalse();
         assertThat(events)
                 .startsWith(
                         "failed plan: limits-from failed by IllegalStateException",
                         "undecided plan: limits-from failed",
-                        "ALLOWED address");
+                        "allowed address");
         events.clear();
-        Rules closed = rules(plan.whenUndecided(WhenUndecided.DENY), rule("other", 2));
-        assertThat(decide(closed).problem().orElseThrow().status()).isEqualTo(503);
+        Rules closed = rules(plan.whenUndecided(WhenUndecided.DENY), address("other", 2));
+        assertDenied(503, decide(closed));
         assertThat(events)
                 .containsExactly(
                         "failed plan: limits-from failed by IllegalStateException",
@@ -324,49 +317,49 @@ class RuleLookupTest {
                 .mapToObj(i -> Limit.perMinute(100).named("n" + i))
                 .toList();
         Rules rules = rules(
-                rule("plan", 3).limits((match, key) -> Mono.just(many)).whenLookupFails(WhenLookupFails.UNDECIDED),
-                rule("address", 1));
+                address("plan", 3).limits((match, key) -> Mono.just(many)).whenLookupFails(WhenLookupFails.UNDECIDED),
+                address("address", 1));
         assertThat(names(decide(rules))).containsExactly("address-1m");
         assertThat(decide(rules).isAllowed()).as("the second of one").isFalse();
         assertThat(events)
                 .startsWith(
                         "failed plan: limits-from failed by IllegalArgumentException",
                         "undecided plan: limits-from failed",
-                        "ALLOWED address");
+                        "allowed address");
     }
 
     @Test
     void anEmptyLookupIsNoFailure() {
-        Rules rules = rules(rule("plan", 2)
+        Rules rules = rules(address("plan", 2)
                 .limits((match, key) -> Mono.empty())
                 .cost(match -> Mono.empty())
                 .whenLookupFails(WhenLookupFails.UNDECIDED));
         assertThat(names(decide(rules))).containsExactly("plan-1m");
-        assertThat(events).containsExactly("ALLOWED plan");
+        assertThat(events).containsExactly("allowed plan");
     }
 
     @Test
     void aShadowRuleReportsFailedLookups() {
         decide(rules(
-                rule("tried", 2).limits((match, key) -> Mono.error(broken())).shadow(true)));
+                address("tried", 2).limits((match, key) -> Mono.error(broken())).shadow(true)));
         assertThat(events)
-                .containsExactly("failed tried: limits-from failed by IllegalStateException", "ALLOWED tried");
+                .containsExactly("failed tried: limits-from failed by IllegalStateException", "allowed tried");
     }
 
     @Test
     void aRequestWithoutAKeyTakesTheFixedCostIfItsOwnCannotBeFound() {
         Rules rules = rules(Rule.named("key")
-                .key(KeySource.header("X-Api-Key"))
+                .key(API_KEY)
                 .limit(Limit.perMinute(10))
                 .cost(6)
                 .cost(match -> Mono.error(broken())));
         assertThat(decide(rules).decision().orElseThrow().remaining()).isEqualTo(4);
-        assertThat(decide(rules).isAllowed()).isFalse();
+        assertDenied(rules, SentRequest.get("/"));
     }
 
     @Test
     void aPeekShowsTheLimitsThatADecisionWouldUse() {
-        Rule.Builder plan = rule("plan", 2)
+        Rule.Builder plan = address("plan", 2)
                 .limits((match, key) -> Mono.<List<Limit>>error(broken()).delaySubscription(Duration.ofMillis(1)))
                 .timeout(LONG);
         Rules rules = rules(plan);
@@ -383,51 +376,5 @@ class RuleLookupTest {
 
     private static IllegalStateException broken() {
         return new IllegalStateException("broken");
-    }
-
-    private static Rule.Builder rule(String name, long permits) {
-        return Rule.named(name).key(ADDRESS).limit(Limit.perMinute(permits));
-    }
-
-    private Rules rules(Rule.Builder... rules) {
-        return rules(limiter, rules);
-    }
-
-    private Rules rules(RateLimiter some, Rule.Builder... rules) {
-        return Rules.of(
-                some,
-                SentRequest.syntax(),
-                Stream.of(rules).map(Rule.Builder::build).toList(),
-                new EventLog());
-    }
-
-    private static List<String> names(Verdict verdict) {
-        return verdict.decision().orElseThrow().limits().stream()
-                .map(usage -> usage.limit().name())
-                .toList();
-    }
-
-    private static Verdict decide(Rules rules) {
-        return Objects.requireNonNull(rules.decide(SentRequest.get("/")).block(LONG));
-    }
-
-    private final class EventLog implements RuleListener {
-
-        @Override
-        public void decided(RuleMatch match, Outcome outcome, Decision decision, Duration took) {
-            events.add(outcome + " " + match.rule().name());
-        }
-
-        @Override
-        public void lookupFailed(RuleMatch match, RuleLookupException why) {
-            Throwable cause = why.getCause();
-            events.add("failed " + match.rule().name() + ": " + why.getMessage()
-                    + (cause == null ? "" : " by " + cause.getClass().getSimpleName()));
-        }
-
-        @Override
-        public void undecided(RuleMatch match, Throwable why) {
-            events.add("undecided " + match.rule().name() + ": " + why.getMessage());
-        }
     }
 }

@@ -4,13 +4,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
-import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule.WhenMissing;
-import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.LogForTests;
 import java.time.Duration;
 import java.util.List;
-import java.util.Objects;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -20,21 +17,16 @@ import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Mono;
 
 /** The default handling of requests without a key, and its warning in the log. */
-class RuleMissingKeyTest {
+class RuleMissingKeyTest extends RulesFixture {
 
-    private static final Duration LONG = Duration.ofSeconds(30);
-    private static final KeySource ADDRESS = KeySource.clientAddress(ClientAddress.ofPeer());
     private static final KeySource DEVICE = KeySource.header("X-Device");
     private static final KeySource PRINCIPAL = KeySource.principal();
     private static final String WARNING = "requests without a key share one count on every path";
 
     private final LogForTests log = LogForTests.listen();
-    private final RateLimiter limiter =
-            RateLimiter.builder("test").store(LocalStore.bounded(1_000)).build();
 
     @AfterEach
-    void close() {
-        limiter.close();
+    void closeTheLog() {
         log.close();
     }
 
@@ -72,8 +64,8 @@ class RuleMissingKeyTest {
                 KeySource.firstOf(PRINCIPAL, DEVICE),
                 KeySource.firstOf(PRINCIPAL, DEVICE).hashed(new byte[16]))) {
             Rules rules = rules(rule(key).paths("/login"));
-            assertThat(decide(rules, SentRequest.get("/login")).isAllowed()).isTrue();
-            assertThat(decide(rules, SentRequest.get("/login")).isAllowed()).isFalse();
+            assertAllowed(rules, SentRequest.get("/login"));
+            assertDenied(rules, SentRequest.get("/login"));
             limiter.reset(Charge.of("no-key", rules.list().get(0).limits()).group("no-key"))
                     .block();
         }
@@ -82,24 +74,18 @@ class RuleMissingKeyTest {
     @Test
     void aUserCannotLeaveARuleByOmittingAHeader() {
         Rules rules = rules(rule(KeySource.joined(PRINCIPAL, DEVICE)).timeout(LONG));
-        assertThat(decide(rules, SentRequest.get("/").by("ann")).isAllowed()).isTrue();
-        assertThat(decide(rules, SentRequest.get("/").by("ann")).isAllowed()).isFalse();
-        assertThat(decide(
-                                rules,
-                                SentRequest.get("/")
-                                        .by(Mono.delay(Duration.ofMillis(1)).thenReturn("bob")))
-                        .isAllowed())
-                .isFalse();
-        assertThat(decide(rules, SentRequest.get("/").by("ann").header("X-Device", "one"))
-                        .isAllowed())
-                .isTrue();
+        assertAllowed(rules, SentRequest.get("/").by("ann"));
+        assertDenied(rules, SentRequest.get("/").by("ann"));
+        assertDenied(
+                rules, SentRequest.get("/").by(Mono.delay(Duration.ofMillis(1)).thenReturn("bob")));
+        assertAllowed(rules, SentRequest.get("/").by("ann").header("X-Device", "one"));
     }
 
     @Test
     void aUserWithoutANameCannotEvadeARule() {
         Rules rules = rules(rule(PRINCIPAL));
-        assertThat(decide(rules, SentRequest.get("/").by("")).isAllowed()).isTrue();
-        assertThat(decide(rules, SentRequest.get("/").by("")).isAllowed()).isFalse();
+        assertAllowed(rules, SentRequest.get("/").by(""));
+        assertDenied(rules, SentRequest.get("/").by(""));
     }
 
     @Test
@@ -109,21 +95,17 @@ class RuleMissingKeyTest {
                 Mono.error(new IllegalStateException("broken")),
                 Mono.<String>error(new IllegalStateException("broken")).delaySubscription(Duration.ofMillis(1)),
                 Mono.never())) {
-            assertThat(decide(rules, SentRequest.get("/").by(principal))
-                            .problem()
-                            .orElseThrow()
-                            .status())
-                    .isEqualTo(503);
+            assertDenied(503, decide(rules, SentRequest.get("/").by(principal)));
         }
     }
 
     @Test
     void unauthenticatedRequestsCanShareOneCountOrBeDenied() {
         Rules sharing = rules(rule(PRINCIPAL).whenMissing(WhenMissing.SHARE));
-        assertThat(decide(sharing, SentRequest.get("/")).isAllowed()).isTrue();
-        assertThat(decide(sharing, SentRequest.get("/")).isAllowed()).isFalse();
+        assertAllowed(sharing, SentRequest.get("/"));
+        assertDenied(sharing, SentRequest.get("/"));
         Rules denying = rules(rule(PRINCIPAL).whenMissing(WhenMissing.DENY));
-        assertThat(decide(denying, SentRequest.get("/")).isAllowed()).isFalse();
+        assertDenied(denying, SentRequest.get("/"));
     }
 
     // The warning.
@@ -190,13 +172,5 @@ class RuleMissingKeyTest {
 
     private static Rule.Builder rule(KeySource key) {
         return Rule.named("a").key(key).limit(Limit.perMinute(1));
-    }
-
-    private Rules rules(Rule.Builder rule) {
-        return Rules.of(limiter, SentRequest.syntax(), List.of(rule.build()));
-    }
-
-    private static Verdict decide(Rules rules, SentRequest request) {
-        return Objects.requireNonNull(rules.decide(request).block(LONG));
     }
 }

@@ -8,11 +8,9 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.ManualClock;
-import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.StoreForTests;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -20,8 +18,6 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.IntStream;
-import java.util.stream.Stream;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -29,19 +25,7 @@ import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Mono;
 
 /** Attempts to evade a rule, and mistakes in the configuration of one. */
-class RulesMisuseTest {
-
-    private static final Duration LONG = Duration.ofSeconds(30);
-    private static final KeySource ADDRESS = KeySource.clientAddress(ClientAddress.ofPeer());
-    private static final KeySource API_KEY = KeySource.header("X-Api-Key");
-
-    private final LocalStore store = LocalStore.bounded(10_000);
-    private final RateLimiter limiter = RateLimiter.builder("test").store(store).build();
-
-    @AfterEach
-    void close() {
-        limiter.close();
-    }
+class RulesMisuseTest extends RulesFixture {
 
     @Test
     void aHeaderThatAddsARuleDoesNotBypassTheOthers() {
@@ -56,8 +40,8 @@ class RulesMisuseTest {
         }
         some.add(Rule.named("key").key(API_KEY).limit(Limit.perMinute(1)).whenMissing(Rule.WhenMissing.SKIP));
         Rules rules = rules(some.toArray(Rule.Builder[]::new));
-        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isTrue();
-        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
+        assertAllowed(rules, SentRequest.get("/"));
+        assertDenied(rules, SentRequest.get("/"));
         assertThat(decide(rules, SentRequest.get("/").header("X-Api-Key", "x")).isAllowed())
                 .as("with a header")
                 .isFalse();
@@ -70,7 +54,7 @@ class RulesMisuseTest {
                         Rule.named("login")
                                 .key(ADDRESS)
                                 .limit(Limit.perMinute(3).named("ip-1m")),
-                        Rule.named("login-ip").key(ADDRESS).limit(Limit.perMinute(2))))
+                        address("login-ip", 2)))
                 .withMessageContaining("a limit that is called login-ip-1m");
     }
 
@@ -84,23 +68,11 @@ class RulesMisuseTest {
 
     @Test
     void noRequestWaitsForTheRefundOfAShadowRule() {
-        LimitStore slow = new Unprotected(LocalStore.bounded(100)) {
-            @Override
-            public Mono<StoreDecision> take(List<Claim> claims) {
-                boolean isShadow = claims.get(0).limit().name().startsWith("shadow");
-                return isShadow ? super.take(claims).delayElement(LONG.multipliedBy(2)) : super.take(claims);
-            }
-        };
+        LocalStore local = LocalStore.bounded(100);
+        LimitStore slow =
+                StoreForTests.taking(local, claims -> local.take(claims).delayElement(LONG.multipliedBy(2)));
         try (RateLimiter onSlow = RateLimiter.builder("slow").store(slow).build()) {
-            Rules rules = Rules.of(
-                    onSlow,
-                    SentRequest.syntax(),
-                    List.of(Rule.named("shadow")
-                            .key(ADDRESS)
-                            .limit(Limit.perMinute(5))
-                            .refundWhen("200")
-                            .shadow(true)
-                            .build()));
+            Rules rules = rules(onSlow, address("shadow", 5).refundWhen("200").shadow(true));
             Verdict verdict = decide(rules, SentRequest.get("/"));
             assertThatCode(() -> verdict.refund(200).block(LONG))
                     .as("a request that waits fails after half of the delay")
@@ -110,22 +82,20 @@ class RulesMisuseTest {
 
     @Test
     void methodsAreMethods() {
-        assertThatIllegalArgumentException().isThrownBy(() -> builder("a").methods("GET,POST"));
-        assertThatIllegalArgumentException().isThrownBy(() -> builder("a").methods(""));
+        assertThatIllegalArgumentException().isThrownBy(() -> address("a", 1).methods("GET,POST"));
+        assertThatIllegalArgumentException().isThrownBy(() -> address("a", 1).methods(""));
     }
 
     @Test
     void aStatusPredicateThatThrowsHarmsOnlyItsOwnRule() {
         Rules rules = rules(
-                builder("broken").limit(Limit.perHour(100)).refundWhen(status -> {
+                address("broken", 1).limit(Limit.perHour(100)).refundWhen(status -> {
                     throw new IllegalStateException("broken");
                 }),
                 Rule.named("fine").key(API_KEY).limit(Limit.perMinute(1)).refundWhen("2xx"));
         Verdict verdict = decide(rules, SentRequest.get("/").header("X-Api-Key", "k"));
         verdict.refund(200).onErrorComplete().block(LONG);
-        assertThat(decide(rules, SentRequest.get("/").header("X-Api-Key", "k").from("192.0.2.9"))
-                        .isAllowed())
-                .isTrue();
+        assertAllowed(rules, SentRequest.get("/").header("X-Api-Key", "k").from("192.0.2.9"));
         assertThat(decide(rules, SentRequest.get("/").header("X-Api-Key", "other"))
                         .isAllowed())
                 .as("the rule that is broken gives nothing back")
@@ -135,7 +105,7 @@ class RulesMisuseTest {
     @Test
     void aMatchIsEscapedForLogs() {
         RuleMatch match = new RuleMatch(
-                builder("a").build(), SentRequest.get("/"), Map.of("id", "1\r\n2026-01-01 INFO admin logged in"));
+                address("a", 1).build(), SentRequest.get("/"), Map.of("id", "1\r\n2026-01-01 INFO admin logged in"));
         assertThat(match.toString()).doesNotContain("\n");
     }
 
@@ -145,7 +115,7 @@ class RulesMisuseTest {
                 .key(KeySource.joined(API_KEY, match -> Mono.never()))
                 .limit(Limit.perMinute(1)));
         decide(rules, SentRequest.get("/"));
-        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
+        assertDenied(rules, SentRequest.get("/"));
     }
 
     @Test
@@ -163,19 +133,19 @@ class RulesMisuseTest {
 
     @Test
     void aRuleIsAppliedToARequestOnce() {
-        Rules rules = rules(builder("a"));
+        Rules rules = rules(address("a", 1));
         SentRequest request = SentRequest.get("/").remembering();
         assertThat(decide(rules, request).decision()).isPresent();
         assertThat(decide(rules, request).decision()).isEmpty();
         // Rules that are added later have not been applied.
-        rules.replace(List.of(builder("b").build()));
+        rules.replace(List.of(address("b", 1).build()));
         assertThat(decide(rules, request).decision()).isPresent();
     }
 
     /** A service that dispatches a request again, or retries, applies the rules again. */
     @Test
     void aDeniedRequestIsDeniedAgainUntilTheDenialIsSent() {
-        Rules rules = rules(builder("a").paths("/a"), builder("b").paths("/b"));
+        Rules rules = rules(address("a", 1).paths("/a"), address("b", 1).paths("/b"));
         decide(rules, SentRequest.get("/a"));
         SentRequest request = SentRequest.get("/a").remembering();
         Verdict denied = decide(rules, request);
@@ -189,7 +159,7 @@ class RulesMisuseTest {
 
     @Test
     void cancellingAfterTheVerdictKeepsTheCharge() {
-        Rules rules = rules(builder("a"));
+        Rules rules = rules(address("a", 1));
         SentRequest request = SentRequest.get("/").remembering();
         AtomicReference<Verdict> emitted = new AtomicReference<>();
         rules.decide(request).subscribe(new BaseSubscriber<>() {
@@ -201,17 +171,16 @@ class RulesMisuseTest {
         });
         assertThat(emitted.get().isAllowed()).isTrue();
         assertThat(decide(rules, request).isAllowed()).as("charged once").isTrue();
-        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
+        assertDenied(rules, SentRequest.get("/"));
     }
 
     @Test
     void aPeekAtMoreCountsThanOneDecisionHoldsShowsAll() {
         Rule.Builder[] many =
-                IntStream.range(0, 20).mapToObj(i -> builder("r" + i)).toArray(Rule.Builder[]::new);
+                IntStream.range(0, 20).mapToObj(i -> address("r" + i, 1)).toArray(Rule.Builder[]::new);
         Decision look =
                 Objects.requireNonNull(rules(many).peek(SentRequest.get("/")).block(LONG));
-        assertThat(look.limits())
-                .extracting(usage -> usage.limit().name())
+        assertThat(names(look))
                 .containsExactlyElementsOf(
                         IntStream.range(0, 20).mapToObj(i -> "r" + i + "-1m").toList());
     }
@@ -221,38 +190,16 @@ class RulesMisuseTest {
         ManualClock clock = new ManualClock();
         LimitStore local = LocalStore.bounded(100, clock);
         try (RateLimiter onClock = RateLimiter.builder("clock").store(local).build()) {
-            Rules rules = Rules.of(
-                    onClock,
-                    SentRequest.syntax(),
-                    List.of(
-                            Rule.named("all")
-                                    .key(ADDRESS)
-                                    .limit(Limit.perMinute(1_000))
-                                    .build(),
-                            builder("failures").refundWhen("2xx").build()));
+            Rules rules =
+                    rules(onClock, address("all", 1_000), address("failures", 1).refundWhen("2xx"));
             Verdict slow = decide(rules, SentRequest.get("/"));
             clock.advance(Duration.ofSeconds(61));
             // The window of the slow request is over, and another request has taken the permit.
-            assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isTrue();
+            assertAllowed(rules, SentRequest.get("/"));
             slow.refund(200).block(LONG);
             assertThat(decide(rules, SentRequest.get("/")).isAllowed())
                     .as("a second failure within the window")
                     .isFalse();
         }
-    }
-
-    private static Rule.Builder builder(String name) {
-        return Rule.named(name).key(ADDRESS).limit(Limit.perMinute(1));
-    }
-
-    private Rules rules(Rule.Builder... rules) {
-        return Rules.of(
-                limiter,
-                SentRequest.syntax(),
-                Stream.of(rules).map(Rule.Builder::build).toList());
-    }
-
-    private static Verdict decide(Rules rules, SentRequest request) {
-        return Objects.requireNonNull(rules.decide(request).block(LONG));
     }
 }

@@ -16,38 +16,20 @@ import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.Rule.WhenUndecided;
 import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.testkit.StoreForTests;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.util.List;
-import java.util.Locale;
 import java.util.Objects;
 import java.util.Optional;
-import java.util.Queue;
-import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.IntStream;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 import reactor.test.publisher.TestPublisher;
 
-class RulesTest {
-
-    private static final Duration LONG = Duration.ofSeconds(30);
-    private static final KeySource ADDRESS = KeySource.clientAddress(ClientAddress.ofPeer());
-    private static final KeySource API_KEY = KeySource.header("X-Api-Key");
-
-    private final LocalStore store = LocalStore.bounded(10_000);
-    private final RateLimiter limiter = RateLimiter.builder("test").store(store).build();
-    private final Queue<String> events = new ConcurrentLinkedQueue<>();
-
-    @AfterEach
-    void close() {
-        limiter.close();
-    }
+class RulesTest extends RulesFixture {
 
     // Which rules apply.
 
@@ -62,20 +44,20 @@ class RulesTest {
     @Test
     void headIsLimitedAsGetIs() {
         Rules rules = rules(address("a", 1).methods("GET"));
-        assertThat(decide(rules, SentRequest.of("HEAD", "/")).isAllowed()).isTrue();
-        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
-        assertThat(decide(rules, SentRequest.of("POST", "/")).isAllowed()).isTrue();
+        assertAllowed(rules, SentRequest.of("HEAD", "/"));
+        assertDenied(rules, SentRequest.get("/"));
+        assertAllowed(rules, SentRequest.of("POST", "/"));
     }
 
     @Test
     void allRulesThatMatchAreOneVerdict() {
         Rules rules = rules(address("all", 10), address("a", 1).paths("/a"));
-        assertThat(decide(rules, SentRequest.get("/a")).isAllowed()).isTrue();
+        assertAllowed(rules, SentRequest.get("/a"));
         Verdict denied = decide(rules, SentRequest.get("/a"));
         assertThat(denied.isAllowed()).isFalse();
         assertThat(decision(denied).violated()).extracting(Limit::name).containsExactly("a-1m");
         assertThat(used("192.0.2.1", Limit.perMinute(10).named("all-1m"))).isEqualTo(1);
-        assertThat(decide(rules, SentRequest.get("/b")).isAllowed()).isTrue();
+        assertAllowed(rules, SentRequest.get("/b"));
     }
 
     @Test
@@ -91,8 +73,8 @@ class RulesTest {
             }
         }
         for (Rules rules : List.of(everything, some)) {
-            assertThat(decide(rules, SentRequest.get("/a")).isAllowed()).isTrue();
-            assertThat(decide(rules, SentRequest.get("/a")).isAllowed()).isFalse();
+            assertAllowed(rules, SentRequest.get("/a"));
+            assertDenied(rules, SentRequest.get("/a"));
         }
     }
 
@@ -105,7 +87,7 @@ class RulesTest {
                 .limit(Limit.perMinute(1))
                 .build()));
         for (int i = 0; i < 3; i++) {
-            assertThat(decide(off, SentRequest.get("/")).isAllowed()).isTrue();
+            assertAllowed(off, SentRequest.get("/"));
             assertThat(decide(off, SentRequest.get("/").header("X-Api-Key", "k"))
                             .decision())
                     .isEmpty();
@@ -130,7 +112,7 @@ class RulesTest {
         Rules rules =
                 Rules.of(limiter, failing, List.of(address("a", 1).paths("/a").build()));
         assertThat(isUnmatched(rules, "/a")).isFalse();
-        assertThat(decide(rules, SentRequest.get("/a")).isAllowed()).isFalse();
+        assertDenied(rules, SentRequest.get("/a"));
     }
 
     private static boolean isUnmatched(Rules rules, String path) {
@@ -142,8 +124,9 @@ class RulesTest {
         Rules rules = rules(
                 address("before", 5),
                 Rule.named("after").key(KeySource.principal()).limit(Limit.perMinute(5)));
-        SentRequest request = SentRequest.get("/").by("somebody");
-        assertThat(names(decide(rules, request))).containsExactly("before-1m");
+        SentRequest request = SentRequest.get("/").by("ann");
+        assertThat(names(rules.decide(request, Phase.BEFORE_AUTHENTICATION).block(LONG)))
+                .containsExactly("before-1m");
         assertThat(names(rules.decide(request, Phase.AFTER_AUTHENTICATION).block(LONG)))
                 .containsExactly("after-1m");
         assertThat(names(rules.decide(request).block(LONG))).containsExactly("before-1m", "after-1m");
@@ -152,9 +135,9 @@ class RulesTest {
     @Test
     void equalLimitsOfTwoRulesHaveCountsOfTheirOwn() {
         Rules rules = rules(address("a", 1).paths("/a"), address("b", 1).paths("/b"));
-        assertThat(decide(rules, SentRequest.get("/a")).isAllowed()).isTrue();
-        assertThat(decide(rules, SentRequest.get("/b")).isAllowed()).isTrue();
-        assertThat(decide(rules, SentRequest.get("/b")).isAllowed()).isFalse();
+        assertAllowed(rules, SentRequest.get("/a"));
+        assertAllowed(rules, SentRequest.get("/b"));
+        assertDenied(rules, SentRequest.get("/b"));
     }
 
     @Test
@@ -164,8 +147,8 @@ class RulesTest {
         SentRequest probe = SentRequest.get("/").header("X-Probe", "yes");
         assertThat(decide(rules, probe).decision()).isEmpty();
         assertThat(decide(rules, probe).decision()).isEmpty();
-        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isTrue();
-        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
+        assertAllowed(rules, SentRequest.get("/"));
+        assertDenied(rules, SentRequest.get("/"));
     }
 
     @Test
@@ -185,12 +168,9 @@ class RulesTest {
     @Test
     void requestsWithoutAKeyShareOneThatNoClientCanSend() {
         Rules rules = rules(Rule.named("a").key(API_KEY).limit(Limit.perMinute(1)));
-        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isTrue();
-        assertThat(decide(rules, SentRequest.get("/").header("X-Api-Key", "")).isAllowed())
-                .isFalse();
-        assertThat(decide(rules, SentRequest.get("/").header("X-Api-Key", "no-key"))
-                        .isAllowed())
-                .isTrue();
+        assertAllowed(rules, SentRequest.get("/"));
+        assertDenied(rules, SentRequest.get("/").header("X-Api-Key", ""));
+        assertAllowed(rules, SentRequest.get("/").header("X-Api-Key", "no-key"));
     }
 
     @Test
@@ -245,7 +225,7 @@ class RulesTest {
                 rules(Rule.named("a").key(API_KEY).limit(Limit.perMinute(10)).cost(4));
         decide(rules, SentRequest.get("/"));
         assertThat(decision(decide(rules, SentRequest.get("/"))).remaining()).isEqualTo(2);
-        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
+        assertDenied(rules, SentRequest.get("/"));
     }
 
     @Test
@@ -280,9 +260,7 @@ class RulesTest {
                 match -> null,
                 match -> Mono.delay(Duration.ofMillis(1))
                         .flatMap(tick -> Mono.error(new IllegalStateException("broken"))))) {
-            assertThat(decide(rules(Rule.named("a").key(broken).limit(Limit.perMinute(1))), SentRequest.get("/"))
-                            .isAllowed())
-                    .isTrue();
+            assertAllowed(rules(Rule.named("a").key(broken).limit(Limit.perMinute(1))), SentRequest.get("/"));
             Verdict denied = decide(
                     rules(Rule.named("a").key(broken).limit(Limit.perMinute(1)).whenUndecided(WhenUndecided.DENY)),
                     SentRequest.get("/"));
@@ -308,25 +286,21 @@ class RulesTest {
     @Test
     void theTimeThatALookupTakesIsPartOfTheDeadline() {
         AtomicBoolean asked = new AtomicBoolean();
-        LimitStore slow = new Unprotected(LocalStore.bounded(100)) {
-            @Override
-            public Mono<StoreDecision> take(List<Claim> claims) {
-                return Mono.deferContextual(context -> {
+        LocalStore store = LocalStore.bounded(100);
+        LimitStore slow = StoreForTests.taking(
+                store,
+                claims -> Mono.deferContextual(context -> {
                     asked.set(context.hasKey(LimitStore.WAITING_SINCE));
-                    return super.take(claims);
-                });
-            }
-        };
+                    return store.take(claims);
+                }));
         try (RateLimiter onSlow = RateLimiter.builder("slow").store(slow).build()) {
-            Rules rules = Rules.of(
+            Rules rules = rules(
                     onSlow,
-                    SentRequest.syntax(),
-                    List.of(Rule.named("a")
+                    Rule.named("a")
                             .key(match -> Mono.delay(Duration.ofMillis(1)).thenReturn("key"))
                             .timeout(LONG)
-                            .limit(Limit.perMinute(1))
-                            .build()));
-            assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isTrue();
+                            .limit(Limit.perMinute(1)));
+            assertAllowed(rules, SentRequest.get("/"));
             assertThat(asked).isTrue();
         }
     }
@@ -336,16 +310,10 @@ class RulesTest {
         RateLimiter closed =
                 RateLimiter.builder("closed").store(LocalStore.bounded(100)).build();
         closed.close();
-        Rules allows =
-                Rules.of(closed, SentRequest.syntax(), List.of(address("a", 1).build()), listener());
-        Rules denies = Rules.of(
-                closed,
-                SentRequest.syntax(),
-                List.of(address("a", 1).whenUndecided(WhenUndecided.DENY).build()),
-                listener());
-        assertThat(decide(allows, SentRequest.get("/")).isAllowed()).isTrue();
-        assertThat(decide(denies, SentRequest.get("/")).problem().orElseThrow().status())
-                .isEqualTo(503);
+        Rules allows = rules(closed, address("a", 1));
+        Rules denies = rules(closed, address("a", 1).whenUndecided(WhenUndecided.DENY));
+        assertAllowed(allows, SentRequest.get("/"));
+        assertDenied(503, decide(denies, SentRequest.get("/")));
         assertThat(events).hasSize(2);
     }
 
@@ -353,8 +321,7 @@ class RulesTest {
     void tooManyCountsForOneVerdictAreDenied() {
         Rules rules =
                 rules(IntStream.range(0, 17).mapToObj(i -> address("r" + i, 5)).toArray(Rule.Builder[]::new));
-        assertThat(decide(rules, SentRequest.get("/")).problem().orElseThrow().status())
-                .isEqualTo(503);
+        assertDenied(503, decide(rules, SentRequest.get("/")));
         assertThat(events).hasSize(17).allSatisfy(event -> assertThat(event).contains("is too large"));
     }
 
@@ -365,15 +332,15 @@ class RulesTest {
         Rules rules = rules(address("failures", 1).refundWhen("2xx", "304"));
         Verdict verdict = decide(rules, SentRequest.get("/"));
         assertThat(verdict.dependsOnStatus()).isTrue();
-        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
+        assertDenied(rules, SentRequest.get("/"));
         verdict.refund(204).block(LONG);
         Verdict second = decide(rules, SentRequest.get("/"));
         assertThat(second.isAllowed()).isTrue();
         // A verdict refunds once.
         verdict.refund(204).block(LONG);
-        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
+        assertDenied(rules, SentRequest.get("/"));
         second.refund(401).block(LONG);
-        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
+        assertDenied(rules, SentRequest.get("/"));
     }
 
     @Test
@@ -410,7 +377,7 @@ class RulesTest {
         decide(rules, SentRequest.get("/"));
         Verdict denied = decide(rules, SentRequest.get("/"));
         denied.refund(429).block(LONG);
-        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isFalse();
+        assertDenied(rules, SentRequest.get("/"));
     }
 
     @Test
@@ -425,16 +392,8 @@ class RulesTest {
     void ifAFallbackDeniesEveryRuleHasDenied() {
         try (RateLimiter denying =
                 RateLimiter.builder("denying").store(Fallback.deny()).build()) {
-            Rules rules = Rules.of(
-                    denying,
-                    SentRequest.syntax(),
-                    List.of(address("all", 10).build(), address("all-1", 1).build()),
-                    listener());
-            assertThat(decide(rules, SentRequest.get("/"))
-                            .problem()
-                            .orElseThrow()
-                            .status())
-                    .isEqualTo(503);
+            Rules rules = rules(denying, address("all", 10), address("all-1", 1));
+            assertDenied(503, decide(rules, SentRequest.get("/")));
         }
         assertThat(events).containsExactly("denied all", "denied all-1");
     }
@@ -544,7 +503,7 @@ class RulesTest {
                         .limit(Limit.perMinute(1))
                         .whenMissing(WhenMissing.DENY)
                         .shadow(true));
-        assertThat(decide(rules, SentRequest.get("/")).isAllowed()).isTrue();
+        assertAllowed(rules, SentRequest.get("/"));
     }
 
     // Changing rules.
@@ -555,8 +514,8 @@ class RulesTest {
         decide(rules, SentRequest.get("/"));
         decide(rules, SentRequest.get("/"));
         rules.replace(List.of(address("a", 3).paths("/x*").build()));
-        assertThat(decide(rules, SentRequest.get("/x")).isAllowed()).isTrue();
-        assertThat(decide(rules, SentRequest.get("/x")).isAllowed()).isFalse();
+        assertAllowed(rules, SentRequest.get("/x"));
+        assertDenied(rules, SentRequest.get("/x"));
         assertThat(decide(rules, SentRequest.get("/")).decision()).isEmpty();
         assertThat(rules.list()).extracting(Rule::name).containsExactly("a");
     }
@@ -664,47 +623,8 @@ class RulesTest {
                 .build()));
     }
 
-    private static Rule.Builder address(String name, long permits) {
-        return Rule.named(name).key(ADDRESS).limit(Limit.perMinute(permits));
-    }
-
-    private Rules rules(Rule.Builder... rules) {
-        return Rules.of(
-                limiter,
-                SentRequest.syntax(),
-                List.of(rules).stream().map(Rule.Builder::build).toList(),
-                listener());
-    }
-
-    private RuleListener listener() {
-        return new RuleListener() {
-            @Override
-            public void decided(RuleMatch match, Outcome outcome, Decision decision, Duration took) {
-                assertThat(took).isBetween(Duration.ZERO, LONG);
-                events.add(outcome.name().toLowerCase(Locale.ROOT).replace('_', ' ') + " "
-                        + match.rule().name());
-            }
-
-            @Override
-            public void undecided(RuleMatch match, Throwable why) {
-                events.add("undecided " + match.rule().name() + ": " + why.getMessage());
-            }
-        };
-    }
-
-    private static Verdict decide(Rules rules, SentRequest request) {
-        return Objects.requireNonNull(
-                rules.decide(request, Phase.BEFORE_AUTHENTICATION).block(LONG));
-    }
-
     private static Decision decision(Verdict verdict) {
         return verdict.decision().orElseThrow();
-    }
-
-    private static List<String> names(Verdict verdict) {
-        return decision(verdict).limits().stream()
-                .map(usage -> usage.limit().name())
-                .toList();
     }
 
     private static List<String> keys(Verdict verdict) {

@@ -14,13 +14,13 @@ import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicReference;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.Disposable;
 import reactor.core.publisher.Mono;
@@ -32,30 +32,22 @@ import reactor.test.publisher.TestPublisher;
  * When shadow rules are looked up and when they charge. A test controls when the verdict of the enforced rules is
  * emitted.
  */
-class ShadowDecisionTest {
-
-    private static final Duration LONG = Duration.ofSeconds(30);
+class ShadowDecisionTest extends RulesFixture {
 
     /** The verdict of the enforced rules waits for this. */
     private final Sinks.Empty<Void> let = Sinks.empty();
 
     private final HeldStore store = new HeldStore();
-    private final RateLimiter limiter = RateLimiter.builder("held").store(store).build();
+    private final RateLimiter held = RateLimiter.builder("held").store(store).build();
     private final Queue<String> called = new ConcurrentLinkedQueue<>();
-    private final Queue<String> events = new ConcurrentLinkedQueue<>();
     private final AtomicReference<Verdict> verdict = new AtomicReference<>();
-
-    @AfterEach
-    void close() {
-        limiter.close();
-    }
 
     // Lookups.
 
     @Test
     void functionsOfAShadowRuleRunOnTheRequestThreadAfterTheOthers() {
-        Rules rules = rules(calling("tried").shadow(true), calling("real"));
-        decide(rules, SentRequest.get("/"));
+        Rules rules = rules(held, calling("tried").shadow(true), calling("real"));
+        subscribe(rules, SentRequest.get("/"));
         String here = " on " + Thread.currentThread().getName();
         String[] expected = {
             "unless of real" + here,
@@ -72,29 +64,31 @@ class ShadowDecisionTest {
         letElsewhere();
 
         assertThat(called).containsExactly(expected);
-        assertThat(events).containsExactly("ALLOWED real", "ALLOWED tried");
+        assertThat(events).containsExactly("allowed real", "allowed tried");
     }
 
     @Test
     void lookupsAreSubscribedToOnTheRequestThreadToo() {
         Sinks.One<String> realKey = Sinks.one();
         Rules rules = rules(
+                held,
                 rule("tried").key(match -> lazily("tried", Mono.just("k"))).shadow(true),
                 rule("real").key(match -> lazily("real", realKey.asMono())));
-        decide(rules, SentRequest.get("/"));
+        subscribe(rules, SentRequest.get("/"));
         String here = " on " + Thread.currentThread().getName();
         assertThat(called).containsExactly("real" + here, "tried" + here);
 
         realKey.tryEmitValue("k");
         letElsewhere();
 
-        assertThat(events).containsExactly("ALLOWED real", "ALLOWED tried");
+        assertThat(events).containsExactly("allowed real", "allowed tried");
     }
 
     @Test
     void aLookupSeesTheContextOfTheSubscriber() {
         AtomicReference<Object> seen = new AtomicReference<>();
         Rules rules = rules(
+                held,
                 rule("real").key(match -> Mono.just("k").publishOn(Schedulers.single())),
                 rule("tried")
                         .key(match -> Mono.deferContextual(context -> {
@@ -114,53 +108,55 @@ class ShadowDecisionTest {
         TestPublisher<String> second = TestPublisher.create();
         Queue<TestPublisher<String>> keys = new ConcurrentLinkedQueue<>(List.of(first, second));
         Rules rules = rules(
-                rule("real"), rule("tried").key(match -> keys.remove().mono()).shadow(true));
+                held,
+                rule("real"),
+                rule("tried").key(match -> keys.remove().mono()).shadow(true));
         let.tryEmitEmpty();
-        assertThat(decide(rules, SentRequest.get("/"))).isNotNull();
+        subscribe(rules, SentRequest.get("/"));
         assertThat(verdict.get().isAllowed()).isTrue();
         // The lookup may still emit a key, so it is not cancelled.
         first.assertSubscribers(1);
 
-        decide(rules, SentRequest.get("/"));
+        subscribe(rules, SentRequest.get("/"));
 
         assertThat(verdict.get().isAllowed()).isFalse();
         second.assertWasSubscribed();
         second.assertCancelled();
-        assertThat(events).containsExactly("ALLOWED real", "DENIED real");
+        assertThat(events).containsExactly("allowed real", "denied real");
     }
 
     @Test
     void aLookupIsCancelledWithItsRequest() {
         TestPublisher<String> key = TestPublisher.create();
         Queue<Mono<String>> keys = new ConcurrentLinkedQueue<>(List.of(key.mono(), Mono.just("k")));
-        Rules rules =
-                rules(rule("real"), rule("tried").key(match -> keys.remove()).shadow(true));
+        Rules rules = rules(
+                held, rule("real"), rule("tried").key(match -> keys.remove()).shadow(true));
         SentRequest request = SentRequest.get("/").remembering();
-        Disposable asking = decide(rules, request);
+        Disposable asking = subscribe(rules, request);
         key.assertSubscribers(1);
 
         asking.dispose();
 
         key.assertCancelled();
         // A new subscription is a new decision, also for the shadow rule.
-        decide(rules, request);
+        subscribe(rules, request);
         letElsewhere();
-        assertThat(events).containsExactly("ALLOWED real", "ALLOWED tried");
+        assertThat(events).containsExactly("allowed real", "allowed tried");
     }
 
     // Charging.
 
     @Test
     void aShadowRuleIsChargedAfterTheOthersAllow() {
-        Rules rules = rules(rule("real"), rule("tried").shadow(true));
-        decide(rules, SentRequest.get("/"));
+        Rules rules = rules(held, rule("real"), rule("tried").shadow(true));
+        subscribe(rules, SentRequest.get("/"));
         assertThat(store.taken).containsOnlyKeys("real-1m");
 
         letElsewhere();
         assertThat(store.taken).containsOnlyKeys("real-1m", "tried-1m");
 
         store.taken.clear();
-        decide(rules, SentRequest.get("/"));
+        subscribe(rules, SentRequest.get("/"));
         assertThat(verdict.get().isAllowed()).isFalse();
         assertThat(store.taken).containsOnlyKeys("real-1m");
     }
@@ -169,45 +165,59 @@ class ShadowDecisionTest {
     void aKeyFoundAfterTheVerdictIsChargedAndRefunded() {
         Sinks.One<String> key = Sinks.one();
         Rules rules = rules(
+                held,
                 rule("real"),
                 rule("tried").key(match -> key.asMono()).refundWhen("2xx").shadow(true));
-        decide(rules, SentRequest.get("/"));
+        subscribe(rules, SentRequest.get("/"));
         letElsewhere();
         verdict.get().refund(200).block(LONG);
         assertThat(store.taken).containsOnlyKeys("real-1m");
 
         key.tryEmitValue("k");
 
-        assertThat(events).containsExactly("ALLOWED real", "ALLOWED tried");
+        assertThat(events).containsExactly("allowed real", "allowed tried");
         assertThat(store.refunds).containsExactly("tried-1m");
     }
 
     @Test
     void aShadowRuleHasTheWholeDeadlineOfTheLimiter() {
         Rules rules = rules(
+                held,
                 rule("real").key(match -> Mono.just("k").publishOn(Schedulers.single())),
                 rule("tried").shadow(true));
         let.tryEmitEmpty();
-        decide(rules, SentRequest.get("/"));
+        subscribe(rules, SentRequest.get("/"));
         await().untilAsserted(() -> assertThat(store.taken).containsOnlyKeys("real-1m", "tried-1m"));
         assertThat(store.taken).containsEntry("real-1m", true).containsEntry("tried-1m", false);
     }
 
     @Test
     void theDurationOfAShadowRuleExcludesTheOthers() {
+        Map<String, Duration> took = new HashMap<>();
         try (VirtualTime time = new VirtualTime()) {
             Rules rules = rules(
+                    held,
+                    RuleInstrumentation.none().listener(took(took)),
                     rule("real"),
                     rule("tried")
                             .key(match -> Mono.delay(Duration.ofMillis(20)).thenReturn("k"))
                             .shadow(true));
-            decide(rules, SentRequest.get("/"));
+            subscribe(rules, SentRequest.get("/"));
             time.passMillis(500);
             let.tryEmitEmpty();
-            assertThat(store.took)
+            assertThat(took)
                     .containsEntry("real", Duration.ofMillis(500))
                     .containsEntry("tried", Duration.ofMillis(20));
         }
+    }
+
+    private static RuleListener took(Map<String, Duration> took) {
+        return new RuleListener() {
+            @Override
+            public void decided(RuleMatch match, Outcome outcome, Decision decision, Duration time) {
+                took.put(match.rule().name(), time);
+            }
+        };
     }
 
     // Reports.
@@ -215,6 +225,7 @@ class ShadowDecisionTest {
     @Test
     void aFailedShadowRuleIsReportedOnlyIfTheOthersAllow() {
         Rules rules = rules(
+                held,
                 rule("real"),
                 rule("throws")
                         .key(match -> {
@@ -233,13 +244,13 @@ class ShadowDecisionTest {
                         .whenMissing(WhenMissing.DENY)
                         .shadow(true),
                 rule("excepted").unless(match -> true).shadow(true));
-        decide(rules, SentRequest.get("/"));
+        subscribe(rules, SentRequest.get("/"));
         assertThat(events).isEmpty();
 
         letElsewhere();
         await().untilAsserted(() -> assertThat(events)
                 .containsExactlyInAnyOrder(
-                        "ALLOWED real",
+                        "allowed real",
                         "undecided throws: broken",
                         "undecided fails: broken",
                         "undecided hangs: the key of rule hangs was not found within 1 ms (timeout)",
@@ -247,9 +258,9 @@ class ShadowDecisionTest {
         assertThat(verdict.get().isAllowed()).isTrue();
 
         events.clear();
-        decide(rules, SentRequest.get("/"));
+        subscribe(rules, SentRequest.get("/"));
         assertThat(verdict.get().isAllowed()).isFalse();
-        assertThat(events).containsExactly("DENIED real");
+        assertThat(events).containsExactly("denied real");
     }
 
     /** Emits the verdict on another thread, as Redis does. */
@@ -258,7 +269,7 @@ class ShadowDecisionTest {
         await().until(() -> verdict.get() != null);
     }
 
-    private Disposable decide(Rules rules, SentRequest request) {
+    private Disposable subscribe(Rules rules, SentRequest request) {
         return rules.decide(request).subscribe(verdict::set);
     }
 
@@ -297,40 +308,12 @@ class ShadowDecisionTest {
         called.add(what + " on " + Thread.currentThread().getName());
     }
 
-    private Rules rules(Rule.Builder... rules) {
-        return Rules.of(
-                limiter,
-                SentRequest.syntax(),
-                List.of(rules).stream().map(Rule.Builder::build).toList(),
-                new EventLog());
-    }
-
-    private final class EventLog implements RuleListener {
-
-        @Override
-        public void decided(RuleMatch match, Outcome outcome, Decision decision, Duration took) {
-            events.add(outcome + " " + match.rule().name());
-            store.took.put(match.rule().name(), took);
-        }
-
-        @Override
-        public void refused(RuleMatch match) {
-            events.add("refused " + match.rule().name());
-        }
-
-        @Override
-        public void undecided(RuleMatch match, Throwable why) {
-            events.add("undecided " + match.rule().name() + ": " + why.getMessage());
-        }
-    }
-
     /** Decides on enforced rules when the test allows it, on that thread; on shadow rules immediately. */
     private final class HeldStore extends Unprotected {
 
         /** The limits that were charged, and whether the time of lookups was deducted from the deadline. */
         private final Map<String, Boolean> taken = new ConcurrentHashMap<>();
 
-        private final Map<String, Duration> took = new ConcurrentHashMap<>();
         private final Queue<String> refunds = new ConcurrentLinkedQueue<>();
 
         HeldStore() {
