@@ -3,7 +3,6 @@ package io.github.spillgate.redis;
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnansweredException;
-import io.netty.channel.EventLoop;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -65,8 +64,6 @@ final class BatchQueue {
     /** A task with a delay does not run in the event loop's current run. */
     private static final long NEXT_RUN = TimeUnit.MILLISECONDS.toNanos(1);
 
-    private final EventLoop loop;
-
     /** Sends a batch to Redis, as {@link Lane} does. */
     private final Function<Batch, Mono<Object>> decide;
 
@@ -110,7 +107,6 @@ final class BatchQueue {
             @Nullable Delivery delivery,
             LongPredicate elsewhere) {
         this.connection = connection;
-        this.loop = connection.loop();
         this.decide = decide;
         this.keys = keys;
         this.bounds = bounds;
@@ -133,7 +129,7 @@ final class BatchQueue {
 
     /** As a task even if this is the event loop: decisions of other threads that were requested before may be tasks. */
     private void enqueueLater(PendingDecision decision) {
-        if (!EventLoops.runLater(loop, 0, () -> enqueue(decision))) {
+        if (!connection.runLater(0, () -> enqueue(decision))) {
             waiting.decrementAndGet();
             decision.fail(loopEnded());
         }
@@ -141,7 +137,7 @@ final class BatchQueue {
 
     /** Ends this queue: waiting and later decisions fail. */
     void end(LimitStoreException why) {
-        EventLoops.run(loop, () -> {
+        connection.run(() -> {
             ended = why;
             send();
         });
@@ -154,7 +150,7 @@ final class BatchQueue {
 
     /** Runs a task if Redis has had this time for its reply to a decision, and no reply has arrived. */
     void ifSilentFor(long nanos, PendingDecision decision, Runnable task) {
-        if (!EventLoops.runLater(loop, 0, () -> judgeAfterNextRun(nanos, decision, task))) {
+        if (!connection.runLater(0, () -> judgeAfterNextRun(nanos, decision, task))) {
             task.run();
         }
     }
@@ -167,7 +163,7 @@ final class BatchQueue {
                 task.run();
             }
         };
-        if (!EventLoops.runLater(loop, Math.max(NEXT_RUN, left), ifNotDone)) {
+        if (!connection.runLater(Math.max(NEXT_RUN, left), ifNotDone)) {
             task.run();
         }
     }
@@ -188,7 +184,7 @@ final class BatchQueue {
         if (run == null) {
             run = new Run();
             current = run;
-            if (!EventLoops.runLater(loop, 0, run)) {
+            if (!connection.runLater(0, run)) {
                 current = null;
                 end(loopEnded());
                 return;
@@ -426,14 +422,14 @@ final class BatchQueue {
                 onError(new LimitStoreException("the reply of Redis cannot be read: " + e.getMessage(), e));
                 return;
             }
-            if (!EventLoops.run(loop, () -> replied(decoded, whyUnwritten, trip))) {
+            if (!connection.run(() -> replied(decoded, whyUnwritten, trip))) {
                 batch.parts().forEach(part -> part.answer(decoded));
             }
         }
 
         @Override
         public void onError(Throwable e) {
-            if (!EventLoops.run(loop, () -> failed(e))) {
+            if (!connection.run(() -> failed(e))) {
                 batch.parts().forEach(part -> part.fail(e));
             }
         }

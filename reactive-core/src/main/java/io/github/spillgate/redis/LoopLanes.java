@@ -20,8 +20,10 @@ import io.netty.channel.ChannelFutureListener;
 import io.netty.channel.ChannelInboundHandlerAdapter;
 import io.netty.channel.EventLoop;
 import io.netty.channel.socket.nio.NioSocketChannel;
+import io.netty.util.concurrent.EventExecutor;
 import io.netty.util.concurrent.Future;
 import io.netty.util.concurrent.SingleThreadEventExecutor;
+import io.netty.util.internal.ThreadExecutorMap;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -124,10 +126,16 @@ final class LoopLanes {
         }
     }
 
+    /** Returns the event loop that runs the current thread; null on any other thread. */
+    static @Nullable EventLoop currentLoop() {
+        EventExecutor executor = ThreadExecutorMap.currentExecutor();
+        return executor instanceof EventLoop loop ? loop : null;
+    }
+
     /** Returns the lane to a server on the event loop that runs the current thread; null if there is none. */
     @Nullable
     Lane current(Server server) {
-        EventLoop current = EventLoops.current();
+        EventLoop current = currentLoop();
         if (current == null || closed || current.isShuttingDown()) {
             return null;
         }

@@ -8,6 +8,7 @@ import io.lettuce.core.RedisException;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.netty.channel.EventLoop;
+import io.netty.util.concurrent.Future;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -15,6 +16,7 @@ import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -113,11 +115,6 @@ final class OpenConnection implements CommandSender {
         this.queue = newQueue.apply(this);
     }
 
-    /** Returns the event loop, on which commands are written and replies arrive. */
-    EventLoop loop() {
-        return loop;
-    }
-
     /** Returns the decisions that wait for this connection. */
     BatchQueue queue() {
         return queue;
@@ -157,6 +154,39 @@ final class OpenConnection implements CommandSender {
             connection.setAutoFlushCommands(true);
             connection.flushCommands();
             commands.forEach(PendingCommand::failIfLost);
+        }
+    }
+
+    /**
+     * Runs a task on the event loop, on which commands are written and replies arrive: now if that is the current
+     * thread.
+     *
+     * @return false if the loop has ended, and the task will not run
+     */
+    boolean run(Runnable task) {
+        if (loop.inEventLoop()) {
+            task.run();
+            return true;
+        }
+        return runLater(0, task);
+    }
+
+    /**
+     * Runs a task on the event loop, after what the loop does now.
+     *
+     * @param nanos the least delay
+     * @return false if the loop has ended, and the task will not run
+     */
+    boolean runLater(long nanos, Runnable task) {
+        try {
+            if (nanos == 0) {
+                loop.execute(task);
+            } else {
+                Future<?> unused = loop.schedule(task, nanos, TimeUnit.NANOSECONDS);
+            }
+            return true;
+        } catch (RejectedExecutionException e) {
+            return false;
         }
     }
 
@@ -230,7 +260,7 @@ final class OpenConnection implements CommandSender {
     CompletableFuture<Void> beginClosing() {
         CompletableFuture<Void> closed = new CompletableFuture<>();
         // On the event loop, because closing takes Lettuce's lock for writing.
-        boolean willClose = EventLoops.run(loop, () -> {
+        boolean willClose = run(() -> {
             if (connection.isOpen()) {
                 Mono.fromFuture(connection.closeAsync())
                         .subscribe(done -> {}, closed::completeExceptionally, () -> closed.complete(null));
@@ -319,7 +349,7 @@ final class OpenConnection implements CommandSender {
         /** Submits the command: its reply is then always requested. */
         @Override
         public void request(long n) {
-            if (Operators.validate(n) && state.compareAndSet(NEW, SUBMITTED) && !EventLoops.run(loop, this)) {
+            if (Operators.validate(n) && state.compareAndSet(NEW, SUBMITTED) && !OpenConnection.this.run(this)) {
                 fail(unusable(LOST));
             }
         }

@@ -82,7 +82,7 @@ final class RedisClock {
         // Sent only once the callback is there, which would otherwise run on this thread after a quick reply.
         connection.setAutoFlushCommands(false);
         RedisFuture<Object> reply = script.apply(connection.async());
-        reply.whenComplete((time, error) -> loop.complete(EventLoops.current()));
+        reply.whenComplete((time, error) -> loop.complete(LoopLanes.currentLoop()));
         connection.setAutoFlushCommands(true);
         connection.flushCommands();
         // Not for the reply: a thread that waits for it may run its callback.

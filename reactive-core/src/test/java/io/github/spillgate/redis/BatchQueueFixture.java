@@ -53,7 +53,7 @@ abstract class BatchQueueFixture {
         client.addListener(new CommandListener() {
             @Override
             public void commandStarted(CommandStartedEvent event) {
-                EventLoop current = EventLoops.current();
+                EventLoop current = LoopLanes.currentLoop();
                 loop = current == null ? loop : current;
                 if (event.getCommand().getType() == CommandType.EVALSHA) {
                     sent.incrementAndGet();

@@ -164,7 +164,7 @@ class ClusterTest {
                 .limit(3)
                 .toList();
         EventLoop loop = limiter.tryAcquire(keys.get(0))
-                .mapNotNull(decision -> EventLoops.current())
+                .mapNotNull(decision -> LoopLanes.currentLoop())
                 .block(LONG);
         long before = calls(node);
         int writesBefore = writes.get();

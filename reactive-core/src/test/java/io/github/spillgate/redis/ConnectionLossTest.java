@@ -142,13 +142,14 @@ class ConnectionLossTest {
         assertThat(connection.send(RedisReactiveCommands::ping).block(LONG)).isEqualTo("PONG");
         OpenConnection open = connection.ifOpen();
         List<CompletableFuture<String>> sent = new ArrayList<>();
-        open.loop()
-                .submit(() -> open.sendTogether(() -> {
-                    sent.add(open.send(RedisReactiveCommands::ping).toFuture());
-                    open.close();
-                    sent.add(open.send(RedisReactiveCommands::ping).toFuture());
-                }))
-                .syncUninterruptibly();
+        CompletableFuture.runAsync(
+                        () -> open.sendTogether(() -> {
+                            sent.add(open.send(RedisReactiveCommands::ping).toFuture());
+                            open.close();
+                            sent.add(open.send(RedisReactiveCommands::ping).toFuture());
+                        }),
+                        open::run)
+                .join();
         assertThat(sent).hasSize(2).allSatisfy(one -> assertThat(one).failsWithin(LONG));
     }
 
