@@ -9,6 +9,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Queue;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
@@ -17,6 +18,7 @@ import org.jspecify.annotations.Nullable;
 import org.reactivestreams.Subscription;
 import reactor.core.CoreSubscriber;
 import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 
 /**
@@ -71,7 +73,7 @@ final class BatchQueue {
     private final BatchBounds bounds;
 
     /** Emits the answers; null if their callers are on the event loop, and continue there. */
-    private final @Nullable Delivery delivery;
+    private final @Nullable Scheduler deliverOn;
 
     private final LongPredicate elsewhere;
     private final OpenConnection connection;
@@ -96,7 +98,7 @@ final class BatchQueue {
      *
      * @param decide sends a batch to Redis
      * @param keys the keys of the counts
-     * @param delivery emits the answers; null for callers that are on the connection's event loop
+     * @param deliverOn emits the answers; null for callers that are on the connection's event loop
      * @param elsewhere returns whether Redis has replied on another connection to a command sent after a time
      */
     BatchQueue(
@@ -104,13 +106,13 @@ final class BatchQueue {
             Function<Batch, Mono<Object>> decide,
             CountKeys keys,
             BatchBounds bounds,
-            @Nullable Delivery delivery,
+            @Nullable Scheduler deliverOn,
             LongPredicate elsewhere) {
         this.connection = connection;
         this.decide = decide;
         this.keys = keys;
         this.bounds = bounds;
-        this.delivery = delivery;
+        this.deliverOn = deliverOn;
         this.elsewhere = elsewhere;
     }
 
@@ -120,7 +122,7 @@ final class BatchQueue {
         if (waiting.incrementAndGet() > bounds.waiting()) {
             waiting.decrementAndGet();
             decision.fail(bounds.tooManyWait());
-        } else if (delivery == null) {
+        } else if (deliverOn == null) {
             enqueue(decision);
         } else {
             enqueueLater(decision);
@@ -145,7 +147,7 @@ final class BatchQueue {
 
     /** Returns whether its callers are on the event loop of the connection. */
     boolean isOfCallers() {
-        return delivery == null;
+        return deliverOn == null;
     }
 
     /** Runs a task if Redis has had this time for its reply to a decision, and no reply has arrived. */
@@ -279,10 +281,20 @@ final class BatchQueue {
     }
 
     private void deliver(Runnable answer) {
-        if (delivery == null) {
+        if (deliverOn == null) {
             answer.run();
         } else {
-            delivery.deliver(answer);
+            deliver(deliverOn, answer);
+        }
+    }
+
+    /** Emits an answer on a scheduler, so that no caller continues on the thread that reads from Redis. */
+    static void deliver(Scheduler deliverOn, Runnable answer) {
+        try {
+            deliverOn.schedule(answer);
+        } catch (RejectedExecutionException e) {
+            // The user has shut down the scheduler before the last decision.
+            answer.run();
         }
     }
 

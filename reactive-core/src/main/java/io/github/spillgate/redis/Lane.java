@@ -5,6 +5,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 
 /**
@@ -20,7 +21,7 @@ final class Lane {
     private final Server server;
     private final BatchBounds bounds;
     private final CountKeys keys;
-    private final @Nullable Delivery delivery;
+    private final @Nullable Scheduler deliverOn;
     private final Connection connection;
 
     /** Whether and when an event loop of the application began to open the connection; only that loop uses them. */
@@ -32,17 +33,17 @@ final class Lane {
      * A lane.
      *
      * @param connector connects to the server; may block
-     * @param delivery emits the answers; null if all callers are on the event loop of the connection
+     * @param deliverOn emits the answers; null if all callers are on the event loop of the connection
      */
     Lane(
             Server server,
             Supplier<StatefulRedisConnection<byte[], byte[]>> connector,
             Server.Settings settings,
-            @Nullable Delivery delivery) {
+            @Nullable Scheduler deliverOn) {
         this.server = server;
         this.bounds = settings.bounds();
         this.keys = settings.keys();
-        this.delivery = delivery;
+        this.deliverOn = deliverOn;
         this.connection = new Connection(
                 connector,
                 server.script(Script.Purpose.DECIDE)::sendIdle,
@@ -52,7 +53,7 @@ final class Lane {
     }
 
     private BatchQueue newQueue(OpenConnection open) {
-        return new BatchQueue(open, batch -> decide(batch, open), keys, bounds, delivery, server::hasAnsweredSince);
+        return new BatchQueue(open, batch -> decide(batch, open), keys, bounds, deliverOn, server::hasAnsweredSince);
     }
 
     private Mono<Object> decide(Batch batch, OpenConnection open) {
@@ -80,7 +81,7 @@ final class Lane {
      */
     @Nullable
     OpenConnection ifOpen() {
-        if (delivery != null) {
+        if (deliverOn != null) {
             return connection.ifOpen();
         }
         OpenConnection open = connection.ifResponsive();

@@ -59,7 +59,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     private final ResetCommand resetCommand;
     private final ReconcileCommands reconcileCommands;
     private final CountKeys keys;
-    private final Delivery delivery;
+    private final Scheduler deliverOn;
     private final WaitingDecisions waiting;
     private final Mono<Void> closing;
 
@@ -67,25 +67,25 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         AbstractRedisClient client = builder.client == null ? RedisClient.create(builder.nodes.get(0)) : builder.client;
         LoopLanes loops = LoopLanes.of(client, builder.nodes);
         keys = new CountKeys(builder.namespace);
-        delivery = new Delivery(builder.deliverOn);
-        waiting = new WaitingDecisions(builder.bounds, delivery);
+        deliverOn = builder.deliverOn;
+        waiting = new WaitingDecisions(builder.bounds, deliverOn);
         Server.Settings settings = new Server.Settings(
                 keys,
                 Script.readAll(builder.change),
                 builder.bounds,
-                delivery,
+                deliverOn,
                 loops,
                 new EvictionPolicy(toString()),
                 builder.longestSilence);
         topology = client instanceof RedisClusterClient cluster
                 ? new Cluster(cluster, builder.nodes, settings)
                 : Topology.standalone((RedisClient) client, builder.nodes, settings);
-        router = new SlotRouter(topology, builder.deliverOn);
+        router = new SlotRouter(topology, deliverOn);
         holdCommands = new HoldCommands(router, keys);
-        refundCommands = new RefundCommands(router, keys, holdCommands, builder.deliverOn);
+        refundCommands = new RefundCommands(router, keys, holdCommands, deliverOn);
         resetCommand = new ResetCommand(router, keys);
         reconcileCommands = new ReconcileCommands(router, keys, holdCommands);
-        multiSlot = new MultiSlotDecider(this, refundCommands, builder.longestPeek, builder.deliverOn);
+        multiSlot = new MultiSlotDecider(this, refundCommands, builder.longestPeek, deliverOn);
         closing = closing(topology, loops, builder.client == null ? shutDown(client) : Mono.empty());
     }
 
@@ -263,7 +263,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                         List.copyOf(router.bySlot(claims, Function.identity()).values());
                 return mode == Mode.TAKE
                         ? multiSlot.take(claims, bySlot, deadline)
-                        : multiSlot.peek(claims, bySlot).publishOn(delivery.scheduler());
+                        : multiSlot.peek(claims, bySlot).publishOn(deliverOn);
             }
         }
         return PendingDecision.of(claims, slot, mode, 0, deadline, this::enqueue, this::releaseUnused);
@@ -383,9 +383,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     @Override
     public Mono<Void> prepare(String node) {
-        return topology.prepare(node)
-                .publishOn(delivery.scheduler())
-                .onErrorMap(e -> Errors.translate(e, new byte[0][]));
+        return topology.prepare(node).publishOn(deliverOn).onErrorMap(e -> Errors.translate(e, new byte[0][]));
     }
 
     @Override

@@ -14,6 +14,7 @@ import java.util.function.BiFunction;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 
 /** One Redis server: its lanes, and its scripts. */
@@ -58,8 +59,8 @@ final class Server {
         this.settings = settings;
         settings.scripts()
                 .forEach((purpose, script) -> scripts.put(purpose, new ScriptRunner(script, idleKeys, Lane::nanoTime)));
-        this.waiting = new WaitingDecisions(settings.bounds(), settings.delivery());
-        this.lane = new Lane(this, connector::connect, settings, settings.delivery());
+        this.waiting = new WaitingDecisions(settings.bounds(), settings.deliverOn());
+        this.lane = new Lane(this, connector::connect, settings, settings.deliverOn());
     }
 
     String name() {
@@ -219,7 +220,7 @@ final class Server {
      * @param keys the keys of the counts
      * @param scripts the scripts
      * @param bounds the bounds of batches
-     * @param delivery emits the decisions of callers that are on no event loop with a lane
+     * @param deliverOn emits the decisions of callers that are on no event loop with a lane
      * @param loops the lanes on the event loops of callers; null if there are none
      * @param eviction the eviction policies of the servers
      * @param longestSilence how long commands may be in flight on a connection without any reply
@@ -228,7 +229,7 @@ final class Server {
             CountKeys keys,
             Map<Script.Purpose, Script> scripts,
             BatchBounds bounds,
-            Delivery delivery,
+            Scheduler deliverOn,
             @Nullable LoopLanes loops,
             EvictionPolicy eviction,
             Duration longestSilence) {}

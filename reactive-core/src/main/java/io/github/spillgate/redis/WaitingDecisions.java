@@ -3,17 +3,18 @@ package io.github.spillgate.redis;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Scheduler;
 
 /** The decisions that wait until their server is found, or its first connection is open. Bounded. */
 final class WaitingDecisions {
 
     private final BatchBounds bounds;
-    private final Delivery delivery;
+    private final Scheduler deliverOn;
     private final AtomicInteger number = new AtomicInteger();
 
-    WaitingDecisions(BatchBounds bounds, Delivery delivery) {
+    WaitingDecisions(BatchBounds bounds, Scheduler deliverOn) {
         this.bounds = bounds;
-        this.delivery = delivery;
+        this.deliverOn = deliverOn;
     }
 
     /** Lets a decision wait for something, or fails it if too many wait, or if there is no such thing. */
@@ -24,6 +25,6 @@ final class WaitingDecisions {
             return;
         }
         awaited.doFinally(end -> number.decrementAndGet())
-                .subscribe(then, error -> delivery.deliver(() -> decision.fail(Errors.translate(error))));
+                .subscribe(then, error -> BatchQueue.deliver(deliverOn, () -> decision.fail(Errors.translate(error))));
     }
 }

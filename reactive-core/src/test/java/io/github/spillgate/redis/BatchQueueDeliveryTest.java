@@ -9,13 +9,13 @@ import org.junit.jupiter.api.Test;
 import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 
-class DeliveryTest {
+class BatchQueueDeliveryTest {
 
     @Test
     void answersRunOnTheScheduler() {
         Scheduler scheduler = Schedulers.newSingle("delivery-test");
         AtomicReference<String> thread = new AtomicReference<>("");
-        new Delivery(scheduler).deliver(() -> thread.set(Thread.currentThread().getName()));
+        BatchQueue.deliver(scheduler, () -> thread.set(Thread.currentThread().getName()));
         await().until(() -> thread.get().startsWith("delivery-test"));
         scheduler.dispose();
     }
@@ -25,7 +25,7 @@ class DeliveryTest {
         Scheduler gone = Schedulers.newSingle("delivery-test");
         gone.dispose();
         AtomicInteger answered = new AtomicInteger();
-        new Delivery(gone).deliver(answered::incrementAndGet);
+        BatchQueue.deliver(gone, answered::incrementAndGet);
         assertThat(answered).hasValue(1);
     }
 }
