@@ -66,7 +66,7 @@ final class BatchQueue {
     /** A task with a delay does not run in the event loop's current run. */
     private static final long NEXT_RUN = TimeUnit.MILLISECONDS.toNanos(1);
 
-    /** Sends a batch to Redis, as {@link Lane} does. */
+    /** Sends a batch to Redis, as {@link Server#decide} does. */
     private final Function<Batch, Mono<Object>> decide;
 
     private final CountKeys keys;

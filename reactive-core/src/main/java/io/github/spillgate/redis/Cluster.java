@@ -107,32 +107,34 @@ final class Cluster implements Topology {
                         "Redis cannot decide: no node of the cluster owns slot " + slot, null)));
     }
 
-    /** Returns the target of a redirect. */
-    private Mono<Redirect.Target> redirect(Redirect redirect, Server from) {
+    @Override
+    public Mono<Server> redirect(Redirect redirect, Server from) {
         return Mono.fromSupplier(() -> {
             String host = redirect.host().isEmpty() || redirect.host().equals("?") ? hostOf(from) : redirect.host();
             Server server = serverAt(host, redirect.port());
-            if (!redirect.isMoved()) {
-                return new Redirect.Target(server, asking(server));
+            if (redirect.isMoved()) {
+                slots.set(redirect.slot(), server);
+                refresh.start();
             }
-            slots.set(redirect.slot(), server);
-            refresh.start();
-            return new Redirect.Target(server, server.connection());
+            return server;
         });
     }
 
-    /** Returns a sender to a node that is importing a slot. */
-    private static CommandSender asking(Server server) {
-        return new CommandSender() {
-            @Override
-            public <T> Mono<T> send(Command<T> command) {
-                return server.connection().send((commands, clock) -> {
-                    // Right before the command: no other thread writes between the two.
-                    commands.asking().subscribe(ok -> {}, error -> {});
-                    return command.on(commands, clock);
-                });
+    @Override
+    public void noteClusterDown() {
+        refresh.start();
+    }
+
+    /** Returns a key in a slot of the node. Before such a slot is known, there is none. */
+    @Override
+    public byte[][] idleKeys(String name) {
+        for (int i = 0; i < SlotHash.SLOT_COUNT; i++) {
+            String tag = Integer.toString(i);
+            if (nameOf(SlotHash.getSlot(tag)).equals(name)) {
+                return new byte[][] {settings.keys().unused(tag)};
             }
-        };
+        }
+        return NO_KEYS;
     }
 
     @Override
@@ -212,28 +214,8 @@ final class Cluster implements Topology {
                     .withHost(host)
                     .withPort(port)
                     .build();
-            return new Server(
-                    name,
-                    new NodeConnector(nodes, uri, settings.eviction()),
-                    () -> idleKeys(name),
-                    settings,
-                    this::redirect,
-                    refresh::start);
+            return new Server(name, new NodeConnector(nodes, uri, settings.eviction()), this, settings);
         });
-    }
-
-    /**
-     * Returns the key of a script call that changes nothing on this node. Some services reject scripts without a key.
-     * Before a slot of the node is known, there is none.
-     */
-    private byte[][] idleKeys(String node) {
-        for (int i = 0; i < SlotHash.SLOT_COUNT; i++) {
-            String tag = Integer.toString(i);
-            if (nameOf(SlotHash.getSlot(tag)).equals(node)) {
-                return new byte[][] {settings.keys().unused(tag)};
-            }
-        }
-        return NO_KEYS;
     }
 
     static String hostOf(Server server) {

@@ -4,7 +4,6 @@ import io.lettuce.core.api.StatefulRedisConnection;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
-import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 
@@ -53,15 +52,8 @@ final class Lane {
     }
 
     private BatchQueue newQueue(OpenConnection open) {
-        return new BatchQueue(open, batch -> decide(batch, open), keys, bounds, deliverOn, server::hasAnsweredSince);
-    }
-
-    private Mono<Object> decide(Batch batch, OpenConnection open) {
-        byte[][] names = batch.keys();
-        return server.send(
-                open,
-                connection,
-                (target, first, then) -> target.script(Script.Purpose.DECIDE).run(first, then, names, batch::request));
+        return new BatchQueue(
+                open, batch -> server.decide(batch, open), keys, bounds, deliverOn, server::hasAnsweredSince);
     }
 
     Connection connection() {

@@ -53,12 +53,4 @@ record Redirect(boolean isMoved, int slot, String host, int port) {
         String text = error instanceof RedisCommandExecutionException ? error.getMessage() : null;
         return text == null ? "" : text;
     }
-
-    /**
-     * The target of a redirect.
-     *
-     * @param server the other node
-     * @param sender sends commands to it
-     */
-    record Target(Server server, CommandSender sender) {}
 }

@@ -79,7 +79,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                 builder.longestSilence);
         topology = client instanceof RedisClusterClient cluster
                 ? new Cluster(cluster, builder.nodes, settings)
-                : Topology.standalone((RedisClient) client, builder.nodes, settings);
+                : new Topology.SingleServer((RedisClient) client, builder.nodes, settings);
         router = new SlotRouter(topology, deliverOn);
         holdCommands = new HoldCommands(router, keys);
         refundCommands = new RefundCommands(router, keys, holdCommands, deliverOn);

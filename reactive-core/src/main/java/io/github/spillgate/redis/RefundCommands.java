@@ -98,7 +98,7 @@ final class RefundCommands {
         return router.send(
                         slot,
                         new byte[][] {mark},
-                        (server, first, then) -> first.send(commands -> commands.getrange(mark, 0, -1)))
+                        (server, sender) -> sender.send(commands -> commands.getrange(mark, 0, -1)))
                 .map(text -> new String(text, StandardCharsets.US_ASCII))
                 // A foreign value is not a reset, here or in the script; the script also reads 0x1f and 1e3 as numbers.
                 .filter(NUMBER.asMatchPredicate())

@@ -41,10 +41,10 @@ final class ResetCommand {
     }
 
     private Mono<Object> reset(int slot, byte[][] names, List<Claim> marked, long deadline) {
-        return router.send(slot, names, (server, first, then) -> {
+        return router.send(slot, names, (server, sender) -> {
             AtomicReference<@Nullable RedisClock> used = new AtomicReference<>();
             return server.script(Script.Purpose.RESET)
-                    .run(first, then, names, clock -> {
+                    .run(sender, names, clock -> {
                         used.set(clock);
                         return ScriptRequest.reset(marked, clock.microsAt(deadline));
                     })

@@ -71,25 +71,16 @@ final class ScriptRunner {
     /**
      * Runs the script; its reply is emitted on the connection's thread.
      *
-     * @param first sends the script
-     * @param then sends it again if the server does not know it
+     * @param request returns the request when it is sent, because it may depend on the server's clock
      */
-    Mono<Object> run(CommandSender first, CommandSender then, byte[][] keys, byte[] request) {
-        return run(first, then, keys, clock -> request);
-    }
-
-    /**
-     * Runs the script with a request that is made when it is sent, for example because it depends on the server's
-     * clock.
-     */
-    Mono<Object> run(CommandSender first, CommandSender then, byte[][] keys, Function<RedisClock, byte[]> request) {
-        Call call = new Call(then, keys, request);
-        return first.send(call).onErrorResume(ScriptRunner::isUnknown, call::runUnknown);
+    Mono<Object> run(CommandSender sender, byte[][] keys, Function<RedisClock, byte[]> request) {
+        Call call = new Call(sender, keys, request);
+        return sender.send(call).onErrorResume(ScriptRunner::isUnknown, call::runUnknown);
     }
 
     /** Makes the digest known, with a request that changes nothing. */
     Mono<Void> load(CommandSender sender) {
-        return run(sender, sender, idleKeys.get(), script.idleRequest()).then();
+        return run(sender, idleKeys.get(), clock -> script.idleRequest()).then();
     }
 
     /** Sends the text, with a request that changes nothing. */
@@ -106,15 +97,15 @@ final class ScriptRunner {
     /** A call of the script, which is sent with the digest. Must be subscribed to once. */
     private final class Call implements CommandSender.Command<Object> {
 
-        private final CommandSender then;
+        private final CommandSender sender;
         private final byte[][] keys;
         private final Function<RedisClock, byte[]> request;
 
         /** The last load that had a reply when this was sent; used by the thread that sends it, and afterwards. */
         private volatile @Nullable Load known;
 
-        Call(CommandSender then, byte[][] keys, Function<RedisClock, byte[]> request) {
-            this.then = then;
+        Call(CommandSender sender, byte[][] keys, Function<RedisClock, byte[]> request) {
+            this.sender = sender;
             this.keys = keys;
             this.request = request;
         }
@@ -141,16 +132,16 @@ final class ScriptRunner {
             while (load == null || load == before || load.hasFailed()) {
                 Load mine = new Load(load);
                 if (newest.compareAndSet(load, mine)) {
-                    return mine.around(then.send(this::evalText));
+                    return mine.around(sender.send(this::evalText));
                 }
                 load = newest.get();
             }
             return load.awaited()
                     .publishOn(Schedulers.parallel())
-                    .then(then.send(this))
+                    .then(sender.send(this))
                     .onErrorResume(
                             ScriptRunner::isUnknown,
-                            again -> newest.updateAndGet(Load::new).around(then.send(this::evalText)));
+                            again -> newest.updateAndGet(Load::new).around(sender.send(this::evalText)));
         }
     }
 

@@ -10,7 +10,6 @@ import java.util.EnumMap;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
-import java.util.function.BiFunction;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
@@ -25,8 +24,7 @@ final class Server {
 
     private final String name;
     private final Connector connector;
-    private final BiFunction<Redirect, Server, Mono<Redirect.Target>> redirects;
-    private final Runnable onClusterDown;
+    private final Topology topology;
     private final Settings settings;
 
     /** The lane for callers on any thread, and for everything except decisions. */
@@ -41,24 +39,16 @@ final class Server {
      *
      * @param name the name, unique within the topology
      * @param connector connects to the server
-     * @param idleKeys returns the keys of a script call that changes nothing; a proxy may need one to choose a server
-     * @param redirects returns the target of a redirect by this server; empty if there is no other server
-     * @param onClusterDown called if this server replies that its cluster is down
+     * @param topology has this server, and the targets of its redirects
      */
-    Server(
-            String name,
-            Connector connector,
-            Supplier<byte[][]> idleKeys,
-            Settings settings,
-            BiFunction<Redirect, Server, Mono<Redirect.Target>> redirects,
-            Runnable onClusterDown) {
+    Server(String name, Connector connector, Topology topology, Settings settings) {
         this.name = name;
         this.connector = connector;
-        this.redirects = redirects;
-        this.onClusterDown = onClusterDown;
+        this.topology = topology;
         this.settings = settings;
         settings.scripts()
-                .forEach((purpose, script) -> scripts.put(purpose, new ScriptRunner(script, idleKeys, Lane::nanoTime)));
+                .forEach((purpose, script) -> scripts.put(
+                        purpose, new ScriptRunner(script, () -> topology.idleKeys(name), Lane::nanoTime)));
         this.waiting = new WaitingDecisions(settings.bounds(), settings.deliverOn());
         this.lane = new Lane(this, connector::connect, settings, settings.deliverOn());
     }
@@ -121,22 +111,26 @@ final class Server {
         return new Lane(this, () -> connector.connectOn(client.get()), settings, null);
     }
 
+    /** Sends a batch on one of the connections to this server, as a call of the script that decides. */
+    Mono<Object> decide(Batch batch, OpenConnection open) {
+        byte[][] names = batch.keys();
+        return send(
+                open,
+                (server, sender) -> server.script(Script.Purpose.DECIDE).run(sender, names, batch::request),
+                MOST_REDIRECTS);
+    }
+
     /** Sends a command to this server, and follows its redirects. */
     <T> Mono<T> send(RedirectableCommand<T> command) {
-        return send(lane.connection(), lane.connection(), command);
+        return send(lane.connection(), command, MOST_REDIRECTS);
     }
 
-    <T> Mono<T> send(CommandSender first, CommandSender then, RedirectableCommand<T> command) {
-        return send(first, then, command, MOST_REDIRECTS);
-    }
-
-    private <T> Mono<T> send(
-            CommandSender first, CommandSender then, RedirectableCommand<T> command, int redirectsLeft) {
-        return command.sendTo(this, first, then).onErrorResume(RedisCommandExecutionException.class, error -> {
+    private <T> Mono<T> send(CommandSender sender, RedirectableCommand<T> command, int redirectsLeft) {
+        return command.sendTo(this, sender).onErrorResume(RedisCommandExecutionException.class, error -> {
             Redirect redirect = Redirect.parse(error);
             if (redirect == null) {
                 if (Redirect.isClusterDown(error)) {
-                    onClusterDown.run();
+                    topology.noteClusterDown();
                 }
                 return Mono.error(error);
             }
@@ -145,13 +139,28 @@ final class Server {
                         "Redis cannot decide: its nodes disagree on the owner of slot " + redirect.slot(), error));
             }
             // Off the connection's thread, which has replies to read.
-            return redirects
-                    .apply(redirect, this)
+            return topology.redirect(redirect, this)
                     .switchIfEmpty(Mono.error(error))
                     .publishOn(Schedulers.parallel())
-                    .flatMap(target ->
-                            target.server().send(target.sender(), target.sender(), command, redirectsLeft - 1));
+                    .flatMap(target -> target.send(
+                            redirect.isMoved() ? target.lane.connection() : target.asking(),
+                            command,
+                            redirectsLeft - 1));
         });
+    }
+
+    /** Returns a sender to this node while it is importing a slot. */
+    private CommandSender asking() {
+        return new CommandSender() {
+            @Override
+            public <T> Mono<T> send(Command<T> command) {
+                return lane.connection().send((commands, clock) -> {
+                    // Right before the command: no other thread writes between the two.
+                    commands.asking().subscribe(ok -> {}, error -> {});
+                    return command.on(commands, clock);
+                });
+            }
+        };
     }
 
     /** Connects and loads the scripts that a request may need. */
@@ -166,7 +175,7 @@ final class Server {
 
     /** Follows redirects: the owner of the slot of the key may have changed. */
     private Mono<Void> load(Script.Purpose purpose) {
-        return send((server, first, then) -> server.script(purpose).load(first));
+        return send((server, sender) -> server.script(purpose).load(sender));
     }
 
     /** Begins to close the connection; the result completes once it is closed. */
@@ -208,10 +217,9 @@ final class Server {
          * Sends the command.
          *
          * @param server the server
-         * @param first sends the command
-         * @param then sends it again, or sends the next command
+         * @param sender sends commands to it
          */
-        Mono<T> sendTo(Server server, CommandSender first, CommandSender then);
+        Mono<T> sendTo(Server server, CommandSender sender);
     }
 
     /**

@@ -63,7 +63,7 @@ final class SlotRouter {
 
     /** Runs a script with a request that is made when it is sent, for example because it depends on the time. */
     Mono<Object> run(int slot, Script.Purpose script, byte[][] keys, Function<RedisClock, byte[]> request) {
-        return send(slot, keys, (server, first, then) -> server.script(script).run(first, then, keys, request));
+        return send(slot, keys, (server, sender) -> server.script(script).run(sender, keys, request));
     }
 
     /** Sends one request for each slot at the same time. A failing slot does not stop the others. */

@@ -29,76 +29,103 @@ interface Topology {
     /** Finds the slot's owner; never empty. */
     Mono<Server> find(int slot);
 
+    /** Returns the target of a redirect by a server; empty if there is no other server. */
+    Mono<Server> redirect(Redirect redirect, Server from);
+
+    /** Notes that a server has replied that its cluster is down. */
+    void noteClusterDown();
+
+    /**
+     * Returns the keys of a script call that changes nothing on the server of this name. Proxies and services may
+     * reject scripts without a key.
+     */
+    byte[][] idleKeys(String name);
+
     /** Connects to the server of this name and loads the scripts; to all servers if the name is empty. */
     Mono<Void> prepare(String name);
 
     /** Begins to close all connections; the result completes once they are closed. */
     CompletableFuture<Void> beginClosing();
 
-    /**
-     * Returns the topology of a single server, which must be a primary.
-     *
-     * @param nodes the URI of the client's server; none if it is not known, and then there are no lanes on event loops
-     */
-    static Topology standalone(RedisClient client, List<RedisURI> nodes, Server.Settings settings) {
-        Role role = new Role(settings.eviction(), Lane::nanoTime);
-        Server.Connector connector = new Server.Connector() {
-            @Override
-            public StatefulRedisConnection<byte[], byte[]> connect() {
-                // With an address, all connections use that one, so that they lead to the same counts.
-                return role.requirePrimary(
-                        nodes.isEmpty()
-                                ? client.connect(ByteArrayCodec.INSTANCE)
-                                : Connection.connect(client, nodes.get(0)));
-            }
+    /** A single server, which must be a primary. */
+    final class SingleServer implements Topology {
 
-            @Override
-            public StatefulRedisConnection<byte[], byte[]> connectOn(RedisClient onLoop) {
-                return role.requirePrimary(LoopLanes.connect(onLoop, nodes.get(0)));
-            }
-        };
-        Server server = new Server(
-                "",
-                connector,
-                () -> new byte[][] {settings.keys().unused()},
-                settings,
-                (redirect, from) -> Mono.empty(),
-                () -> {});
-        return new Topology() {
-            @Override
-            public int slotOf(Claim claim) {
-                return 0;
-            }
+        private final CountKeys keys;
+        private final Server server;
 
-            @Override
-            public int slotOf(byte[] key) {
-                return 0;
-            }
+        /**
+         * A single server.
+         *
+         * @param nodes the URI of the client's server; none if it is not known, and then there are no lanes on event
+         *     loops
+         */
+        SingleServer(RedisClient client, List<RedisURI> nodes, Server.Settings settings) {
+            keys = settings.keys();
+            Role role = new Role(settings.eviction(), Lane::nanoTime);
+            Server.Connector connector = new Server.Connector() {
+                @Override
+                public StatefulRedisConnection<byte[], byte[]> connect() {
+                    // With an address, all connections use that one, so that they lead to the same counts.
+                    return role.requirePrimary(
+                            nodes.isEmpty()
+                                    ? client.connect(ByteArrayCodec.INSTANCE)
+                                    : Connection.connect(client, nodes.get(0)));
+                }
 
-            @Override
-            public String nameOf(int slot) {
-                return server.name();
-            }
+                @Override
+                public StatefulRedisConnection<byte[], byte[]> connectOn(RedisClient onLoop) {
+                    return role.requirePrimary(LoopLanes.connect(onLoop, nodes.get(0)));
+                }
+            };
+            server = new Server("", connector, this, settings);
+        }
 
-            @Override
-            public Server known(int slot) {
-                return server;
-            }
+        @Override
+        public int slotOf(Claim claim) {
+            return 0;
+        }
 
-            @Override
-            public Mono<Server> find(int slot) {
-                return Mono.just(server);
-            }
+        @Override
+        public int slotOf(byte[] key) {
+            return 0;
+        }
 
-            @Override
-            public Mono<Void> prepare(String name) {
-                return server.prepare();
-            }
+        @Override
+        public String nameOf(int slot) {
+            return server.name();
+        }
 
-            @Override
-            public CompletableFuture<Void> beginClosing() {
-                return server.beginClosing();
-            }
-        };
+        @Override
+        public Server known(int slot) {
+            return server;
+        }
+
+        @Override
+        public Mono<Server> find(int slot) {
+            return Mono.just(server);
+        }
+
+        @Override
+        public Mono<Server> redirect(Redirect redirect, Server from) {
+            return Mono.empty();
+        }
+
+        @Override
+        public void noteClusterDown() {}
+
+        @Override
+        public byte[][] idleKeys(String name) {
+            return new byte[][] {keys.unused()};
+        }
+
+        @Override
+        public Mono<Void> prepare(String name) {
+            return server.prepare();
+        }
+
+        @Override
+        public CompletableFuture<Void> beginClosing() {
+            return server.beginClosing();
+        }
     }
 }
