@@ -243,8 +243,8 @@ final class Cluster implements Topology {
         servers.values().removeIf(server -> {
             // A node that was never connected is not gone: it may have joined just now.
             boolean isGone = !owners.contains(server)
-                    && server.connection().hasBeenOpen()
-                    && server.connection().ifResponsive() == null;
+                    && server.lane().hasBeenOpen()
+                    && server.lane().ifResponsive() == null;
             if (isGone) {
                 server.closeWithoutSlots();
             }
@@ -257,7 +257,7 @@ final class Cluster implements Topology {
 
         @Override
         public StatefulRedisConnection<byte[], byte[]> connect() {
-            StatefulRedisConnection<byte[], byte[]> connection = Connection.connect(nodes, uri);
+            StatefulRedisConnection<byte[], byte[]> connection = Lane.connect(nodes, uri);
             eviction.check(connection, uri.getHost() + ":" + uri.getPort());
             return connection;
         }

@@ -104,7 +104,7 @@ final class LoopClient extends RedisClient {
                     original.addressResolverGroup().getResolver(loops.next());
             return !resolver.isSupported(address) || resolver.isResolved(address)
                     ? address
-                    : resolver.resolve(address).get(Connection.LONGEST_ATTEMPT_SECONDS, TimeUnit.SECONDS);
+                    : resolver.resolve(address).get(Lane.LONGEST_ATTEMPT_SECONDS, TimeUnit.SECONDS);
         } catch (ExecutionException e) {
             throw e.getCause() instanceof Exception cause ? cause : e;
         } catch (TimeoutException e) {

@@ -107,13 +107,13 @@ final class LoopLanes {
      */
     static StatefulRedisConnection<byte[], byte[]> connect(RedisClient client, RedisURI uri) {
         CompletableFuture<StatefulRedisConnection<byte[], byte[]>> opening = client.connectAsync(
-                        ByteArrayCodec.INSTANCE, Connection.withShortHandshake(uri))
+                        ByteArrayCodec.INSTANCE, Lane.withShortHandshake(uri))
                 .toCompletableFuture();
         try {
             StatefulRedisConnection<byte[], byte[]> opened =
-                    opening.get(Connection.LONGEST_ATTEMPT_SECONDS, TimeUnit.SECONDS);
+                    opening.get(Lane.LONGEST_ATTEMPT_SECONDS, TimeUnit.SECONDS);
             // For the first commands: the attempt waits for their replies.
-            opened.setTimeout(Duration.ofSeconds(Connection.LONGEST_ATTEMPT_SECONDS));
+            opened.setTimeout(Duration.ofSeconds(Lane.LONGEST_ATTEMPT_SECONDS));
             return opened;
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
@@ -280,7 +280,7 @@ final class LoopLanes {
         void close(Server server, Supplier<LimitStoreException> why) {
             Lane lane = lanes.remove(server);
             if (lane != null) {
-                OpenConnection.unobserved(lane.connection().beginClosing(why));
+                OpenConnection.unobserved(lane.beginClosing(why));
             }
         }
 
@@ -290,8 +290,7 @@ final class LoopLanes {
             loops.remove(loop, this);
             leavePlace();
             isClosed = true;
-            lanes.values()
-                    .forEach(lane -> OpenConnection.unobserved(lane.connection().beginClosing()));
+            lanes.values().forEach(lane -> OpenConnection.unobserved(lane.beginClosing()));
             if (client != null) {
                 Future<Boolean> unused = client.getResources().shutdown();
             }
@@ -314,8 +313,7 @@ final class LoopLanes {
                     .whenComplete((done, error) -> {
                         Future<Boolean> unused = used.getResources().shutdown();
                     });
-            lanes.values()
-                    .forEach(lane -> OpenConnection.unobserved(lane.connection().beginClosing()));
+            lanes.values().forEach(lane -> OpenConnection.unobserved(lane.beginClosing()));
             return closing;
         }
     }

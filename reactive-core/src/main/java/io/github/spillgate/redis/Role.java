@@ -30,7 +30,7 @@ final class Role {
     private static final long PAUSE = TimeUnit.MINUTES.toNanos(1);
 
     /** Shorter than an attempt to connect, so that the next one omits the command. */
-    private static final Duration LONGEST_WAIT = Duration.ofSeconds(Connection.LONGEST_ATTEMPT_SECONDS - 2);
+    private static final Duration LONGEST_WAIT = Duration.ofSeconds(Lane.LONGEST_ATTEMPT_SECONDS - 2);
 
     private final EvictionPolicy eviction;
     private final LongSupplier nanoTime;

@@ -10,6 +10,7 @@ import java.util.EnumMap;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
@@ -48,18 +49,18 @@ final class Server {
         this.settings = settings;
         settings.scripts()
                 .forEach((purpose, script) -> scripts.put(
-                        purpose, new ScriptRunner(script, () -> topology.idleKeys(name), Lane::nanoTime)));
+                        purpose, new ScriptRunner(script, () -> topology.idleKeys(name), Server::nanoTime)));
         this.waiting = new WaitingDecisions(settings.bounds(), settings.deliverOn());
-        this.lane = new Lane(this, connector::connect, settings, settings.deliverOn());
+        this.lane = newLane(connector::connect, settings.deliverOn());
     }
 
     String name() {
         return name;
     }
 
-    /** Returns the connection for callers on any thread. */
-    Connection connection() {
-        return lane.connection();
+    /** Returns the lane for callers on any thread. */
+    Lane lane() {
+        return lane;
     }
 
     ScriptRunner script(Script.Purpose purpose) {
@@ -73,8 +74,7 @@ final class Server {
             open.queue().add(decision);
             return;
         }
-        Mono<OpenConnection> opened = lane.connection().opened();
-        waiting.await(opened, decision, found -> found.queue().add(decision));
+        waiting.await(lane.opened(), decision, found -> found.queue().add(decision));
     }
 
     /**
@@ -83,15 +83,15 @@ final class Server {
      */
     private @Nullable OpenConnection ifOpen() {
         Lane here = laneOfLoop();
-        OpenConnection open = here == null ? null : here.ifOpen();
+        OpenConnection open = here == null ? null : here.ifUsableOnLoop();
         return open == null ? lane.ifOpen() : open;
     }
 
     /** Returns whether the caller's connection is open and Redis replies on it; does nothing if it does not. */
     boolean isResponsive() {
         Lane here = laneOfLoop();
-        Lane used = here != null && here.connection().hasBeenOpen() ? here : lane;
-        return used.connection().ifResponsive() != null;
+        Lane used = here != null && here.hasBeenOpen() ? here : lane;
+        return used.ifResponsive() != null;
     }
 
     /** Returns whether this server has replied on any lane to a command that was sent after this time. */
@@ -108,7 +108,28 @@ final class Server {
 
     /** Returns a lane on the event loop of a client. */
     Lane newLane(Supplier<RedisClient> client) {
-        return new Lane(this, () -> connector.connectOn(client.get()), settings, null);
+        return newLane(() -> connector.connectOn(client.get()), null);
+    }
+
+    /**
+     * Returns a lane.
+     *
+     * @param connect connects to this server; may block
+     * @param deliverOn emits the answers; null if all callers are on the event loop of the connection
+     */
+    private Lane newLane(Supplier<StatefulRedisConnection<byte[], byte[]>> connect, @Nullable Scheduler deliverOn) {
+        return new Lane(
+                connect,
+                script(Script.Purpose.DECIDE)::sendIdle,
+                Server::nanoTime,
+                settings.longestSilence(),
+                open -> new BatchQueue(
+                        open,
+                        batch -> decide(batch, open),
+                        settings.keys(),
+                        settings.bounds(),
+                        deliverOn,
+                        this::hasAnsweredSince));
     }
 
     /** Sends a batch on one of the connections to this server, as a call of the script that decides. */
@@ -122,7 +143,7 @@ final class Server {
 
     /** Sends a command to this server, and follows its redirects. */
     <T> Mono<T> send(RedirectableCommand<T> command) {
-        return send(lane.connection(), command, MOST_REDIRECTS);
+        return send(lane, command, MOST_REDIRECTS);
     }
 
     private <T> Mono<T> send(CommandSender sender, RedirectableCommand<T> command, int redirectsLeft) {
@@ -143,9 +164,7 @@ final class Server {
                     .switchIfEmpty(Mono.error(error))
                     .publishOn(Schedulers.parallel())
                     .flatMap(target -> target.send(
-                            redirect.isMoved() ? target.lane.connection() : target.asking(),
-                            command,
-                            redirectsLeft - 1));
+                            redirect.isMoved() ? target.lane : target.asking(), command, redirectsLeft - 1));
         });
     }
 
@@ -154,7 +173,7 @@ final class Server {
         return new CommandSender() {
             @Override
             public <T> Mono<T> send(Command<T> command) {
-                return lane.connection().send((commands, clock) -> {
+                return lane.send((commands, clock) -> {
                     // Right before the command: no other thread writes between the two.
                     commands.asking().subscribe(ok -> {}, error -> {});
                     return command.on(commands, clock);
@@ -180,13 +199,13 @@ final class Server {
 
     /** Begins to close the connection; the result completes once it is closed. */
     CompletableFuture<Void> beginClosing() {
-        return lane.connection().beginClosing();
+        return lane.beginClosing();
     }
 
     /** Closes the connections, because this server owns no slot any more. Waiting decisions fail without a charge. */
     void closeWithoutSlots() {
         // First, because a loop that adds a lane looks at it afterwards.
-        OpenConnection.unobserved(lane.connection().beginClosing(this::ownsNoSlot));
+        OpenConnection.unobserved(lane.beginClosing(this::ownsNoSlot));
         LoopLanes loops = settings.loops();
         if (loops != null) {
             loops.close(this, this::ownsNoSlot);
@@ -201,7 +220,12 @@ final class Server {
     /** Returns the error for callers after closing; null as long as this server is not closed. */
     @Nullable
     Supplier<LimitStoreException> whyClosed() {
-        return lane.connection().whyClosed();
+        return lane.whyClosed();
+    }
+
+    /** Returns the local time, by the clock of the deadlines. */
+    static long nanoTime() {
+        return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
     }
 
     @Override

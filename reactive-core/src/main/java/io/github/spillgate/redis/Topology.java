@@ -61,7 +61,7 @@ interface Topology {
          */
         SingleServer(RedisClient client, List<RedisURI> nodes, Server.Settings settings) {
             keys = settings.keys();
-            Role role = new Role(settings.eviction(), Lane::nanoTime);
+            Role role = new Role(settings.eviction(), Server::nanoTime);
             Server.Connector connector = new Server.Connector() {
                 @Override
                 public StatefulRedisConnection<byte[], byte[]> connect() {
@@ -69,7 +69,7 @@ interface Topology {
                     return role.requirePrimary(
                             nodes.isEmpty()
                                     ? client.connect(ByteArrayCodec.INSTANCE)
-                                    : Connection.connect(client, nodes.get(0)));
+                                    : Lane.connect(client, nodes.get(0)));
                 }
 
                 @Override

@@ -93,10 +93,6 @@ final class TopologyRefresh {
         }
     }
 
-    private static long now() {
-        return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
-    }
-
     /**
      * A range of hash slots and its owner.
      *
@@ -115,12 +111,12 @@ final class TopologyRefresh {
         /** Cached, because an error would otherwise reach cancelled subscribers too. */
         private final Mono<Void> awaited = Mono.fromFuture(outcome, true).cache();
 
-        private final long since = now();
+        private final long since = Server.nanoTime();
         private volatile long endedAt;
         private volatile @Nullable Throwable lastError;
 
         boolean isOld() {
-            return outcome.isDone() ? now() - endedAt > PAUSE : now() - since > LONGEST_ATTEMPT;
+            return outcome.isDone() ? Server.nanoTime() - endedAt > PAUSE : Server.nanoTime() - since > LONGEST_ATTEMPT;
         }
 
         /** Fails the callers that wait, because another attempt has begun. Its result is used all the same. */
@@ -142,7 +138,7 @@ final class TopologyRefresh {
             Collections.shuffle(all);
             // Responsive nodes first; but others may be back, without a request that has shown it.
             List<Server> silent = new ArrayList<>(all);
-            silent.removeIf(server -> server.connection().ifResponsive() != null);
+            silent.removeIf(server -> server.lane().ifResponsive() != null);
             all.removeAll(silent);
             all.addAll(silent);
             List<Server> some;
@@ -177,7 +173,7 @@ final class TopologyRefresh {
                 return;
             }
             Server server = some.next();
-            server.connection()
+            server.lane()
                     .send(commands -> commands.clusterSlots().collectList())
                     .timeout(
                             LONGEST_WAIT,
@@ -231,7 +227,7 @@ final class TopologyRefresh {
         }
 
         private void end(@Nullable Throwable why) {
-            endedAt = now();
+            endedAt = Server.nanoTime();
             if (why == null) {
                 outcome.complete(null);
             } else {

@@ -77,8 +77,8 @@ abstract class BatchQueueFixture {
     }
 
     /** A connection without a script and without decisions. */
-    static Connection connection(Supplier<StatefulRedisConnection<byte[], byte[]>> connector, LongSupplier nanoTime) {
-        return new Connection(
+    static Lane lane(Supplier<StatefulRedisConnection<byte[], byte[]>> connector, LongSupplier nanoTime) {
+        return new Lane(
                 connector,
                 commands -> commands.eval("return ''", ScriptOutputType.VALUE, new byte[0][]),
                 nanoTime,

@@ -137,10 +137,9 @@ class ConnectionLossTest {
 
     @Test
     void commandsThatAreWrittenTogetherWhileTheirConnectionEndsAllFail() {
-        Connection connection =
-                BatchQueueFixture.connection(() -> client.connect(ByteArrayCodec.INSTANCE), System::nanoTime);
-        assertThat(connection.send(RedisReactiveCommands::ping).block(LONG)).isEqualTo("PONG");
-        OpenConnection open = connection.ifOpen();
+        Lane lane = BatchQueueFixture.lane(() -> client.connect(ByteArrayCodec.INSTANCE), System::nanoTime);
+        assertThat(lane.send(RedisReactiveCommands::ping).block(LONG)).isEqualTo("PONG");
+        OpenConnection open = lane.ifOpen();
         List<CompletableFuture<String>> sent = new ArrayList<>();
         CompletableFuture.runAsync(
                         () -> open.sendTogether(() -> {

@@ -216,7 +216,7 @@ class LoopLanesTest {
         }
         // If Lettuce has lost the reason, an attempt connects again.
         long attempts = 1 + TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - since);
-        assertThat(rejected()).isLessThanOrEqualTo(attempts * (1 + Connection.MOST_REPETITIONS));
+        assertThat(rejected()).isLessThanOrEqualTo(attempts * (1 + Lane.MOST_REPETITIONS));
         connection.sync().configSet("maxclients", "1000");
         awaitLane(loop, limiter);
     }

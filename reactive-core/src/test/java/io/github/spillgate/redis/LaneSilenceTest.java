@@ -29,7 +29,7 @@ import reactor.core.Disposable;
 import reactor.core.scheduler.Schedulers;
 
 /** A connection that neither works nor breaks is replaced by the next command; the test sets the time. */
-class ConnectionSilenceTest {
+class LaneSilenceTest {
 
     private static final String NAME = "hanging";
     private static final Duration LONG = Duration.ofSeconds(30);
@@ -39,7 +39,7 @@ class ConnectionSilenceTest {
     private RedisClient client;
     private RedisClient ofTheTest;
     private StatefulRedisConnection<String, String> administrator;
-    private Connection connection;
+    private Lane lane;
 
     @BeforeEach
     void start() {
@@ -49,7 +49,7 @@ class ConnectionSilenceTest {
         client = RedisClient.create(named);
         ofTheTest = RedisClient.create(redis.uri());
         administrator = ofTheTest.connect();
-        connection = BatchQueueFixture.connection(() -> client.connect(ByteArrayCodec.INSTANCE), nanos::get);
+        lane = BatchQueueFixture.lane(() -> client.connect(ByteArrayCodec.INSTANCE), nanos::get);
     }
 
     @AfterEach
@@ -82,7 +82,7 @@ class ConnectionSilenceTest {
     void theNumberOfAttemptsAtATimeIsBounded() {
         redis.pause();
         List<CompletableFuture<String>> abandoned = new ArrayList<>();
-        for (int i = 1; i < Connection.MOST_ATTEMPTS; i++) {
+        for (int i = 1; i < Lane.MOST_ATTEMPTS; i++) {
             abandoned.add(ping());
             pass(6);
         }
@@ -116,7 +116,7 @@ class ConnectionSilenceTest {
                 assertThat(answered).succeedsWithin(LONG).isEqualTo("PONG");
             }
             awaitOneConnection(time);
-            OpenConnection.unobserved(connection.beginClosing());
+            OpenConnection.unobserved(lane.beginClosing());
             await().until(() -> connectionsOfOurs() == 0);
         }
     }
@@ -127,23 +127,22 @@ class ConnectionSilenceTest {
         try (VirtualTime time = new VirtualTime();
                 LosingProxy proxy = new LosingProxy(redis.uri().getPort());
                 RedisClient through = RedisClient.create(RedisURI.create("127.0.0.1", proxy.port()))) {
-            Connection connection =
-                    BatchQueueFixture.connection(() -> through.connect(ByteArrayCodec.INSTANCE), nanos::get);
-            assertThat(connection.<String>send(commands -> commands.ping()).toFuture())
+            Lane lane = BatchQueueFixture.lane(() -> through.connect(ByteArrayCodec.INSTANCE), nanos::get);
+            assertThat(lane.<String>send(commands -> commands.ping()).toFuture())
                     .succeedsWithin(LONG)
                     .isEqualTo("PONG");
             proxy.silenceWhatIsOpen();
             CompletableFuture<String> silent =
-                    connection.<String>send(commands -> commands.ping()).toFuture();
+                    lane.<String>send(commands -> commands.ping()).toFuture();
             await().until(proxy::hasDroppedAReply);
             pass(3);
-            assertThat(connection.<String>send(commands -> commands.ping()).toFuture())
+            assertThat(lane.<String>send(commands -> commands.ping()).toFuture())
                     .succeedsWithin(LONG)
                     .isEqualTo("PONG");
             passWhileNot(time, silent::isDone);
             assertThat(silent).isCompletedExceptionally();
             assertThat(Errors.translate(failure(silent))).isExactlyInstanceOf(LimitStoreUnansweredException.class);
-            OpenConnection.unobserved(connection.beginClosing());
+            OpenConnection.unobserved(lane.beginClosing());
         }
     }
 
@@ -167,7 +166,7 @@ class ConnectionSilenceTest {
         try {
             // Another one is opened, and this one is retired soon after, on another thread.
             onTheNext = ping();
-            OpenConnection.unobserved(connection.beginClosing());
+            OpenConnection.unobserved(lane.beginClosing());
         } finally {
             isBusy.set(false);
         }
@@ -182,8 +181,7 @@ class ConnectionSilenceTest {
      */
     @Test
     void aCommandThatMissesAMethodFailsWithItsName() {
-        CompletableFuture<String> missing = connection
-                .<String>send(commands -> {
+        CompletableFuture<String> missing = lane.<String>send(commands -> {
                     throw new NoSuchMethodError("io.netty.Missing");
                 })
                 .toFuture();
@@ -215,8 +213,8 @@ class ConnectionSilenceTest {
     }
 
     private void cancelPingInFlight() {
-        Disposable sent = connection.send(commands -> commands.ping()).subscribe();
-        await().until(() -> connection.ifOpen().isAnswering(Long.MAX_VALUE));
+        Disposable sent = lane.send(commands -> commands.ping()).subscribe();
+        await().until(() -> lane.ifOpen().isAnswering(Long.MAX_VALUE));
         sent.dispose();
     }
 
@@ -256,7 +254,7 @@ class ConnectionSilenceTest {
     @Test
     void aReplyShowsThatRedisWasNotSilentWhenItsCommandWasSent() {
         assertThat(ping()).succeedsWithin(LONG).isEqualTo("PONG");
-        OpenConnection open = connection.ifOpen();
+        OpenConnection open = lane.ifOpen();
         pass(1);
         long sentAt = nanos.get();
         redis.pause();
@@ -272,7 +270,7 @@ class ConnectionSilenceTest {
     @Test
     void aConnectionIsStalledIfOnlyAnotherOneHasReplies() {
         assertThat(ping()).succeedsWithin(LONG).isEqualTo("PONG");
-        OpenConnection open = connection.ifOpen();
+        OpenConnection open = lane.ifOpen();
         long second = Duration.ofSeconds(1).toNanos();
         pass(1);
         long sentAt = nanos.get();
@@ -292,7 +290,7 @@ class ConnectionSilenceTest {
     }
 
     private CompletableFuture<String> ping() {
-        return connection.<String>send(commands -> commands.ping()).toFuture();
+        return lane.<String>send(commands -> commands.ping()).toFuture();
     }
 
     private void awaitOneConnection(VirtualTime time) {
@@ -333,6 +331,6 @@ class ConnectionSilenceTest {
 
     /** By which Redis tells one connection from another. */
     private long id() {
-        return connection.send(commands -> commands.clientId()).block(LONG);
+        return lane.send(commands -> commands.clientId()).block(LONG);
     }
 }

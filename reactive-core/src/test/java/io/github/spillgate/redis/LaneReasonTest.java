@@ -10,7 +10,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 
 /** Lettuce loses the reason of a failed handshake if its caller stands still, as on a busy machine. */
-class ConnectionReasonTest {
+class LaneReasonTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
 
@@ -18,16 +18,16 @@ class ConnectionReasonTest {
 
     @Test
     void aLostReasonIsFoundOutByAnotherAttempt() {
-        Throwable error = failure(Connection.MOST_REPETITIONS);
+        Throwable error = failure(Lane.MOST_REPETITIONS);
         assertThat(error).hasMessageContaining("NOPERM this user has no permissions to run the 'select' command");
-        assertThat(attempts).hasValue(Connection.MOST_REPETITIONS + 1);
+        assertThat(attempts).hasValue(Lane.MOST_REPETITIONS + 1);
     }
 
     @Test
     void attemptsWithoutAReasonAreBounded() {
         Throwable error = failure(Integer.MAX_VALUE);
         assertThat(error).hasMessageContaining("closed without a reason");
-        assertThat(attempts).hasValue(Connection.MOST_REPETITIONS + 1);
+        assertThat(attempts).hasValue(Lane.MOST_REPETITIONS + 1);
     }
 
     @Test
@@ -38,7 +38,7 @@ class ConnectionReasonTest {
 
     /** Returns the error of a connection to a server that rejects it, if the first attempts lose the reason. */
     private Throwable failure(int lost) {
-        Connection connection = BatchQueueFixture.connection(
+        Lane lane = BatchQueueFixture.lane(
                 () -> {
                     throw RedisConnectionException.create(
                             "127.0.0.1:6379",
@@ -48,6 +48,6 @@ class ConnectionReasonTest {
                                             "NOPERM this user has no permissions to run the 'select' command"));
                 },
                 System::nanoTime);
-        return catchThrowable(() -> connection.opened().block(LONG));
+        return catchThrowable(() -> lane.opened().block(LONG));
     }
 }

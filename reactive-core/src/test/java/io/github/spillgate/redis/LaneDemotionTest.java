@@ -30,7 +30,7 @@ import reactor.core.scheduler.Schedulers;
  * A connection to a server that refuses writes is replaced, because the next one may lead to the primary. The test sets
  * the time.
  */
-class ConnectionDemotionTest {
+class LaneDemotionTest {
 
     private static final String NAME = "demoted";
     private static final Duration LONG = Duration.ofSeconds(30);
@@ -43,7 +43,7 @@ class ConnectionDemotionTest {
     private RedisClient client;
     private RedisClient ofTheTest;
     private StatefulRedisConnection<String, String> administrator;
-    private Connection connection;
+    private Lane lane;
 
     @BeforeEach
     void start() {
@@ -53,7 +53,7 @@ class ConnectionDemotionTest {
         client = RedisClient.create(named);
         ofTheTest = RedisClient.create(redis.uri());
         administrator = ofTheTest.connect();
-        connection = BatchQueueFixture.connection(() -> client.connect(ByteArrayCodec.INSTANCE), nanos::get);
+        lane = BatchQueueFixture.lane(() -> client.connect(ByteArrayCodec.INSTANCE), nanos::get);
     }
 
     @AfterEach
@@ -79,8 +79,8 @@ class ConnectionDemotionTest {
         redis().configSet("replica-serve-stale-data", "no");
         redis().replicaof("127.0.0.1", UNUSED_PORT);
         assertThatExceptionOfType(RedisCommandExecutionException.class)
-                .isThrownBy(() ->
-                        connection.send(commands -> commands.get(bytes("key"))).block(LONG))
+                .isThrownBy(
+                        () -> lane.send(commands -> commands.get(bytes("key"))).block(LONG))
                 .withMessageStartingWith("MASTERDOWN");
         assertThat(id()).isGreaterThan(first);
     }
@@ -148,14 +148,14 @@ class ConnectionDemotionTest {
     }
 
     private void write() {
-        connection.send(commands -> commands.set(bytes("key"), bytes("value"))).block(LONG);
+        lane.send(commands -> commands.set(bytes("key"), bytes("value"))).block(LONG);
     }
 
     /** Asks something that a Redis answers in any state: the id of the connection. */
     private long id() {
-        long id = connection.<Long>send(commands -> commands.clientId()).block(LONG);
+        long id = lane.<Long>send(commands -> commands.clientId()).block(LONG);
         // Waiting callers get the connection a moment before later callers do.
-        await().atMost(LONG).until(() -> connection.ifOpen() != null);
+        await().atMost(LONG).until(() -> lane.ifOpen() != null);
         return id;
     }
 
