@@ -257,14 +257,14 @@ final class Cluster implements Topology {
 
         @Override
         public StatefulRedisConnection<byte[], byte[]> connect() {
-            StatefulRedisConnection<byte[], byte[]> connection = Lane.connect(nodes, uri);
+            StatefulRedisConnection<byte[], byte[]> connection = Handshake.connect(nodes, uri);
             eviction.check(connection, uri.getHost() + ":" + uri.getPort());
             return connection;
         }
 
         @Override
         public StatefulRedisConnection<byte[], byte[]> connectOn(RedisClient client) {
-            return LoopLanes.connect(client, uri);
+            return Handshake.connectOnLoop(client, uri);
         }
     }
 }

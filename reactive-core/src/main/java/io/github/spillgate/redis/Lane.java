@@ -2,14 +2,11 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreException;
 import io.lettuce.core.RedisChannelHandler;
-import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisConnectionStateListener;
 import io.lettuce.core.RedisException;
 import io.lettuce.core.RedisFuture;
-import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.api.async.RedisAsyncCommands;
-import io.lettuce.core.codec.ByteArrayCodec;
 import io.netty.channel.EventLoop;
 import java.time.Duration;
 import java.util.concurrent.CancellationException;
@@ -114,27 +111,6 @@ final class Lane implements CommandSender {
         this.nanoTime = nanoTime;
         this.longestSilence = longestSilence;
         this.newQueue = newQueue;
-    }
-
-    /**
-     * Connects, and blocks. Replies to the handshake may be lost, for example if a proxy drops HELLO; Lettuce waits for
-     * them as long as for a later reply.
-     */
-    static StatefulRedisConnection<byte[], byte[]> connect(RedisClient client, RedisURI uri) {
-        StatefulRedisConnection<byte[], byte[]> opened =
-                client.connect(ByteArrayCodec.INSTANCE, withShortHandshake(uri));
-        opened.setTimeout(uri.getTimeout());
-        return opened;
-    }
-
-    /** Returns the URI with a timeout for the handshake. That of a Sentinel stays: it is for several servers. */
-    static RedisURI withShortHandshake(RedisURI uri) {
-        Duration longest = Duration.ofSeconds(LONGEST_ATTEMPT_SECONDS);
-        // For Lettuce, zero is no limit.
-        boolean isShort = !uri.getTimeout().isZero() && uri.getTimeout().compareTo(longest) <= 0;
-        return isShort || !uri.getSentinels().isEmpty()
-                ? uri
-                : RedisURI.builder(uri).withTimeout(longest).build();
     }
 
     /** Sends a command once the connection is open; the reply is emitted on the connection's thread. */
@@ -393,7 +369,7 @@ final class Lane implements CommandSender {
 
         private EventLoop runFirst(StatefulRedisConnection<byte[], byte[]> opened) {
             try {
-                return clock.request(opened, firstCall);
+                return Handshake.runFirst(opened, firstCall, clock);
             } catch (CancellationException e) {
                 checkNotClosed();
                 throw Errors.noScripts("closed it on EVAL");

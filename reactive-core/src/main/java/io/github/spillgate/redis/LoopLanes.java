@@ -10,8 +10,6 @@ import io.lettuce.core.RedisCredentialsProvider;
 import io.lettuce.core.RedisException;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.StaticCredentialsProvider;
-import io.lettuce.core.api.StatefulRedisConnection;
-import io.lettuce.core.codec.ByteArrayCodec;
 import io.lettuce.core.resource.ClientResources;
 import io.lettuce.core.resource.Transports;
 import io.netty.bootstrap.Bootstrap;
@@ -24,15 +22,12 @@ import io.netty.util.concurrent.EventExecutor;
 import io.netty.util.concurrent.Future;
 import io.netty.util.concurrent.SingleThreadEventExecutor;
 import io.netty.util.internal.ThreadExecutorMap;
-import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
-import java.util.concurrent.ExecutionException;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Predicate;
@@ -99,31 +94,6 @@ final class LoopLanes {
                 || uri.isSsl()
                 || uri.getSentinels().stream().anyMatch(LoopLanes::mayBlock)
                 || (credentials != null && !(credentials instanceof StaticCredentialsProvider));
-    }
-
-    /**
-     * Connects on the event loop of a client. The wait is bounded, because Lettuce never reports the result if the loop
-     * ends.
-     */
-    static StatefulRedisConnection<byte[], byte[]> connect(RedisClient client, RedisURI uri) {
-        CompletableFuture<StatefulRedisConnection<byte[], byte[]>> opening = client.connectAsync(
-                        ByteArrayCodec.INSTANCE, Lane.withShortHandshake(uri))
-                .toCompletableFuture();
-        try {
-            StatefulRedisConnection<byte[], byte[]> opened =
-                    opening.get(Lane.LONGEST_ATTEMPT_SECONDS, TimeUnit.SECONDS);
-            // For the first commands: the attempt waits for their replies.
-            opened.setTimeout(Duration.ofSeconds(Lane.LONGEST_ATTEMPT_SECONDS));
-            return opened;
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new RedisException("interrupted while connecting on an event loop", e);
-        } catch (TimeoutException e) {
-            CompletableFuture<Void> unused = opening.thenAccept(late -> OpenConnection.unobserved(late.closeAsync()));
-            throw new RedisException("no connection on an event loop in time", e);
-        } catch (ExecutionException e) {
-            throw new RedisException(e.getCause());
-        }
     }
 
     /** Returns the event loop that runs the current thread; null on any other thread. */

@@ -2,10 +2,7 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.lettuce.core.RedisCommandExecutionException;
-import io.lettuce.core.RedisCommandInterruptedException;
-import io.lettuce.core.RedisCommandTimeoutException;
 import io.lettuce.core.RedisException;
-import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.netty.channel.EventLoop;
 import io.netty.util.concurrent.Future;
@@ -15,10 +12,8 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ExecutionException;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
 import java.util.function.LongPredicate;
@@ -277,22 +272,6 @@ final class OpenConnection implements CommandSender {
     /** Ignores how closing ends, because the connection is gone in either case. */
     static void unobserved(CompletableFuture<Void> closing) {
         Mono.fromFuture(closing).subscribe(done -> {}, error -> {});
-    }
-
-    /** Blocks until the reply to a command, on the thread that opens a connection. Errors are those of Lettuce. */
-    static <T extends @Nullable Object> T await(CompletableFuture<T> reply, String command, Duration longest) {
-        // For Lettuce, zero is no limit.
-        Duration limit = longest.isZero() ? RedisURI.DEFAULT_TIMEOUT_DURATION : longest;
-        try {
-            return reply.get(limit.toNanos(), TimeUnit.NANOSECONDS);
-        } catch (TimeoutException e) {
-            throw new RedisCommandTimeoutException("no reply to " + command + " within " + limit.toMillis() + " ms");
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new RedisCommandInterruptedException(e);
-        } catch (ExecutionException e) {
-            throw e.getCause() instanceof RedisException known ? known : new RedisException(e.getCause());
-        }
     }
 
     private long countSent(long now) {

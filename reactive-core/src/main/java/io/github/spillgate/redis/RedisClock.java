@@ -1,17 +1,6 @@
 package io.github.spillgate.redis;
 
-import io.lettuce.core.LettuceFutures;
-import io.lettuce.core.RedisCommandExecutionException;
-import io.lettuce.core.RedisException;
-import io.lettuce.core.RedisFuture;
-import io.lettuce.core.api.StatefulRedisConnection;
-import io.lettuce.core.api.async.RedisAsyncCommands;
-import io.netty.channel.EventLoop;
-import java.nio.charset.StandardCharsets;
-import java.util.List;
-import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
-import java.util.function.Function;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 
@@ -52,72 +41,6 @@ final class RedisClock {
 
     RedisClock(LongSupplier nanoTime) {
         this.nanoTime = nanoTime;
-    }
-
-    /**
-     * Runs the script that decides for the first time on a new connection, and waits for the reply, which has the
-     * server's time. If the server refuses, the first decision has the time. The connection is closed if this fails.
-     *
-     * @param script sends the script with a request that changes nothing
-     * @return the event loop of the connection, on which the reply arrived
-     */
-    EventLoop request(
-            StatefulRedisConnection<byte[], byte[]> connection,
-            Function<RedisAsyncCommands<byte[], byte[]>, RedisFuture<Object>> script) {
-        try {
-            return requestOn(connection, script);
-        } catch (RuntimeException e) {
-            // A lost connection is being closed already, and Lettuce would warn.
-            if (connection.isOpen()) {
-                OpenConnection.unobserved(connection.closeAsync());
-            }
-            throw e;
-        }
-    }
-
-    private EventLoop requestOn(
-            StatefulRedisConnection<byte[], byte[]> connection,
-            Function<RedisAsyncCommands<byte[], byte[]>, RedisFuture<Object>> script) {
-        CompletableFuture<@Nullable EventLoop> loop = new CompletableFuture<>();
-        // Sent only once the callback is there, which would otherwise run on this thread after a quick reply.
-        connection.setAutoFlushCommands(false);
-        RedisFuture<Object> reply = script.apply(connection.async());
-        reply.whenComplete((time, error) -> loop.complete(LoopLanes.currentLoop()));
-        connection.setAutoFlushCommands(true);
-        connection.flushCommands();
-        // Not for the reply: a thread that waits for it may run its callback.
-        EventLoop found = OpenConnection.await(loop, "EVAL", connection.getTimeout());
-        try {
-            Object known = LettuceFutures.awaitOrCancel(reply, 0, TimeUnit.NANOSECONDS);
-            if (known instanceof byte[] bytes && bytes.length >= ScriptReply.TIME_LENGTH) {
-                record(new ScriptReply(bytes).micros());
-            }
-        } catch (RedisCommandExecutionException e) {
-            if (Errors.isUnauthenticated(e)) {
-                // Redis may close the connection.
-                throw e;
-            }
-            requestTime(connection);
-        }
-        if (found == null) {
-            throw new RedisException("the first reply arrived on no event loop");
-        }
-        return found;
-    }
-
-    /** Redis also replies while it loads its data. Without its time, the first requests would have no deadline. */
-    private void requestTime(StatefulRedisConnection<byte[], byte[]> connection) {
-        try {
-            List<byte[]> time = OpenConnection.await(
-                    connection.async().time().toCompletableFuture(), "TIME", connection.getTimeout());
-            record(number(time.get(0)) * 1_000_000 + number(time.get(1)));
-        } catch (RedisCommandExecutionException e) {
-            // The first decision has the time, or shows what is wrong.
-        }
-    }
-
-    private static long number(byte[] digits) {
-        return Long.parseLong(new String(digits, StandardCharsets.US_ASCII));
     }
 
     /** Records the server's time in a reply that has just arrived. */

@@ -73,7 +73,7 @@ final class Role {
             }
         });
         try {
-            requirePrimary(OpenConnection.await(reply, "ROLE", longestWait(connection.getTimeout())));
+            requirePrimary(Handshake.await(reply, "ROLE", longestWait(connection.getTimeout())));
         } catch (RedisCommandExecutionException e) {
             return connection;
         } catch (RuntimeException e) {

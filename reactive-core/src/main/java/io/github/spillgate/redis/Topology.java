@@ -69,12 +69,12 @@ interface Topology {
                     return role.requirePrimary(
                             nodes.isEmpty()
                                     ? client.connect(ByteArrayCodec.INSTANCE)
-                                    : Lane.connect(client, nodes.get(0)));
+                                    : Handshake.connect(client, nodes.get(0)));
                 }
 
                 @Override
                 public StatefulRedisConnection<byte[], byte[]> connectOn(RedisClient onLoop) {
-                    return role.requirePrimary(LoopLanes.connect(onLoop, nodes.get(0)));
+                    return role.requirePrimary(Handshake.connectOnLoop(onLoop, nodes.get(0)));
                 }
             };
             server = new Server("", connector, this, settings);
