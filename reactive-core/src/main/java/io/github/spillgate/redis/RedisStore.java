@@ -45,6 +45,15 @@ import reactor.core.scheduler.Schedulers;
  * the store before the client, and wait for {@link #closeLater()}.
  */
 public final class RedisStore implements LimitStore, AutoCloseable {
+    // Design notes.
+    //
+    // The path of a decision. The topology finds the server that owns the hash slot, and the server chooses a lane
+    // (Topology, Server, LoopLanes, Lane). The decision joins the queue of the lane's connection (PendingDecision,
+    // BatchQueue). Each batch is sent as one call of a script, and encoded right before that (Batch, ScriptRunner,
+    // OpenConnection, ScriptRequest). The reply is decoded, and each decision is emitted (ScriptReply, Batch,
+    // PendingDecision).
+    //
+    // All other commands are sent to the owner of a slot by SlotRouter, on the lane for callers on any thread.
 
     /** The most permits of one lease: a reply has four bytes for their number. */
     private static final long MOST_LEASED = 0xffff_ffffL;
