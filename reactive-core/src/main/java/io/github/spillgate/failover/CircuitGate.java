@@ -7,6 +7,7 @@ import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig.SlidingWindowT
 import io.github.resilience4j.core.IntervalFunction;
 import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.LimitStoreRefusedException;
+import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.StoreState;
@@ -19,15 +20,20 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
+import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
+import reactor.core.scheduler.Schedulers;
 import reactor.util.context.Context;
 
 /**
  * Admits requests to the primary store: a bounded number in flight, and only those that the circuit breaker permits. An
  * admitted request reports its result once, and is released once.
+ *
+ * <p>No method throws: what a function that the user has set for the breaker throws is dropped.
  */
 final class CircuitGate {
 
@@ -68,10 +74,6 @@ final class CircuitGate {
         boolean isSent() {
             return this == ASK || this == PROBE;
         }
-
-        String reason() {
-            return reason;
-        }
     }
 
     private static final int WINDOW = 20;
@@ -80,9 +82,13 @@ final class CircuitGate {
     private static final Duration PAUSE = Duration.ofSeconds(1);
     private static final double SPREAD = 0.3;
 
+    /** The longest time for the reply to a change for which no caller waits. */
+    private static final Duration TIMEOUT = Duration.ofSeconds(1);
+
     /** Never goes back. On the system clock, an open breaker would wait for hours if that were set back. */
     private static final InstantSource STEADY = () -> Instant.ofEpochSecond(0, Deadlines.now());
 
+    private final String store;
     private final Availability availability;
     private final CircuitBreaker breaker;
     private final Semaphore capacity;
@@ -106,6 +112,7 @@ final class CircuitGate {
             int mostInFlight,
             long deadline,
             UnaryOperator<CircuitBreakerConfig.Builder> change) {
+        this.store = store;
         this.availability = new Availability(store, fallback);
         this.capacity = new Semaphore(mostInFlight);
         this.deadline = deadline;
@@ -134,15 +141,18 @@ final class CircuitGate {
 
     // Admission.
 
-    /** Never throws: if a function that the user has set fails, the request does not pass. */
     Passage pass() {
         try {
             return tryPass();
         } catch (Throwable e) {
-            Exceptions.throwIfFatal(e);
-            Operators.onErrorDropped(e, Context.empty());
+            drop(e);
             return Passage.FAILED;
         }
+    }
+
+    private static void drop(Throwable e) {
+        Exceptions.throwIfFatal(e);
+        Operators.onErrorDropped(e, Context.empty());
     }
 
     private Passage tryPass() {
@@ -191,13 +201,60 @@ final class CircuitGate {
         }
     }
 
+    /**
+     * Sends a change for which no caller waits, if it passes, and reports its result before that is passed on.
+     *
+     * @param name the name of the change, for messages
+     * @return the reply; an error if there is none within a second, or if the change did not pass
+     */
+    <T> Mono<T> change(String name, Supplier<Mono<T>> change) {
+        return Mono.using(
+                this::passOrThrow,
+                passage -> {
+                    long start = Deadlines.now();
+                    return Mono.defer(change)
+                            .timeout(TIMEOUT, Mono.error(() -> unanswered(name)), Schedulers.parallel())
+                            .doOnCancel(breaker::releasePermission)
+                            .doOnSuccess(reply -> answered(Deadlines.now() - start))
+                            .doOnError(error -> changeFailed(Deadlines.now() - start, error));
+                },
+                this::release);
+    }
+
+    private Passage passOrThrow() {
+        Passage passage = pass();
+        if (!passage.isSent()) {
+            throw notAsked(passage);
+        }
+        return passage;
+    }
+
+    /** Returns the error of a request that did not pass. */
+    LimitStoreUnavailableException notAsked(Passage passage) {
+        String problem = problem();
+        String why = passage == Passage.OPEN && problem != null ? "it is unavailable: " + problem : passage.reason;
+        return new LimitStoreUnavailableException(store + " was not asked, because " + why, null);
+    }
+
+    private LimitStoreUnansweredException unanswered(String name) {
+        return new LimitStoreUnansweredException(
+                store + " did not reply to a " + name + " within " + TIMEOUT.toMillis() + " ms", null);
+    }
+
     // Results of requests.
 
     /** Reports a reply that took this time. */
     void answered(long nanos) {
-        if (anotherSuccessChangesNothing(nanos)) {
-            return;
+        if (!anotherSuccessChangesNothing(nanos)) {
+            try {
+                succeeded(nanos);
+            } catch (Throwable e) {
+                drop(e);
+            }
         }
+    }
+
+    private void succeeded(long nanos) {
         breaker.onSuccess(Math.max(0, nanos), TimeUnit.NANOSECONDS);
         if (window > 0 && nanos < slow && breaker.getState() == CircuitBreaker.State.CLOSED) {
             successesToReport.updateAndGet(number -> Math.max(0, number - 1));
@@ -244,6 +301,14 @@ final class CircuitGate {
             availability.foundForeignValue(error);
             return;
         }
+        try {
+            count(nanos, error);
+        } catch (Throwable e) {
+            drop(e);
+        }
+    }
+
+    private void count(long nanos, Throwable error) {
         if (error.getCause() instanceof SharedFailure shared && !shared.isFirstFor(this)) {
             breaker.releasePermission();
         } else {
@@ -260,8 +325,8 @@ final class CircuitGate {
         }
     }
 
-    /** Reports that a refund, a settlement or a release failed after this time. */
-    void changeFailed(long nanos, Throwable error) {
+    /** Reports that a change failed after this time. */
+    private void changeFailed(long nanos, Throwable error) {
         if (mayRetry(error)) {
             failed(nanos, error);
         } else {
@@ -269,7 +334,7 @@ final class CircuitGate {
         }
     }
 
-    /** Returns whether another attempt at a refund, a settlement or a release may succeed. */
+    /** Returns whether another attempt at a change may succeed. */
     static boolean mayRetry(Throwable error) {
         return error instanceof LimitStoreUnavailableException && !(error instanceof LimitStoreRefusedException);
     }
@@ -301,7 +366,7 @@ final class CircuitGate {
 
     /** Reports that the fallback decides, for any reason, after this passage. */
     void fellBack(Passage passage) {
-        availability.fellBack(passage.reason());
+        availability.fellBack(passage.reason);
     }
 
     // State.

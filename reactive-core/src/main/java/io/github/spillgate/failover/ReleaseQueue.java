@@ -1,6 +1,5 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import java.time.Duration;
@@ -14,7 +13,6 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.Collectors;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
-import reactor.core.publisher.SignalType;
 import reactor.core.scheduler.Schedulers;
 
 /**
@@ -26,7 +24,6 @@ final class ReleaseQueue {
     static final int MOST = 10_000;
 
     private static final int BATCH = 128;
-    private static final Duration TIMEOUT = Duration.ofSeconds(1);
     private static final long INTERVAL = TimeUnit.SECONDS.toNanos(1);
     private static final Duration LAST_ATTEMPT = Duration.ofSeconds(1);
 
@@ -109,35 +106,10 @@ final class ReleaseQueue {
 
     private Mono<Void> release(List<PendingRelease> batch) {
         List<Claim> holds = batch.stream().map(PendingRelease::claim).toList();
-        return Mono.defer(() -> {
-                    // It also finds out that the store is back: there may be no requests that do.
-                    CircuitGate gate = gates.to(holds);
-                    CircuitGate.Passage passage = gate.pass();
-                    return passage.isSent() ? release(holds, gate, passage).thenReturn(true) : Mono.<Boolean>empty();
-                })
-                .doOnNext(done -> waiting.values().removeAll(Set.copyOf(batch)))
-                .onErrorComplete()
-                .then();
-    }
-
-    private Mono<Void> release(List<Claim> holds, CircuitGate gate, CircuitGate.Passage passage) {
-        long start = Deadlines.now();
-        return Mono.defer(() -> primary.release(holds))
-                .timeout(TIMEOUT, Mono.error(this::unanswered), Schedulers.parallel())
-                .doOnSuccess(done -> gate.answered(Deadlines.now() - start))
-                .doOnError(error -> gate.changeFailed(Deadlines.now() - start, error))
-                .doFinally(end -> {
-                    if (end == SignalType.CANCEL) {
-                        gate.releaseWithoutResult(passage);
-                    } else {
-                        gate.release(passage);
-                    }
-                });
-    }
-
-    private LimitStoreUnansweredException unanswered() {
-        return new LimitStoreUnansweredException(
-                primary + " did not reply to a release within " + TIMEOUT.toMillis() + " ms", null);
+        // This also detects that the store is back: there may be no requests that do.
+        return Mono.defer(() -> gates.to(holds).change("release", () -> primary.release(holds)))
+                .doOnSuccess(done -> waiting.values().removeAll(Set.copyOf(batch)))
+                .onErrorComplete();
     }
 
     /** A request on several counts has one id for all of them. */

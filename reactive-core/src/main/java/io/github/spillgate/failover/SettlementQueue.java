@@ -1,6 +1,5 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Settlement;
@@ -19,8 +18,8 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
-import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
 import reactor.core.scheduler.Schedulers;
@@ -46,7 +45,6 @@ final class SettlementQueue {
 
     private static final int MOST_NODES = 1_000;
     private static final String REST = "";
-    private static final Duration TIMEOUT = Duration.ofSeconds(1);
     private static final Duration LAST_ATTEMPT = Duration.ofSeconds(1);
     private static final long PAUSE = TimeUnit.MILLISECONDS.toNanos(100);
     private static final long LAST_ATTEMPT_PAUSE = TimeUnit.MILLISECONDS.toNanos(10);
@@ -193,22 +191,12 @@ final class SettlementQueue {
                 }
                 return;
             }
-            CircuitGate gate = gates.to(node);
-            CircuitGate.Passage passage = gate.pass();
-            if (!passage.isSent()) {
-                retry();
-                return;
-            }
             List<Settlement> settlements =
                     sending.stream().map(PendingSettlement::settlement).toList();
-            Mono.defer(() -> primary.settle(settlements))
-                    .timeout(TIMEOUT, Mono.error(this::unanswered), Schedulers.parallel())
-                    .subscribe(new BatchReply(gate, passage, sending));
-        }
-
-        private LimitStoreUnansweredException unanswered() {
-            return new LimitStoreUnansweredException(
-                    primary + " did not reply to a settlement within " + TIMEOUT.toMillis() + " ms", null);
+            gates.to(node)
+                    .change("settlement", () -> primary.settle(settlements))
+                    .singleOptional()
+                    .subscribe(reply -> delivered(sending, reply.orElse(null)), error -> failed(sending, error));
         }
 
         /** Returns what was sent before and may still be sent, and what waits. */
@@ -229,10 +217,6 @@ final class SettlementQueue {
                 return isExpired;
             });
             return next;
-        }
-
-        private void retry() {
-            schedule(closing ? LAST_ATTEMPT_PAUSE : PAUSE);
         }
 
         private void schedule(long nanos) {
@@ -257,70 +241,33 @@ final class SettlementQueue {
         }
 
         private void delivered(List<PendingSettlement> sent, @Nullable StoreDecision reply) {
+            dropDenials(sent);
             Set<Object> settled = new HashSet<>();
             if (reply != null) {
                 replies.accept(reply);
                 reply.claims().forEach(claim -> settled.add(claim.handle()));
             }
-            batch = List.of();
-            for (PendingSettlement one : sent) {
-                boolean isSettled =
-                        reply == null || settled.contains(one.settlement.claim().handle());
-                finish(one, isSettled ? null : "the store cannot settle them");
+            end(
+                    sent,
+                    one -> reply == null
+                                    || settled.contains(one.settlement.claim().handle())
+                            ? null
+                            : "the store cannot settle them");
+        }
+
+        private void failed(List<PendingSettlement> sent, Throwable error) {
+            if (CircuitGate.mayRetry(error)) {
+                schedule(closing ? LAST_ATTEMPT_PAUSE : PAUSE);
+            } else {
+                // Another attempt would fail too, and delay everything behind this batch.
+                end(sent, one -> String.valueOf(error.getMessage()));
             }
         }
 
-        /** The reply to a batch. */
-        private final class BatchReply extends BaseSubscriber<StoreDecision> {
-
-            private final CircuitGate gate;
-            private final CircuitGate.Passage passage;
-            private final List<PendingSettlement> sent;
-            private final long start = Deadlines.now();
-            private @Nullable StoreDecision usage;
-
-            BatchReply(CircuitGate gate, CircuitGate.Passage passage, List<PendingSettlement> sent) {
-                this.gate = gate;
-                this.passage = passage;
-                this.sent = sent;
-            }
-
-            @Override
-            protected void hookOnNext(StoreDecision reply) {
-                usage = reply;
-            }
-
-            @Override
-            protected void hookOnComplete() {
-                try {
-                    gate.answered(Deadlines.now() - start);
-                } finally {
-                    gate.release(passage);
-                    try {
-                        dropDenials(sent);
-                        delivered(sent, usage);
-                    } finally {
-                        schedule(0);
-                    }
-                }
-            }
-
-            @Override
-            protected void hookOnError(Throwable error) {
-                try {
-                    gate.changeFailed(Deadlines.now() - start, error);
-                } finally {
-                    gate.release(passage);
-                    if (CircuitGate.mayRetry(error)) {
-                        retry();
-                    } else {
-                        // Another attempt would fail too, and delay everything behind this batch.
-                        batch = List.of();
-                        sent.forEach(one -> finish(one, String.valueOf(error.getMessage())));
-                        schedule(0);
-                    }
-                }
-            }
+        private void end(List<PendingSettlement> sent, Function<PendingSettlement, @Nullable String> whyLost) {
+            batch = List.of();
+            sent.forEach(one -> finish(one, whyLost.apply(one)));
+            schedule(0);
         }
     }
 

@@ -4,7 +4,6 @@ import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.failover.CircuitGate.Passage;
 import io.github.spillgate.failover.Ledger.Fit;
@@ -121,15 +120,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     }
 
     private boolean first(int flag) {
-        while (true) {
-            int before = flags;
-            if ((before & flag) != 0) {
-                return false;
-            }
-            if (FLAGS.compareAndSet(this, before, before | flag)) {
-                return true;
-            }
-        }
+        return (FLAGS.getAndAccumulate(this, flag, (known, more) -> known | more) & flag) == 0;
     }
 
     private boolean has(int flag) {
@@ -256,7 +247,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             return;
         }
         if (operation.isChange()) {
-            end(null, true);
+            check(null);
         } else {
             onError(new LimitStoreException(
                     failover.primary()
@@ -266,21 +257,16 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     }
 
     /** Records a reply, and ends the call unless the reply has to be checked again. */
-    private void check(T reply) {
+    private void check(@Nullable T reply) {
         if (has(ENDED)) {
             return;
         }
-        Fit fit = Fit.YES;
-        try {
-            fit = failover.grants().confirm(reply, sentAt);
-            judgeReply();
-        } finally {
-            // The caller gets a result even if a listener of the breaker throws.
-            if (fit == Fit.IF_RECONCILED && !has(SERVED) && failover.grants().isBeingReconciled(claims)) {
-                Schedulers.parallel().schedule(() -> check(reply), CHECK_AGAIN, TimeUnit.NANOSECONDS);
-            } else {
-                end(reply, fit == Fit.YES);
-            }
+        Fit fit = failover.grants().confirm(reply, sentAt);
+        judgeReply();
+        if (fit == Fit.IF_RECONCILED && !has(SERVED) && failover.grants().isBeingReconciled(claims)) {
+            Schedulers.parallel().schedule(() -> check(reply), CHECK_AGAIN, TimeUnit.NANOSECONDS);
+        } else {
+            end(reply, fit == Fit.YES);
         }
     }
 
@@ -288,31 +274,28 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         if (!first(ENDED)) {
             return;
         }
-        try {
-            judgeReply();
-        } finally {
-            gate.release(passage);
-            if (operation.isTake() && reply instanceof StoreDecision decision) {
-                failover.denials().remember(decision, sentAt);
-                failover.leases().replied(decision);
+        gate.release(passage);
+        if (operation.isTake() && reply instanceof StoreDecision decision) {
+            failover.denials().remember(decision, sentAt);
+            failover.leases().replied(decision);
+        }
+        if (!first(SERVED)) {
+            pair().primaryReplied(reply, sentAt, fits);
+            if (reply instanceof StoreDecision decision && decision.isCharged()) {
+                releaseIfCancelled();
             }
-            if (!first(SERVED)) {
-                pair().primaryReplied(reply, sentAt, fits);
-                if (reply instanceof StoreDecision decision && decision.isCharged()) {
-                    releaseIfCancelled();
-                }
-                noteDecided();
-            } else if (fits) {
-                stopEarlyDeadline();
-                gate.decided();
-                serve(reply);
-            } else {
-                stopEarlyDeadline();
-                noteDecided();
-                pair().open();
-                pair().primaryReplied(reply, sentAt, false);
-                fallBack(null);
-            }
+            noteDecided();
+            return;
+        }
+        stopEarlyDeadline();
+        if (fits) {
+            gate.decided();
+            serve(reply);
+        } else {
+            noteDecided();
+            pair().open();
+            pair().primaryReplied(reply, sentAt, false);
+            fallBack(null);
         }
     }
 
@@ -331,22 +314,19 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         Throwable error = signalled instanceof LinkageError e ? unusable(e) : signalled;
         // A refused change is not made in the fallback either: the store's next reply would undo it.
         boolean refused = operation.isChange() && error instanceof LimitStoreRefusedException;
-        try {
-            judgeError(error, refused);
-        } finally {
-            gate.release(passage);
-            if (!first(SERVED)) {
-                failPair(error);
-            } else {
-                stopEarlyDeadline();
-                if (refused) {
-                    fail(error);
-                } else {
-                    pair().open();
-                    pair().primaryFailed(error);
-                    fallBack(error);
-                }
-            }
+        judgeError(error, refused);
+        gate.release(passage);
+        if (!first(SERVED)) {
+            failPair(error);
+            return;
+        }
+        stopEarlyDeadline();
+        if (refused) {
+            fail(error);
+        } else {
+            pair().open();
+            pair().primaryFailed(error);
+            fallBack(error);
         }
     }
 
@@ -526,7 +506,8 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         failover.fallbacks().increment();
         gate.fellBack(passage);
         if (Fallback.isError(failover.fallback())) {
-            Throwable error = primaryError != null ? primaryError : passage.isSent() ? unanswered() : notAsked();
+            Throwable error =
+                    primaryError != null ? primaryError : passage.isSent() ? unanswered() : gate.notAsked(passage);
             serveFallback(null, error);
             return;
         }
@@ -541,12 +522,6 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             }
             subscriber.onError(e);
         }
-    }
-
-    private LimitStoreUnavailableException notAsked() {
-        String problem = gate.problem();
-        String why = passage == Passage.OPEN && problem != null ? "it is unavailable: " + problem : passage.reason();
-        return new LimitStoreUnavailableException(failover.primary() + " was not asked, because " + why, null);
     }
 
     // The result.

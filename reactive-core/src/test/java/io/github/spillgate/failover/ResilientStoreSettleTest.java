@@ -244,6 +244,22 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
     }
 
     @Test
+    void aSettlementIsDeliveredAndFreesItsPlaceOnceIfTheBreakerThrows() {
+        ResilientStore store = throwsWhenTheBreakerOpens(2);
+        RateLimiter limiter = on(store);
+        int capacity = store.failover().gates().whole().freeCapacity();
+        Decision decision = now(limiter.tryAcquire("a", 2));
+        remote.holdsReplies();
+        limiter.settle(decision, 5).subscribe();
+        time.passMillis(2);
+        remote.replyToAll();
+        remote.isAvailable();
+        assertThat(limiter.state().lostSettlements()).isZero();
+        assertThat(store.failover().gates().whole().freeCapacity()).isEqualTo(capacity);
+        assertThat(used("a")).isEqualTo(5);
+    }
+
+    @Test
     void theQueueIsBounded() {
         RateLimiter limiter = limiter(Limit.of(1_000_000, Duration.ofHours(1)));
         remote.holdsReplies();
