@@ -46,8 +46,7 @@ final class SettlementQueue {
     private static final int MOST_NODES = 1_000;
     private static final String REST = "";
     private static final Duration LAST_ATTEMPT = Duration.ofSeconds(1);
-    private static final long PAUSE = TimeUnit.MILLISECONDS.toNanos(100);
-    private static final long LAST_ATTEMPT_PAUSE = TimeUnit.MILLISECONDS.toNanos(10);
+    private static final long PAUSE = TimeUnit.MILLISECONDS.toNanos(25);
 
     private final LimitStore primary;
     private final CircuitGates gates;
@@ -105,7 +104,6 @@ final class SettlementQueue {
     Mono<Void> end() {
         closing = true;
         Schedulers.parallel().schedule(this::close, LAST_ATTEMPT.toNanos(), TimeUnit.NANOSECONDS);
-        byNode.values().forEach(NodeQueue::expedite);
         closeIfEmpty();
         return close.asMono();
     }
@@ -161,7 +159,6 @@ final class SettlementQueue {
         private final String node;
         private final Queue<PendingSettlement> waiting = new ConcurrentLinkedQueue<>();
         private final AtomicBoolean running = new AtomicBoolean();
-        private final AtomicLong timers = new AtomicLong();
 
         /** The batch that is in flight, or has an unknown result. Used by one run at a time. */
         private volatile List<PendingSettlement> batch = List.of();
@@ -182,6 +179,9 @@ final class SettlementQueue {
         }
 
         private void send() {
+            if (closed.get()) {
+                return;
+            }
             List<PendingSettlement> sending = next();
             batch = sending;
             if (sending.isEmpty()) {
@@ -219,25 +219,8 @@ final class SettlementQueue {
             return next;
         }
 
-        private void schedule(long nanos) {
-            long mine = timers.incrementAndGet();
-            Schedulers.parallel()
-                    .schedule(
-                            () -> {
-                                if (!closed.get() && timers.compareAndSet(mine, mine + 1)) {
-                                    send();
-                                }
-                            },
-                            nanos,
-                            TimeUnit.NANOSECONDS);
-        }
-
-        /** Sends soon if this waits for another attempt. */
-        void expedite() {
-            long mine = timers.get();
-            if (running.get() && mine % 2 == 1 && timers.compareAndSet(mine, mine + 1)) {
-                Schedulers.parallel().schedule(this::send);
-            }
+        private void sendAfter(long nanos) {
+            Schedulers.parallel().schedule(this::send, nanos, TimeUnit.NANOSECONDS);
         }
 
         private void delivered(List<PendingSettlement> sent, @Nullable StoreDecision reply) {
@@ -257,7 +240,7 @@ final class SettlementQueue {
 
         private void failed(List<PendingSettlement> sent, Throwable error) {
             if (CircuitGate.mayRetry(error)) {
-                schedule(closing ? LAST_ATTEMPT_PAUSE : PAUSE);
+                sendAfter(PAUSE);
             } else {
                 // Another attempt would fail too, and delay everything behind this batch.
                 end(sent, one -> String.valueOf(error.getMessage()));
@@ -267,7 +250,7 @@ final class SettlementQueue {
         private void end(List<PendingSettlement> sent, Function<PendingSettlement, @Nullable String> whyLost) {
             batch = List.of();
             sent.forEach(one -> finish(one, whyLost.apply(one)));
-            schedule(0);
+            sendAfter(0);
         }
     }
 
