@@ -31,6 +31,10 @@ final class ReleaseQueue {
     private final CircuitGates gates;
     private final ConcurrentHashMap<HoldKey, PendingRelease> waiting = new ConcurrentHashMap<>();
     private final AtomicBoolean scheduled = new AtomicBoolean();
+    private final Mono<Void> lastAttempt = Mono.defer(() -> waiting.isEmpty() ? Mono.empty() : releaseAll())
+            .timeout(LAST_ATTEMPT, Schedulers.parallel())
+            .onErrorComplete()
+            .cache();
     private volatile boolean closed;
 
     ReleaseQueue(LimitStore primary, CircuitGates gates) {
@@ -76,9 +80,8 @@ final class ReleaseQueue {
     /** Makes a last attempt to release all, for at most 1 s, and ends; never an error. What is left expires. */
     Mono<Void> end() {
         closed = true;
-        return waiting.isEmpty()
-                ? Mono.empty()
-                : releaseAll().timeout(LAST_ATTEMPT, Schedulers.parallel()).onErrorComplete();
+        lastAttempt.subscribe();
+        return lastAttempt;
     }
 
     /** Makes an attempt to release all; never an error. */

@@ -112,6 +112,8 @@ class ReleaseQueueTest {
     void theEndIsTheLastAttempt() {
         store.fails = true;
         queue.add(holds(3));
+        queue.end();
+        assertThat(store.calls).as("without a subscriber").isEqualTo(1);
         queue.end().block();
         assertThat(store.calls).isEqualTo(1);
         queue.add(holds(3));
