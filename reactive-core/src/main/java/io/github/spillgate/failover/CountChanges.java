@@ -3,7 +3,6 @@ package io.github.spillgate.failover;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.failover.LocalFallback.DiscardedGrants;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
@@ -57,11 +56,11 @@ final class CountChanges {
 
     Mono<Void> refund(StoreDecision decision) {
         List<Claim> claims = decision.claims();
-        List<Claim> holds = HoldClaims.in(claims);
+        List<Claim> holds = LocalGrants.holdsOf(claims);
         if (holds.isEmpty()) {
             return denials.freeing(claims, refund(decision, claims));
         }
-        StoreDecision rest = HoldClaims.without(decision);
+        StoreDecision rest = LocalGrants.withoutHolds(decision);
         return rest.usages().isEmpty()
                 ? release(holds)
                 : Mono.whenDelayError(release(holds), denials.freeing(claims, refund(rest, rest.claims())));
@@ -154,7 +153,7 @@ final class CountChanges {
         }
         boolean isDown = failover.gates().to(List.of(one.claim())).isOpen();
         // Only the primary store knows whether a reset has removed what its decision has charged.
-        if (ledgers != null && isDown && one.toCharge() > 0 && !grants.isResetLately(one.claim())) {
+        if (ledgers != null && isDown && one.toCharge() > 0 && !grants.resets().isKnown(one.claim())) {
             ledgers.takeBeyond(one);
             grants.granted(one.decision());
             return Mono.empty();
@@ -282,7 +281,7 @@ final class CountChanges {
             grants.beginReset(claims);
             Mono<Void> reset = onPrimary;
             if (ledgers != null) {
-                List<DiscardedGrants> discarded = ledgers.discardGrants(claims);
+                List<Claim> discarded = ledgers.discardGrants(claims);
                 reset = onPrimary.onErrorResume(LimitStoreRefusedException.class, refused -> {
                     ledgers.restore(discarded);
                     return StoreCall.of(failover, claims, StoreOperation.PEEK).then(Mono.error(refused));
@@ -301,7 +300,7 @@ final class CountChanges {
                                 .delaySubscription(Duration.ofNanos(Math.max(0, deadline - Deadlines.now()))))
                 // The caller may have cancelled long before.
                 .doOnTerminate(() -> {
-                    grants.noteReset(claims);
+                    grants.resets().note(claims);
                     failover.leases().reset(claims);
                 });
     }

@@ -58,10 +58,6 @@ final class Instances {
         this.isNeeded = isNeeded;
     }
 
-    LimitStore store() {
-        return store;
-    }
-
     /** Returns the instances of a limiter. */
     Group of(String limiter) {
         Group known = byLimiter.get(limiter);

@@ -295,7 +295,7 @@ final class Leases {
             end(before);
         }
         // Again, because either may have happened since it was checked.
-        if (closed || grants.isResetSince(charge.claims(), sentAt + 1)) {
+        if (closed || grants.resets().isAnySince(charge.claims(), sentAt + 1)) {
             end(lease);
             return;
         }

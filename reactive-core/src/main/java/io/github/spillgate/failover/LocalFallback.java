@@ -22,7 +22,6 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.concurrent.atomic.AtomicLong;
-import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import java.util.function.DoubleSupplier;
 import java.util.function.Function;
@@ -48,8 +47,7 @@ public final class LocalFallback implements LimitStore {
     private final ReconciliationQueue queue;
     private final OutageShare share = new OutageShare();
     private final DoubleSupplier random;
-    private final AtomicReference<@Nullable Instances> instances = new AtomicReference<>();
-    private volatile @Nullable DataLoss losses;
+    private volatile @Nullable Primary primary;
 
     /**
      * Creates a fallback.
@@ -60,23 +58,23 @@ public final class LocalFallback implements LimitStore {
      */
     LocalFallback(int maximumCounts, InstantSource clock, DoubleSupplier random) {
         this.random = random;
-        queue = new ReconciliationQueue(clock);
+        queue = new ReconciliationQueue(clock, () -> primary != null);
         ledgers = new CountTable<>(
                 maximumCounts, clock, this::newLedger, Ledger::share, ledger -> ledger.evicted(clock.millis()));
     }
 
     private Ledger newLedger(Claim claim) {
-        Instances counted = instances.get();
-        Instances.Group group = counted == null ? null : counted.of(claim.limiter());
+        Primary bound = primary;
+        Instances.Group group = bound == null ? null : bound.instances.of(claim.limiter());
         return claim.limit().algorithm() == Algorithm.CONCURRENT
                 ? new HoldLedger(claim, queue, share, group)
                 : new RateLedger(claim, queue, share, group, this::restore);
     }
 
     private void restore(LostPermits permits, ConfirmedUsage missing) {
-        DataLoss data = losses;
-        if (data != null) {
-            data.restore(permits, reply -> ofRate(permits.claim(), ledger -> ledger.restored(missing, reply)));
+        Primary bound = primary;
+        if (bound != null) {
+            bound.losses.restore(permits, reply -> ofRate(permits.claim(), ledger -> ledger.restored(missing, reply)));
         }
     }
 
@@ -213,25 +211,24 @@ public final class LocalFallback implements LimitStore {
      * @return the instances of each limiter
      * @throws IllegalArgumentException if it already is the fallback of a store
      */
-    Instances bindTo(LimitStore store) {
-        Instances counted =
-                new Instances(Objects.requireNonNull(store), () -> share.fixed().isEmpty());
-        Instances before = instances.compareAndExchange(null, counted);
+    synchronized Instances bindTo(LimitStore store) {
+        Primary before = primary;
         if (before != null) {
-            throw new IllegalArgumentException("this fallback is already in use for " + before.store()
+            throw new IllegalArgumentException("this fallback is already in use for " + before.store
                     + ": expected another one, for example Fallback.local(100_000), or one ResilientStore that"
                     + " several limiters share");
         }
-        losses = new DataLoss(store, random);
-        queue.open();
-        return counted;
+        Instances instances = new Instances(store, () -> share.fixed().isEmpty());
+        primary = new Primary(store, instances, new DataLoss(store, random));
+        return instances;
     }
 
     /**
      * Records a reply of the primary store. Call this before an allowed decision is passed on, and pass it on only if
      * it fits. It may be called again with the same decision.
      *
-     * @return whether it fits under all limits; always {@link Fit#YES} for a decision that charged nothing
+     * @return whether it fits under all limits; then it is {@linkplain #granted noted}. Always {@link Fit#YES} for a
+     *     decision that charged nothing
      */
     Fit confirm(StoreDecision decision) {
         Fit worst = Fit.YES;
@@ -245,7 +242,7 @@ public final class LocalFallback implements LimitStore {
             return Fit.YES;
         }
         if (worst == Fit.YES) {
-            ofRates(decision, RateLedger::grantedInPrimary);
+            granted(decision);
         }
         return worst;
     }
@@ -257,9 +254,8 @@ public final class LocalFallback implements LimitStore {
 
     /** Records what the primary store has settled: an additional cost is charged even if it does not fit. */
     void settled(StoreDecision reply) {
-        reply.parts().forEach(part -> part.usages().forEach(usage -> confirm(usage, part)));
-        if (reply.isCharged()) {
-            ofRates(reply, RateLedger::grantedInPrimary);
+        if (confirm(reply) != Fit.YES) {
+            granted(reply);
         }
     }
 
@@ -396,24 +392,24 @@ public final class LocalFallback implements LimitStore {
     /**
      * Resets counts.
      *
-     * @return the grants on each count that were not handed over, and are forgotten
+     * @return a claim for each count with the grants that were not handed over, and are forgotten
      */
-    List<DiscardedGrants> discardGrants(List<Claim> claims) {
-        List<DiscardedGrants> discarded = new ArrayList<>();
+    List<Claim> discardGrants(List<Claim> claims) {
+        List<Claim> discarded = new ArrayList<>();
         for (Claim claim : claims) {
             // Also if nothing is known yet: the first reply, from before the reset, may be in flight.
             long permits = ledgers.reset(claim, true);
             if (permits > 0) {
-                discarded.add(new DiscardedGrants(claim, permits));
+                discarded.add(claim.asking(permits));
             }
         }
         return discarded;
     }
 
     /** Takes back grants, because the reset did not take place. They count as if they were granted now. */
-    void restore(List<DiscardedGrants> discarded) {
-        for (DiscardedGrants grants : discarded) {
-            change(grants.claim, ledger -> ledger.take(grants.permits));
+    void restore(List<Claim> discarded) {
+        for (Claim claim : discarded) {
+            change(claim, ledger -> ledger.take(claim.permits()));
         }
     }
 
@@ -433,13 +429,13 @@ public final class LocalFallback implements LimitStore {
     ChargedPermits charged(Reconciliation reconciliation, StoreDecision reply) {
         ChargedPermits refund =
                 ledgers.apply(reconciliation.claim(), true, ledger -> ledger.charged(reconciliation, reply));
-        queue.reconciled(reconciliation, true);
+        queue.charged(reconciliation);
         return refund;
     }
 
     /** Notes that the primary store cannot charge a reconciliation: permits that still count are lost. */
     void notCharged(Reconciliation reconciliation) {
-        queue.reconciled(reconciliation, false);
+        queue.notCharged(reconciliation);
         ledgers.update(reconciliation.claim(), ledger -> ledger.notCharged(reconciliation));
     }
 
@@ -481,17 +477,12 @@ public final class LocalFallback implements LimitStore {
         return "LocalFallback";
     }
 
+    /** The store that falls back to this one, its instances, and the permits that it has lost. */
+    private record Primary(LimitStore store, Instances instances, DataLoss losses) {}
+
     /** A change of a ledger by permits that the primary store took at a time of its clock. */
     private interface PrimaryChange {
 
         void accept(RateLedger ledger, long permits, long takenAt);
     }
-
-    /**
-     * Grants that a reset has removed.
-     *
-     * @param claim a claim on the count
-     * @param permits how many permits, more than 0
-     */
-    record DiscardedGrants(Claim claim, long permits) {}
 }

@@ -24,10 +24,6 @@ final class LocalGrants {
     private final DenialCache denials;
     private final ResetLog resets = new ResetLog();
     private final UnansweredCalls unanswered = new UnansweredCalls();
-
-    /** Of these, the resets alone. */
-    private final UnansweredCalls unfinishedResets = new UnansweredCalls();
-
     private final ReleaseQueue releases;
     private final LongAdder unknown = new LongAdder();
     private final LongAdder lost = new LongAdder();
@@ -61,7 +57,7 @@ final class LocalGrants {
         }
         Fit fit = local.ledgers.confirm(decision);
         // A request at the very end of a reset is sent afterwards.
-        return decision.isCharged() && isResetSince(decision.claims(), askedAt + 1) ? Fit.NO : fit;
+        return decision.isCharged() && resets.isAnySince(decision.claims(), askedAt + 1) ? Fit.NO : fit;
     }
 
     /** Notes a grant of the fallback that has to be charged in the primary store. */
@@ -126,21 +122,19 @@ final class LocalGrants {
      * remove the charges of grants that were made after it began.
      */
     void beginReset(List<Claim> claims) {
-        resets.note(claims);
-        unfinishedResets.begin(claims);
+        resets.begin(claims);
         unanswered.begin(claims);
-    }
-
-    /** Notes that the primary store has replied to a reset, perhaps after the caller has cancelled it. */
-    void noteReset(List<Claim> claims) {
-        resets.note(claims);
     }
 
     /** Notes that these counts have been reset. */
     void endReset(List<Claim> claims) {
-        resets.note(claims);
-        unfinishedResets.end(claims);
+        resets.end(claims);
         unanswered.end(claims);
+    }
+
+    /** Returns the times of resets. */
+    ResetLog resets() {
+        return resets;
     }
 
     /**
@@ -149,8 +143,7 @@ final class LocalGrants {
      * refunded of the charge. What is refunded or settled from now on is refunded or settled there.
      */
     void cancel(StoreDecision granted, StoreDecision charged, long askedAt) {
-        // In this order: the end of a reset is in the log before the reset counts as finished.
-        if (local == null || unfinishedResets.onAny(charged.claims()) || resets.isAnySince(charged.claims(), askedAt)) {
+        if (local == null || resets.mayRemove(charged.claims(), askedAt)) {
             return;
         }
         StoreDecision noted = charged;
@@ -190,7 +183,7 @@ final class LocalGrants {
             local.ledgers.refundedInPrimary(charged);
         }
         releaseUnused(claims);
-        StoreDecision rest = HoldClaims.without(charged);
+        StoreDecision rest = withoutHolds(charged);
         if (!rest.usages().isEmpty()) {
             denials.freeing(claims, Mono.defer(() -> primary.refund(rest))).subscribe(null, error -> {});
         }
@@ -203,7 +196,7 @@ final class LocalGrants {
 
     /** Releases holds that no request uses. */
     void releaseUnused(List<Claim> claims) {
-        List<Claim> holds = HoldClaims.in(claims);
+        List<Claim> holds = holdsOf(claims);
         if (!holds.isEmpty()) {
             if (local != null) {
                 local.ledgers.releaseHolds(holds);
@@ -212,21 +205,21 @@ final class LocalGrants {
         }
     }
 
+    /** Returns the claims that hold permits of concurrency limits: they are released, and not refunded. */
+    static List<Claim> holdsOf(List<Claim> claims) {
+        return claims.stream().filter(claim -> claim.holdId() != null).toList();
+    }
+
+    /** Returns a decision with all other claims. */
+    static StoreDecision withoutHolds(StoreDecision decision) {
+        return decision.only(usage -> usage.claim().holdId() == null);
+    }
+
     /** Notes that the fallback has renewed holds, which are to be reconciled. */
     void renewed(List<Claim> holds) {
         if (local != null) {
             local.reconcilers.start(holds);
         }
-    }
-
-    /** Returns whether one of these counts may have been reset at that time or later. */
-    boolean isResetSince(List<Claim> claims, long nanos) {
-        return resets.isAnySince(claims, nanos);
-    }
-
-    /** Returns whether this count was reset in the last minutes. */
-    boolean isResetLately(Claim claim) {
-        return resets.isKnown(claim);
     }
 
     /** Returns how many instances of a limiter there are, as far as is known. */

@@ -13,6 +13,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.BooleanSupplier;
 import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
@@ -25,6 +26,7 @@ final class ReconciliationQueue {
     private final Set<Ledger> waiting = ConcurrentHashMap.newKeySet();
     private final Set<Ledger> urgent = ConcurrentHashMap.newKeySet();
     private final InstantSource clock;
+    private final BooleanSupplier isOpen;
 
     /** Unique to this process, by chance; with a number it is an id that no other process uses. */
     private final String process = Long.toString(ThreadLocalRandom.current().nextLong() >>> 1, 36)
@@ -35,19 +37,19 @@ final class ReconciliationQueue {
     private final AtomicLong reconciled = new AtomicLong();
     private final AtomicLong lost = new AtomicLong();
 
-    /** Whether there is a primary store in which grants can be charged. */
-    private volatile boolean open;
-
-    ReconciliationQueue(InstantSource clock) {
+    /**
+     * Creates an empty queue.
+     *
+     * @param clock the clock of the ledgers
+     * @param isOpen whether there is a primary store in which grants can be charged
+     */
+    ReconciliationQueue(InstantSource clock, BooleanSupplier isOpen) {
         this.clock = clock;
-    }
-
-    void open() {
-        open = true;
+        this.isOpen = isOpen;
     }
 
     boolean isOpen() {
-        return open;
+        return isOpen.getAsBoolean();
     }
 
     void add(Ledger ledger, long permits) {
@@ -123,14 +125,15 @@ final class ReconciliationQueue {
         return reconciliation;
     }
 
-    /** Notes the result of a reconciliation. */
-    void reconciled(Reconciliation reconciliation, boolean charged) {
-        long permits = reconciliation.permits();
-        toReconcile.addAndGet(-permits);
-        if (charged) {
-            reconciled.addAndGet(permits);
-        } else if (reconciliation.counts()) {
-            lost.addAndGet(permits);
+    void charged(Reconciliation reconciliation) {
+        removed(reconciliation.permits());
+        reconciled.addAndGet(reconciliation.permits());
+    }
+
+    void notCharged(Reconciliation reconciliation) {
+        removed(reconciliation.permits());
+        if (reconciliation.counts()) {
+            lost(reconciliation.permits());
         }
     }
 

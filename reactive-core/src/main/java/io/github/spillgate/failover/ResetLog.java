@@ -19,8 +19,21 @@ final class ResetLog {
 
     private volatile ConcurrentMap<Object, Long> newer = new ConcurrentHashMap<>();
     private volatile ConcurrentMap<Object, Long> older = new ConcurrentHashMap<>();
+    private final UnansweredCalls unfinished = new UnansweredCalls();
     private long newerSince = Deadlines.now();
     private volatile long droppedUntil = newerSince;
+
+    /** Notes that these counts are being reset from now on. */
+    void begin(List<Claim> claims) {
+        note(claims);
+        unfinished.begin(claims);
+    }
+
+    /** Notes that the reset has ended. */
+    void end(List<Claim> claims) {
+        note(claims);
+        unfinished.end(claims);
+    }
 
     /** Notes that these counts are being reset, or have just been. */
     synchronized void note(List<Claim> claims) {
@@ -34,6 +47,12 @@ final class ResetLog {
         for (Claim claim : claims) {
             newer.put(claim.handle(), now);
         }
+    }
+
+    /** Returns whether a reset may have removed what was charged since that time, or may yet. */
+    boolean mayRemove(List<Claim> claims, long nanos) {
+        // In this order: the end of a reset is noted before the reset counts as finished.
+        return unfinished.onAny(claims) || isAnySince(claims, nanos);
     }
 
     /** Returns whether one of these counts may have been reset at that time or later. */
@@ -51,7 +70,7 @@ final class ResetLog {
         return nanos - droppedUntil < 0;
     }
 
-    /** Returns whether a reset of this count is known. */
+    /** Returns whether this count was reset in the last minutes. */
     boolean isKnown(Claim claim) {
         return newer.containsKey(claim.handle()) || older.containsKey(claim.handle());
     }

@@ -117,8 +117,7 @@ class LedgerLossTest extends LocalFallbackFixture {
     }
 
     private RateLedger ledger(String limit) {
-        ReconciliationQueue queue = new ReconciliationQueue(clock);
-        queue.open();
+        ReconciliationQueue queue = new ReconciliationQueue(clock, () -> true);
         RateLedger ledger = new RateLedger(
                 claim(limiter(Limit.parse(limit)), "a"), queue, new OutageShare(), null, (permits, usage) -> {
                     restored.add(permits);
