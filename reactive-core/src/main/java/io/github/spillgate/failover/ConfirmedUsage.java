@@ -235,7 +235,7 @@ final class ConfirmedUsage {
         if (!isBucket()) {
             // A coarse slot and a counter have the larger of two numbers: permits that were restored, and granted
             // since.
-            long excess = (long) Math.ceil(inUseOfOwn() - used - ROUNDING);
+            long excess = (long) Math.ceil(inUseOfOwn(newestReply) - used - ROUNDING);
             own.refundOldest(limit, newestReply, Math.max(0, excess));
         }
     }
@@ -334,7 +334,7 @@ final class ConfirmedUsage {
         if (!fades || time >= usedUntil || limit.algorithm() != Algorithm.LOG) {
             return certain;
         }
-        long then = (long) inUseOfOwn();
+        long then = (long) inUseOfOwn(newestReply);
         if (then == 0) {
             return certain;
         }
@@ -345,9 +345,9 @@ final class ConfirmedUsage {
         return Math.min(certain, (long) Math.ceil((double) used * left / then));
     }
 
-    /** Returns how many permits of the newest reply are certainly of this instance. */
-    private double inUseOfOwn() {
-        return own.inUse(limit, newestReply) + (chargedLater == null ? 0 : chargedLater.inUse(limit, newestReply));
+    /** Returns how many permits of this instance are certainly in use at a time of the server's clock. */
+    private double inUseOfOwn(long time) {
+        return own.inUse(limit, time) + (chargedLater == null ? 0 : chargedLater.inUse(limit, time));
     }
 
     /** Returns how many of the permits in use at the newest reply have certainly expired at a local time. */
@@ -387,17 +387,13 @@ final class ConfirmedUsage {
 
     /** Returns when nothing of it is in use any more; now, if nothing is. */
     long endsAt(long now) {
-        return lastUse(now);
+        long end = used > 0 ? Math.max(now, usedUntil) : now;
+        return usedThen > 0 ? Math.max(end, usedThenUntil) : end;
     }
 
     /** Returns since when nothing of it is in use, or from when on. */
     long emptyAt(long now) {
-        return lastUse(Math.min(receivedAt, now));
-    }
-
-    private long lastUse(long least) {
-        long end = used > 0 ? Math.max(least, usedUntil) : least;
-        return usedThen > 0 ? Math.max(end, usedThenUntil) : end;
+        return endsAt(Math.min(receivedAt, now));
     }
 
     /** Returns the server's time of the newest reply. */
@@ -415,9 +411,7 @@ final class ConfirmedUsage {
         if (repliedAt <= newestReply) {
             return 0; // replies of the same millisecond may have been decided in any order
         }
-        double certain =
-                own.inUse(limit, repliedAt) + (chargedLater == null ? 0 : chargedLater.inUse(limit, repliedAt));
-        return (long) Math.ceil(certain - ROUNDING); // a reply rounds up, too
+        return (long) Math.ceil(inUseOfOwn(repliedAt) - ROUNDING); // a reply rounds up, too
     }
 
     /** Returns the permits in use, with their ages, the oldest first; empty if there are none. */
@@ -496,7 +490,7 @@ final class ConfirmedUsage {
     private double reportedOwn() {
         CounterState state = counter;
         if (state == null) {
-            return (long) inUseOfOwn();
+            return (long) inUseOfOwn(newestReply);
         }
         double counted = own.inUse(limit, state, newestReply)
                 + (chargedLater == null ? 0 : chargedLater.inUse(limit, state, newestReply));

@@ -1,7 +1,6 @@
 package io.github.spillgate.failover;
 
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
-import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.local.LocalStore;
@@ -63,20 +62,16 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
     /** The longest time of a setting, and the time for which late replies are accepted. */
     private static final Duration LONGEST = Duration.ofMinutes(1);
 
-    private final LimitStore primary;
-    private final LimitStore fallback;
-    private final CircuitGates gates;
-    private final LocalGrants grants;
     private final Failover failover;
     private final CountChanges changes;
 
     private ResilientStore(Builder builder) {
-        primary = builder.primary;
-        fallback = builder.fallback == null ? Fallback.local(Builder.COUNTS) : builder.fallback;
+        LimitStore primary = builder.primary;
+        LimitStore fallback = builder.fallback == null ? Fallback.local(Builder.COUNTS) : builder.fallback;
         long deadlineNanos = builder.deadline.toNanos();
-        gates = new CircuitGates(primary, fallback, builder.maxInFlight, deadlineNanos, builder.breaker);
+        CircuitGates gates = new CircuitGates(primary, fallback, builder.maxInFlight, deadlineNanos, builder.breaker);
         DenialCache denials = new DenialCache(builder.cacheDenials);
-        grants = new LocalGrants(primary, fallback, gates, denials);
+        LocalGrants grants = new LocalGrants(primary, fallback, gates, denials);
         failover = new Failover(
                 primary,
                 fallback,
@@ -175,19 +170,19 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
     /** Returns the node of the primary store. */
     @Override
     public String node(List<Claim> claims) {
-        return primary.node(claims);
+        return failover.primary().node(claims);
     }
 
     /** Notes that a limiter uses the store. If its instances matter for a local fallback, this one registers. */
     @Override
     public void use(String limiter) {
-        grants.use(limiter);
+        failover.grants().use(limiter);
     }
 
     /** Prepares the primary store, and registers this instance of each limiter. */
     @Override
     public Mono<Void> prepare() {
-        return primary.prepare().then(Mono.defer(grants::register));
+        return failover.primary().prepare().then(Mono.defer(failover.grants()::register));
     }
 
     /** Returns the deadline, the longest time for an answer, as far as it depends on the store. */
@@ -198,10 +193,11 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
 
     @Override
     public StoreState state() {
-        Source decides = (gates.isAnyDeciding() ? primary : fallback).state().source();
-        StoreState local = fallback.state();
+        CircuitGates gates = failover.gates();
+        StoreState local = failover.fallback().state();
+        StoreState deciding = gates.isAnyDeciding() ? failover.primary().state() : local;
         return new StoreState(
-                        decides,
+                        deciding.source(),
                         gates.state(),
                         gates.isAnyFallenBack(),
                         gates.problem(),
@@ -209,8 +205,8 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
                         failover.missedDeadlines().sum(),
                         local.toReconcile(),
                         local.reconciled(),
-                        local.lost() + grants.lost(),
-                        grants.unknown())
+                        local.lost() + failover.grants().lost(),
+                        failover.grants().unknown())
                 .withLostSettlements(changes.settlements().lost())
                 .withLeases(failover.leases().state());
     }
@@ -229,7 +225,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
      */
     public Mono<Void> closeLater() {
         failover.leases().close();
-        return Mono.when(grants.end(), changes.settlements().end());
+        return Mono.when(failover.grants().end(), changes.settlements().end());
     }
 
     /** Returns what calls share, for tests. */
@@ -240,7 +236,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
     /** Returns a description for logs. */
     @Override
     public String toString() {
-        return "ResilientStore[" + primary + ", fallback=" + fallback + "]";
+        return "ResilientStore[" + failover.primary() + ", fallback=" + failover.fallback() + "]";
     }
 
     /** Builder of a {@link ResilientStore}. Not thread-safe. */
