@@ -22,10 +22,8 @@ import java.util.function.Consumer;
 import java.util.function.Predicate;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
-import reactor.core.Exceptions;
 import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Mono;
-import reactor.core.publisher.Operators;
 import reactor.core.publisher.Sinks;
 import reactor.core.scheduler.Schedulers;
 
@@ -52,7 +50,7 @@ final class Reconciler {
     private final LimitStore primary;
     private final LocalFallback fallback;
     private final String node;
-    private final Supplier<CircuitGate> gate;
+    private final CircuitGates gates;
     private final Predicate<Claim> isOurs;
     private final UnansweredCalls unanswered;
     private final Consumer<ChargedPermits> refunds;
@@ -60,9 +58,9 @@ final class Reconciler {
     private final AtomicLong timers = new AtomicLong();
     private final AtomicBoolean expedited = new AtomicBoolean();
     private final AtomicBoolean running = new AtomicBoolean();
-    private final AtomicBoolean closing = new AtomicBoolean();
-    private final AtomicBoolean closed = new AtomicBoolean();
     private final Sinks.Empty<Void> close = Sinks.empty();
+    private volatile boolean closing;
+    private volatile boolean closed;
 
     /** The identities of grants that were handed over and are not in flight. */
     private final Set<String> held = ConcurrentHashMap.newKeySet();
@@ -84,7 +82,7 @@ final class Reconciler {
      * @param primary the store that is charged
      * @param fallback the fallback that hands over its grants
      * @param node the node of the store that is charged
-     * @param gate has the gate to that node
+     * @param gates the gates to the store
      * @param isOurs selects the counts of that node
      * @param unanswered the counts on which a call is unanswered
      * @param refunds refunds permits in the primary store that were refunded before they were charged
@@ -93,14 +91,14 @@ final class Reconciler {
             LimitStore primary,
             LocalFallback fallback,
             String node,
-            Supplier<CircuitGate> gate,
+            CircuitGates gates,
             Predicate<Claim> isOurs,
             UnansweredCalls unanswered,
             Consumer<ChargedPermits> refunds) {
         this.primary = primary;
         this.fallback = fallback;
         this.node = node;
-        this.gate = gate;
+        this.gates = gates;
         this.isOurs = isOurs;
         this.unanswered = unanswered;
         this.refunds = refunds;
@@ -108,7 +106,7 @@ final class Reconciler {
 
     /** Starts if nothing is scheduled: there is something to reconcile. */
     void start() {
-        if (!scheduled.get() && !closing.get() && scheduled.compareAndSet(false, true)) {
+        if (!scheduled.get() && !closing && scheduled.compareAndSet(false, true)) {
             schedule(INTERVAL);
         }
     }
@@ -117,7 +115,7 @@ final class Reconciler {
     private void schedule(long nanos) {
         long mine = timers.incrementAndGet();
         // Read after the increment: this may cancel the timer of the last attempt.
-        long delay = closing.get() ? Math.min(nanos, LAST_ATTEMPT_PAUSE) : nanos;
+        long delay = closing ? Math.min(nanos, LAST_ATTEMPT_PAUSE) : nanos;
         Schedulers.parallel()
                 .schedule(
                         () -> {
@@ -144,7 +142,7 @@ final class Reconciler {
     }
 
     private void run() {
-        if (closed.get() || !running.compareAndSet(false, true)) {
+        if (closed || !running.compareAndSet(false, true)) {
             return;
         }
         expedited.set(false);
@@ -152,7 +150,7 @@ final class Reconciler {
             pause();
             return;
         }
-        CircuitGate gate = this.gate.get();
+        CircuitGate gate = gates.to(node);
         CircuitGate.Passage passage = gate.pass();
         if (!passage.isSent()) {
             pause();
@@ -183,7 +181,7 @@ final class Reconciler {
         held.retainAll(identities(sending));
         if (sending.isEmpty()) {
             gate.releaseWithoutResult(passage);
-            if (closing.get() && waitsForAnswer) {
+            if (closing && waitsForAnswer) {
                 running.set(false);
                 schedule(LAST_ATTEMPT_PAUSE);
             } else {
@@ -194,21 +192,14 @@ final class Reconciler {
         Reply<StoreDecision> reply = new Reply<>(gate, passage) {
             @Override
             void answered(@Nullable StoreDecision known) {
-                try {
-                    gate.answered(took());
-                } catch (Throwable e) {
-                    // Thrown on, it would come back as a failure of the batch, which would release the request twice.
-                    Exceptions.throwIfFatal(e);
-                    Operators.onErrorDropped(e, currentContext());
-                } finally {
-                    gate.release(passage);
-                    finish(known);
-                    if (fallback.isReconciled()) {
-                        gate.reconciled(took());
-                    }
-                    running.set(false);
-                    schedule(Math.max(SHORTEST_PAUSE, Math.min(LONGEST_PAUSE, took())));
+                gate.answered(took());
+                gate.release(passage);
+                finish(known);
+                if (fallback.isReconciled()) {
+                    gate.reconciled(took());
                 }
+                running.set(false);
+                schedule(Math.max(SHORTEST_PAUSE, Math.min(LONGEST_PAUSE, took())));
             }
 
             @Override
@@ -261,7 +252,7 @@ final class Reconciler {
     private void pause() {
         pausedSince = Deadlines.now();
         running.set(false);
-        if (closing.get()) {
+        if (closing) {
             close();
         } else if (!fallback.isReconciled()) {
             schedule(INTERVAL);
@@ -276,20 +267,18 @@ final class Reconciler {
 
     /**
      * Makes a last attempt, and ends. If calls are unanswered, the attempt waits up to a second: their counts can only
-     * be reconciled afterwards.
+     * be reconciled afterwards. Call this once.
      */
     Mono<Void> end() {
-        if (closing.compareAndSet(false, true)) {
-            Schedulers.parallel().schedule(this::close, LAST_ATTEMPT.toNanos(), TimeUnit.NANOSECONDS);
-            schedule(0);
-        }
+        closing = true;
+        Schedulers.parallel().schedule(this::close, LAST_ATTEMPT.toNanos(), TimeUnit.NANOSECONDS);
+        schedule(0);
         return close.asMono();
     }
 
     private void close() {
-        if (closed.compareAndSet(false, true)) {
-            close.tryEmitEmpty();
-        }
+        closed = true;
+        close.tryEmitEmpty();
     }
 
     /** Ends a batch: those in the reply are charged, the others cannot be. */
@@ -314,7 +303,7 @@ final class Reconciler {
             return;
         }
         ChargedPermits refunded = fallback.charged(one, reply);
-        if (refunded != null && !closed.get()) {
+        if (refunded != null && !closed) {
             refunds.accept(refunded);
         }
     }
@@ -371,12 +360,9 @@ final class Reconciler {
             end();
             ready = false;
             failed(error);
-            try {
-                gate.failed(took(), error);
-            } finally {
-                gate.release(passage);
-                pause();
-            }
+            gate.failed(took(), error);
+            gate.release(passage);
+            pause();
         }
 
         private synchronized void end() {

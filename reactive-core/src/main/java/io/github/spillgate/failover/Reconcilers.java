@@ -50,8 +50,7 @@ final class Reconcilers {
     }
 
     private Reconciler reconciler(String node) {
-        return new Reconciler(
-                primary, fallback, node, () -> gates.to(node), claim -> isOf(claim, node), unanswered, refunds);
+        return new Reconciler(primary, fallback, node, gates, claim -> isOf(claim, node), unanswered, refunds);
     }
 
     /** If the slot of a count has moved, it belongs to another reconciler, which may have to be started. */
