@@ -212,8 +212,14 @@ final class Holds {
     }
 
     private void renew(List<WorkHold> holds, long sentAt) {
-        List<Claim> claims =
-                holds.stream().flatMap(hold -> hold.permits.stream()).toList();
+        List<Claim> claims = holds.stream()
+                .flatMap(hold -> hold.permits.stream())
+                .filter(claim -> !((CountClaim) claim).isReleased())
+                .toList();
+        if (claims.isEmpty()) {
+            holds.forEach(WorkHold::notRenewed);
+            return;
+        }
         long shortest = holds.stream().mapToLong(hold -> hold.life).min().orElse(longest);
         long wallAt = wallTime();
         AtomicBoolean isDone = new AtomicBoolean();
@@ -370,6 +376,8 @@ final class Holds {
 
         @Override
         public void dispose() {
+            // The decision may be kept a second time: that renewal would take the permits again.
+            HoldIds.noteRelease(permits);
             end();
         }
 

@@ -387,6 +387,51 @@ class WhileHoldingTest {
         assertThat(events).isEmpty();
     }
 
+    /** A renewal would take them again, even above the limit. */
+    @Test
+    void permitsOfAKeptDecisionThatAreRefundedOnTheirOwnAreNotRenewed() {
+        Decision made =
+                limiter.tryAcquire(Charge.of("tenant"), Charge.of("user")).block();
+        Disposable kept = limiter.keepHolding(made, expired -> events.add("lost"));
+        limiter.refund(made, usage -> usage.key().equals("user")).block();
+        assertThat(used("tenant")).isEqualTo(1);
+        assertThat(used("user")).isZero();
+        time.pass(Duration.ofMinutes(5));
+        assertThat(used("tenant")).isEqualTo(1);
+        assertThat(used("user")).isZero();
+        kept.dispose();
+        assertThat(used("tenant")).isZero();
+        assertThat(used("user")).isZero();
+        assertThat(events).isEmpty();
+    }
+
+    /** For example, because the work is retried. */
+    @Test
+    void aKeptDecisionThatWasDisposedOfIsNotRenewedIfItIsKeptAgain() {
+        Decision made = limiter.tryAcquire("a", 2).block();
+        limiter.keepHolding(made, expired -> events.add("lost")).dispose();
+        run(limiter.whileHolding(Charge.of("a").permits(2), Mono.never()));
+        Disposable again = limiter.keepHolding(made, expired -> events.add("lost"));
+        time.pass(Duration.ofMinutes(5));
+        assertThat(used(limiter)).isEqualTo(2);
+        assertThat(again.isDisposed()).isTrue();
+        assertThat(events).isEmpty();
+    }
+
+    @Test
+    void aDecisionThatIsKeptTwiceIsNotRenewedOnceItIsDisposedOf() {
+        Decision made = limiter.tryAcquire("a", 2).block();
+        Disposable first = limiter.keepHolding(made, expired -> events.add("lost"));
+        Disposable second = limiter.keepHolding(made, expired -> events.add("lost"));
+        first.dispose();
+        run(limiter.whileHolding(Charge.of("a").permits(2), Mono.never()));
+        time.pass(Duration.ofMinutes(5));
+        assertThat(used(limiter)).isEqualTo(2);
+        assertThat(second.isDisposed()).isTrue();
+        assertThat(limiter.holders()).isEqualTo(1);
+        assertThat(events).isEmpty();
+    }
+
     @Test
     void aKeptDecisionThatIsNotRenewedEndsWithTheHoldTimeOfItsRequest() {
         Decision late = limiter.tryAcquire("a").block();
@@ -640,6 +685,10 @@ class WhileHoldingTest {
                     .withMessageContaining("longestHold " + longest)
                     .withMessageContaining("for example");
         }
+    }
+
+    private long used(String key) {
+        return limiter.peek(key).block().limits().get(0).used();
     }
 
     private long used(RateLimiter one) {
