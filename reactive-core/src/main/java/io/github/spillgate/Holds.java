@@ -167,15 +167,21 @@ final class Holds {
         synchronized (this) {
             timer = null;
         }
-        long now = now();
+        try {
+            long now = now();
+            renewDue(now);
+            endOver(now);
+        } finally {
+            // Also if an action throws an error that Reactor throws on: all holds depend on this timer.
+            setTimerForNext();
+        }
+    }
+
+    private void renewDue(long now) {
         // By node: one that does not reply must not prevent the renewals of the others.
         Map<String, List<WorkHold>> due = new HashMap<>();
         for (WorkHold hold : active) {
-            if (hold.wasReleased()) {
-                hold.dispose();
-            } else if (hold.hasExpired(now)) {
-                hold.expire(hold.isRenewable(now) ? "they could not be renewed" : "the longest hold time has passed");
-            } else if (hold.beginRenewal(now)) {
+            if (!hold.wasReleased() && !hold.hasExpired(now) && hold.beginRenewal(now)) {
                 due.computeIfAbsent(nodeOf(hold), node -> new ArrayList<>()).add(hold);
             }
         }
@@ -184,7 +190,16 @@ final class Holds {
                 renew(ofNode.subList(from, Math.min(ofNode.size(), from + BATCH)), now);
             }
         }
-        setTimerForNext();
+    }
+
+    private void endOver(long now) {
+        for (WorkHold hold : active) {
+            if (hold.wasReleased()) {
+                hold.dispose();
+            } else if (hold.hasExpired(now)) {
+                hold.expire(hold.isRenewable(now) ? "they could not be renewed" : "the longest hold time has passed");
+            }
+        }
     }
 
     /** Never throws, because all holds depend on this timer. */

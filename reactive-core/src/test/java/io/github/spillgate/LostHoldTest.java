@@ -1,12 +1,21 @@
 package io.github.spillgate;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldRenewal;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.InterceptedScheduler;
 import io.github.spillgate.testkit.StoreForTests;
+import io.github.spillgate.testkit.Unprotected;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
+import reactor.core.Disposable;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
 import reactor.test.StepVerifier;
@@ -35,5 +44,42 @@ class LostHoldTest {
             assertThat(runs).hasValue(0);
             assertThat(limiter.peek("a").block().remaining()).isEqualTo(1);
         }
+    }
+
+    /** One timer serves all work of a limiter. Reactor throws such an error on. */
+    @Test
+    void otherWorkIsRenewedIfAClassOfTheActionForLostPermitsIsMissing() {
+        AtomicInteger renewals = new AtomicInteger();
+        CountDownLatch lost = new CountDownLatch(1);
+        Limit brief = Limit.concurrent(1).hold(Duration.ofSeconds(1)).named("brief");
+        Limit other = Limit.concurrent(1).hold(Duration.ofSeconds(5)).named("other");
+        RateLimiter limiter = RateLimiter.builder("test")
+                .store(new Unprotected(LocalStore.bounded(100)) {
+                    @Override
+                    public String node(List<Claim> claims) {
+                        return claims.get(0).key();
+                    }
+
+                    @Override
+                    public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
+                        if (holds.get(0).key().equals("down")) {
+                            return Mono.error(new LimitStoreUnavailableException("told to fail", null));
+                        }
+                        renewals.incrementAndGet();
+                        return super.renew(holds);
+                    }
+                })
+                .build();
+        limiter.keepHolding(limiter.tryAcquire(Charge.of("down", brief)).block(), expired -> {
+            lost.countDown();
+            throw new NoClassDefFoundError("Missing");
+        });
+        Disposable kept =
+                limiter.keepHolding(limiter.tryAcquire(Charge.of("up", other)).block(), expired -> {});
+        await().until(() -> lost.getCount() == 0);
+        int before = renewals.get();
+        await().until(() -> renewals.get() > before + 1);
+        kept.dispose();
+        assertThat(limiter.holders()).isZero();
     }
 }
