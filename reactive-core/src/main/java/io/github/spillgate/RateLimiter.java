@@ -532,7 +532,8 @@ public final class RateLimiter implements AutoCloseable {
                 return Mono.empty();
             }
             HoldIds.noteRelease(HoldIds.holdsIn(part.claims()));
-            return thenWake(part.claims(), store.refund(part));
+            // All claims, because waiters wait for all of them.
+            return thenWake(made.claims(), store.refund(part));
         });
     }
 

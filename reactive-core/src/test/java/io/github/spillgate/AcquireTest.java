@@ -484,6 +484,22 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
+    void aRefundUnderOneOfSeveralLimitsWakesTheWaiters() {
+        Limit hour = Limit.perHour(1);
+        RateLimiter limiter = RateLimiter.builder("test")
+                .store(store)
+                .limit(hour)
+                .limit(Limit.perDay(5))
+                .build();
+        Decision taken = limiter.tryAcquire("a").block();
+        wait(limiter, "first", 1, LONG.multipliedBy(2));
+        assertThat(served).isEmpty();
+        limiter.refund(taken, usage -> usage.limit().equals(hour)).block();
+        assertThat(served).containsExactly("first");
+        assertNoWaiterIsLeft(limiter);
+    }
+
+    @Test
     void waitersForDifferentCountsDoNotDelayEachOther() {
         RateLimiter limiter = limiter(Limit.perSecond(1));
         limiter.tryAcquire("a").block();
