@@ -10,12 +10,15 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
@@ -584,7 +587,7 @@ public final class RateLimiter implements AutoCloseable {
      *
      * @param decision a decision of this limiter
      * @param actual returns the real cost under each limit, 0 or more; {@link Decision.Usage#cost()} if it is the one
-     *     that was charged. Called when the result is subscribed to
+     *     that was charged. Called once for each limit and key when the result is subscribed to
      * @return completes when the costs are settled, or at the deadline; an {@link IllegalArgumentException} if a cost
      *     is negative
      * @throws IllegalArgumentException if another store made the decision
@@ -593,9 +596,12 @@ public final class RateLimiter implements AutoCloseable {
         Checks.present(actual, "actual", "usage -> answer.tokens()");
         StoreDecision made = checkOurs(decision);
         return unlessClosed(() -> {
-            made.limits().forEach(usage -> Checks.cost(actual.applyAsLong(usage)));
+            Map<Object, Long> costs = new HashMap<>();
+            for (StoreUsage usage : made.usages()) {
+                costs.put(usage.claim().handle(), Checks.cost(actual.applyAsLong(usage)));
+            }
             StoreDecision part = made.redeem(usage -> usage.limit().algorithm() != Algorithm.CONCURRENT);
-            List<Settlement> settled = part == null ? List.of() : settlements.of(part, actual);
+            List<Settlement> settled = part == null ? List.of() : settlements.of(part, costs);
             if (settled.isEmpty()) {
                 return Mono.empty();
             }

@@ -1,17 +1,17 @@
 package io.github.spillgate;
 
 import io.github.spillgate.internal.Bounds;
-import io.github.spillgate.internal.Checks;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
-import java.util.function.ToLongFunction;
 import reactor.core.scheduler.Schedulers;
 
 /** Translates the real cost of a decision into settlements for the store. */
@@ -48,14 +48,18 @@ final class Settlements {
         return debt;
     }
 
-    /** Returns a settlement for each usage with another cost than was charged. */
-    List<Settlement> of(StoreDecision decision, ToLongFunction<? super Decision.Usage> actual) {
+    /**
+     * Returns a settlement for each usage with another cost than was charged.
+     *
+     * @param costs the real costs, by the handles of the claims
+     */
+    List<Settlement> of(StoreDecision decision, Map<Object, Long> costs) {
         List<Settlement> settlements = new ArrayList<>();
         String id = PROCESS + "-" + IDS.incrementAndGet();
         long deadline = Schedulers.parallel().now(TimeUnit.NANOSECONDS) + HORIZON.toNanos();
         for (StoreDecision part : decision.parts()) {
             for (StoreUsage usage : part.usages()) {
-                long cost = Checks.cost(actual.applyAsLong(usage));
+                long cost = Objects.requireNonNull(costs.get(usage.claim().handle()), "each claim has a cost");
                 if (cost != usage.cost()) {
                     settlements.add(new Settlement(id, part, usage.claim(), cost, mostUsed(usage.limit()), deadline));
                 }

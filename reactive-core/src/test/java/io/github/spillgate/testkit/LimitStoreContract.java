@@ -23,6 +23,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -711,6 +712,17 @@ public abstract class LimitStoreContract {
                 .block();
         Decision after = now(limiter.peek(Charge.of("a", requests), Charge.of("a", tokens)));
         assertThat(after.limits()).extracting(Usage::used).containsExactly(1L, 663L);
+    }
+
+    /** The function may read a counter, and set it to zero. */
+    @Test
+    void theRealCostOfEachLimitIsComputedOnce() {
+        assumeSettlements();
+        RateLimiter limiter = limiter(Limit.of(10, NEVER));
+        Decision decision = now(limiter.tryAcquire("a", 2));
+        AtomicLong parts = new AtomicLong(7);
+        limiter.settle(decision, usage -> parts.getAndSet(0)).block();
+        assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(7);
     }
 
     @Test
