@@ -10,6 +10,7 @@ import io.vertx.core.Future;
 import io.vertx.core.Vertx;
 import java.time.Duration;
 import java.util.Collection;
+import java.util.Objects;
 import java.util.function.Consumer;
 import java.util.function.Predicate;
 import java.util.function.Supplier;
@@ -336,8 +337,10 @@ public final class FutureRateLimiter {
     private static <T> void start(Supplier<Future<T>> work, MonoSink<T> sink) {
         Future<T> running;
         try {
-            running = work.get();
-        } catch (Exception e) {
+            running = Objects.requireNonNull(
+                    work.get(), "the work returned null: expected a future, for example Future.succeededFuture()");
+        } catch (Throwable e) {
+            // Errors too, such as a missing class: no result would follow, and the permits would be renewed.
             sink.error(e);
             return;
         }

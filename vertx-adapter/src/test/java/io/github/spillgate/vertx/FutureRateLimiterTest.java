@@ -90,6 +90,21 @@ class FutureRateLimiterTest {
         untilFree(charge);
     }
 
+    /** No result would follow, and the permit would be renewed for the longest hold. */
+    @Test
+    void aPermitIsReleasedIfTheWorkReturnsNoFutureOrThrowsAnError() throws Exception {
+        Charge charge = Charge.of("a", Limit.concurrent(1));
+        assertThatThrownBy(() -> done(limits.whileHolding(charge, () -> null)))
+                .hasRootCauseInstanceOf(NullPointerException.class)
+                .hasMessageContaining("the work returned null: expected a future");
+        untilFree(charge);
+        assertThatThrownBy(() -> done(limits.whileHolding(charge, () -> {
+                    throw new NoClassDefFoundError("missing");
+                })))
+                .hasRootCauseInstanceOf(NoClassDefFoundError.class);
+        untilFree(charge);
+    }
+
     /** A result does not wait for the release. */
     private void untilFree(Charge charge) {
         await().untilAsserted(
