@@ -173,9 +173,11 @@ final class Settings {
 
     private static @Nullable Duration duration(String text) {
         try {
-            return text.endsWith("ms")
-                    ? Duration.ofMillis(Long.parseLong(text.substring(0, text.length() - 2)))
-                    : Duration.parse(text.startsWith("P") ? text : "PT" + text);
+            if (text.endsWith("ms")) {
+                return Duration.ofMillis(Long.parseLong(text.substring(0, text.length() - 2)));
+            }
+            boolean isDays = text.endsWith("d") || text.endsWith("D");
+            return Duration.parse(text.startsWith("P") ? text : (isDays ? "P" : "PT") + text);
         } catch (RuntimeException e) {
             return null;
         }

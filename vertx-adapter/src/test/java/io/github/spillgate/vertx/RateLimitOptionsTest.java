@@ -96,6 +96,13 @@ class RateLimitOptionsTest {
         assertThat(rule.whenLookupFails()).isEqualTo(Rule.WhenLookupFails.UNDECIDED);
     }
 
+    @ParameterizedTest
+    @CsvSource({"7d, P7D", "1D, P1D", "36h, PT36H", "PT2M, PT2M", "P2D, P2D", "250ms, PT0.25S"})
+    void timesHaveTheUnitsOfSpring(String text, Duration read) {
+        JsonObject json = new JsonObject().put("name", "orders").put("longest-hold", text);
+        assertThat(new RateLimitOptions(json).read().longestHold()).isEqualTo(read);
+    }
+
     @Test
     void unsetRuleOptionsHaveTheirDefaults() {
         RateLimitOptions.RuleOptions rule =
