@@ -131,6 +131,12 @@ final class LimitedExchange {
     static Mono<Void> settleAtEnd(ServerWebExchange exchange, Mono<Void> response) {
         LimitedExchange limited = of(exchange);
         limited.isSettledAtEnd = true;
+        Consumer<Runnable> close = isWebSocket(exchange) ? NettyConnection.end(exchange.getRequest()) : null;
+        if (close != null) {
+            // The chain of filters ends with the handshake.
+            close.accept(() -> limited.verdicts.settle().subscribe());
+            return response;
+        }
         // Now, because the request has no channel any more when its response has ended.
         Mono<Void> settle = limited.settle(ExchangeThread.of(exchange));
         return response.onErrorResume(error -> {
@@ -149,6 +155,10 @@ final class LimitedExchange {
                         settle.subscribe();
                     }
                 });
+    }
+
+    private static boolean isWebSocket(ServerWebExchange exchange) {
+        return "websocket".equalsIgnoreCase(exchange.getRequest().getHeaders().getUpgrade());
     }
 
     /** Settles on the thread of the exchange, on which the response ends. */

@@ -3,8 +3,10 @@ package io.github.spillgate.webflux;
 import static io.github.spillgate.webflux.Limiters.address;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.http.Rules;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.WebSocket;
@@ -14,25 +16,41 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.web.reactive.HandlerMapping;
 import org.springframework.web.reactive.handler.SimpleUrlHandlerMapping;
 import org.springframework.web.reactive.socket.WebSocketHandler;
+import org.springframework.web.reactive.socket.server.support.HandshakeWebSocketService;
+import org.springframework.web.server.WebHandler;
 
 class RateLimitWebFilterWebSocketTest {
 
     private final Limiters limiters = Limiters.onRedis();
+    private final Rules rules = limiters.rules(
+            address("socket", 1).paths("/echo"), address("messages", 100).paths("/metered"));
     private final Service service = Service.start(context -> {
         WebSocketHandler echo = session ->
                 session.send(session.receive().map(message -> session.textMessage(message.getPayloadAsText())));
-        context.registerBean(HandlerMapping.class, () -> new SimpleUrlHandlerMapping(Map.of("/echo", echo), -1));
+        WebHandler metered = exchange -> {
+            AtomicInteger messages = new AtomicInteger();
+            return new HandshakeWebSocketService()
+                    .handleRequest(
+                            exchange,
+                            session -> session.send(session.receive().map(message -> {
+                                RateLimitResponses.cost(exchange, "messages", messages.incrementAndGet());
+                                return session.textMessage(message.getPayloadAsText());
+                            })));
+        };
+        context.registerBean(
+                HandlerMapping.class,
+                () -> new SimpleUrlHandlerMapping(Map.of("/echo", echo, "/metered", metered), -1));
         context.registerBean(
                 RateLimitWebFilter.class,
-                () -> RateLimitWebFilter.of(
-                        limiters.rules(address("socket", 1)),
-                        Phase.BEFORE_AUTHENTICATION,
-                        RateLimitResponses.standard()));
+                () -> RateLimitWebFilter.of(rules, Phase.BEFORE_AUTHENTICATION, RateLimitResponses.standard()));
     });
 
     @AfterEach
@@ -44,7 +62,7 @@ class RateLimitWebFilterWebSocketTest {
     @Test
     void anUpgradeIsChargedOnceAndItsMessagesAreNot() {
         CompletableFuture<String> heard = new CompletableFuture<>();
-        WebSocket socket = connect(heard);
+        WebSocket socket = connect("/echo", heard);
         socket.sendText("one", true).join();
         socket.sendText("two", true).join();
         assertThat(heard).succeedsWithin(30, TimeUnit.SECONDS).isEqualTo("onetwo");
@@ -53,9 +71,9 @@ class RateLimitWebFilterWebSocketTest {
 
     @Test
     void anUpgradeIsDeniedAsARequestIs() {
-        connect(new CompletableFuture<>()).abort();
+        connect("/echo", new CompletableFuture<>()).abort();
         assertThatExceptionOfType(CompletionException.class)
-                .isThrownBy(() -> connect(new CompletableFuture<>()))
+                .isThrownBy(() -> connect("/echo", new CompletableFuture<>()))
                 .withCauseInstanceOf(WebSocketHandshakeException.class)
                 .satisfies(e -> assertThat(((WebSocketHandshakeException) e.getCause())
                                 .getResponse()
@@ -63,8 +81,29 @@ class RateLimitWebFilterWebSocketTest {
                         .isEqualTo(429));
     }
 
-    private WebSocket connect(CompletableFuture<String> twoMessages) {
-        URI uri = URI.create(service.uri("/echo").toString().replace("http:", "ws:"));
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void theRealCostOfASocketIsSettledWhenItIsClosed(boolean isAborted) {
+        CompletableFuture<String> heard = new CompletableFuture<>();
+        WebSocket socket = connect("/metered", heard);
+        socket.sendText("one", true).join();
+        socket.sendText("two", true).join();
+        assertThat(heard).succeedsWithin(30, TimeUnit.SECONDS).isEqualTo("onetwo");
+        assertThat(used()).isEqualTo(1);
+        if (isAborted) {
+            socket.abort();
+        } else {
+            socket.sendClose(WebSocket.NORMAL_CLOSURE, "").join();
+        }
+        await().untilAsserted(() -> assertThat(used()).isEqualTo(2));
+    }
+
+    private long used() {
+        return rules.peek("messages", "127.0.0.1").block().limits().get(0).used();
+    }
+
+    private WebSocket connect(String path, CompletableFuture<String> twoMessages) {
+        URI uri = URI.create(service.uri(path).toString().replace("http:", "ws:"));
         StringBuilder heard = new StringBuilder();
         return HttpClient.newHttpClient()
                 .newWebSocketBuilder()
