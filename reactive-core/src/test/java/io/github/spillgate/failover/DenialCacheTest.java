@@ -264,6 +264,20 @@ class DenialCacheTest {
             assertThat(now(limiter.tryAcquire("a", 1)).isAllowed()).isTrue();
         }
 
+        /** It is the shortest wait that may be enough. */
+        @Test
+        void theRetryAfterOfACachedDenialMayBeTooEarlyForAHigherCost() {
+            RateLimiter limiter = limiter(TEN);
+            now(limiter.tryAcquire("a", 5));
+            time.passMillis(50);
+            now(limiter.tryAcquire("a", 5));
+            assertThat(now(limiter.tryAcquire("a", 1)).retryAfter()).hasValue(Duration.ofMillis(51));
+            Decision dear = deniedByTheCache(limiter.tryAcquire("a", 10));
+            assertThat(dear.retryAfter()).hasValue(Duration.ofMillis(51));
+            time.pass(dear.retryAfter().orElseThrow());
+            assertThat(now(limiter.tryAcquire("a", 10)).retryAfter()).hasValue(Duration.ofMillis(50));
+        }
+
         @Test
         void eachKeyHasItsOwnCachedDenial() {
             RateLimiter limiter = limiter(ONE);
