@@ -9,6 +9,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.failover.FaultyLink.Call;
 import io.github.spillgate.failover.FaultyLink.Mode;
+import io.github.spillgate.model.LossyStore;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;

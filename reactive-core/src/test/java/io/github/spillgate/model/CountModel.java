@@ -1,6 +1,7 @@
 package io.github.spillgate.model;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.List;
 import java.util.UUID;
@@ -57,6 +58,30 @@ public abstract class CountModel {
     abstract boolean reconcile(Limit limit, List<Grants> times, long now);
 
     abstract void reset();
+
+    /** A copy, for a store that returns to a snapshot. */
+    CountModel copy() {
+        throw new UnsupportedOperationException();
+    }
+
+    /**
+     * Restores what is missing of permits that the store had and has lost.
+     *
+     * @param earlier the mark of an earlier restoration; null if there was none
+     * @return the mark of both; null if nothing is missing
+     */
+    @Nullable
+    Restored restore(Limit limit, LostPermits lost, @Nullable Restored earlier, long now) {
+        throw new UnsupportedOperationException();
+    }
+
+    /**
+     * The last restoration.
+     *
+     * @param permits the number of restored permits
+     * @param newest for a log the slot of the latest of them
+     */
+    record Restored(long at, long permits, long newest) {}
 
     /** The first millisecond at which the cost fits, found by trying one after another. */
     long fitsAt(Limit limit, long cost, long now) {

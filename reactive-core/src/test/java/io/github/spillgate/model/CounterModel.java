@@ -1,9 +1,12 @@
 package io.github.spillgate.model;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.spi.CounterState;
+import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.math.BigInteger;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /** A counter: three integers, and the estimate of the design multiplied out, so that nothing is ever rounded. */
 final class CounterModel extends CountModel {
@@ -25,12 +28,8 @@ final class CounterModel extends CountModel {
 
     /** This count with the windows that have passed until now passed on. */
     private CounterModel at(Limit limit, long now) {
-        CounterModel then = new CounterModel();
+        CounterModel then = copy();
         long window = limit.window().toMillis();
-        then.known = known;
-        then.start = start;
-        then.previous = previous;
-        then.current = current;
         while (then.known && now >= then.start + window) {
             then.previous = then.current;
             then.current = 0;
@@ -158,6 +157,40 @@ final class CounterModel extends CountModel {
     boolean isWhole(Limit limit, long now) {
         CounterModel then = at(limit, now);
         return then.previous == 0 && then.current == 0;
+    }
+
+    @Override
+    CounterModel copy() {
+        CounterModel copy = new CounterModel();
+        copy.known = known;
+        copy.start = start;
+        copy.previous = previous;
+        copy.current = current;
+        return copy;
+    }
+
+    CounterState state(Limit limit, long now) {
+        CounterModel then = at(limit, now);
+        return new CounterState(then.start, then.previous, then.current);
+    }
+
+    @Override
+    @Nullable
+    Restored restore(Limit limit, LostPermits lost, @Nullable Restored earlier, long now) {
+        CounterModel before = at(limit, now);
+        CounterModel restored = replayed(limit, StoreModel.times(lost.ages(), now), now);
+        long all = restored.used(limit, now);
+        boolean isNew = earlier == null && before.start >= lost.since();
+        long has = isNew ? 0 : before.used(limit, now);
+        if (earlier != null) {
+            has = Math.min(earlier.permits(), has - (before.start > earlier.at() ? before.current : 0));
+        }
+        if (all <= has) {
+            return null;
+        }
+        become(isNew ? restored : before);
+        current += isNew ? before.current + before.previous : all - has;
+        return new Restored(now, all, 0);
     }
 
     private void becomeIfOther(Limit limit, CounterModel then, long now) {

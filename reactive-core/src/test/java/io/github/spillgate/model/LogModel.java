@@ -1,9 +1,13 @@
 package io.github.spillgate.model;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Comparator;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /** A log: a list with one element for every single permit that was taken, its slot. */
 final class LogModel extends CountModel {
@@ -120,6 +124,55 @@ final class LogModel extends CountModel {
         return used(limit, now) == 0;
     }
 
+    @Override
+    LogModel copy() {
+        LogModel copy = new LogModel();
+        copy.hits.addAll(hits);
+        return copy;
+    }
+
+    /** When the first permits have left, so that there is room for the missing ones; now if there is room. */
+    long leaveAt(Limit limit, long missing, long now) {
+        List<Long> live = live(limit, now);
+        return missing <= 0 ? now : leavesAt(limit, live.get((int) Math.min(missing, live.size()) - 1));
+    }
+
+    @Override
+    @Nullable
+    Restored restore(Limit limit, LostPermits lost, @Nullable Restored earlier, long now) {
+        forgetWhatHasLeft(limit, now);
+        long last = earlier == null ? slot(limit, lost.since()) : earlier.newest();
+        long most = earlier == null ? Long.MAX_VALUE : earlier.permits();
+        List<Long> lostHits = new ArrayList<>();
+        for (Grants some : lost.ages()) {
+            lostHits.addAll(Collections.nCopies((int) some.permits(), slot(limit, now - some.toMillis())));
+        }
+        lostHits = live(lostHits, limit, now);
+        lostHits.sort(Comparator.reverseOrder());
+        long all = lostHits.size();
+        long has = Math.min(most, hitsIn(Long.MIN_VALUE, last));
+        long missing = Math.max(0, all - has);
+        List<Long> toAdd = new ArrayList<>();
+        for (int known = 1; known <= all; known++) {
+            long slot = lostHits.get(known - 1);
+            if (known == all || lostHits.get(known) != slot) {
+                long wanted = earlier == null ? Math.min(missing, known) : known - Math.min(most, hitsIn(slot, last));
+                toAdd.addAll(Collections.nCopies((int) Math.max(0, wanted - toAdd.size()), slot));
+            }
+        }
+        if (toAdd.isEmpty()) {
+            return null;
+        }
+        refundOldest(limit, toAdd.size() - missing, now);
+        hits.addAll(toAdd);
+        hits.sort(null);
+        return new Restored(now, Math.max(all, has), Math.max(last, lostHits.get(0)));
+    }
+
+    private long hitsIn(long first, long last) {
+        return hits.stream().filter(hit -> hit >= first && hit <= last).count();
+    }
+
     private void forgetWhatHasLeft(Limit limit, long now) {
         hits = live(limit, now);
     }
@@ -129,16 +182,18 @@ final class LogModel extends CountModel {
     }
 
     private static List<Long> live(List<Long> hits, Limit limit, long now) {
-        long resolution = limit.resolution().toMillis();
-        long window = limit.window().toMillis();
         List<Long> live = new ArrayList<>();
         for (Long slot : hits) {
-            long endOfSlot = (slot + 1) * resolution;
-            if (now < endOfSlot + window) {
+            if (now < leavesAt(limit, slot)) {
                 live.add(slot);
             }
         }
         return live;
+    }
+
+    private static long leavesAt(Limit limit, long slot) {
+        long endOfSlot = (slot + 1) * limit.resolution().toMillis();
+        return endOfSlot + limit.window().toMillis();
     }
 
     private static long leaseTime(Limit limit) {

@@ -24,14 +24,14 @@ import java.util.Set;
 import reactor.core.publisher.Mono;
 
 /** The brute-force oracle: a store made of models. For one thread. */
-public final class StoreModel implements LimitStore {
+public class StoreModel implements LimitStore {
 
-    private final Map<String, CountModel> counts = new HashMap<>();
-    private final Map<String, Integer> resets = new HashMap<>();
-    private final Set<String> reconciled = new HashSet<>();
+    final Map<String, CountModel> counts = new HashMap<>();
+    final Map<String, Integer> resets = new HashMap<>();
+    final Set<String> reconciled = new HashSet<>();
+    final InstantSource clock;
+    int steps;
     private final Set<String> settled = new HashSet<>();
-    private final InstantSource clock;
-    private int steps;
 
     public StoreModel(InstantSource clock) {
         this.clock = clock;
@@ -69,18 +69,19 @@ public final class StoreModel implements LimitStore {
         }
         List<StoreUsage> usages = new ArrayList<>();
         for (Claim claim : claims) {
-            Limit limit = claim.limit();
-            CountModel count = count(claim);
-            usages.add(StoreUsage.of(
-                    claim,
-                    count.used(limit, now),
-                    violated.contains(claim),
-                    violated.isEmpty() ? now : count.fitsAt(limit, claim.permits(), now),
-                    count.wholeAt(limit, now)));
+            usages.add(usage(claim, violated.contains(claim), !violated.isEmpty(), now));
         }
         return charging
                 ? StoreDecision.ofTake(Source.OTHER, now, ++steps, usages)
                 : StoreDecision.ofPeek(Source.OTHER, now, usages);
+    }
+
+    /** Returns the usage of a count in a reply that allows or denies a request. */
+    StoreUsage usage(Claim claim, boolean isViolated, boolean isDenied, long now) {
+        Limit limit = claim.limit();
+        CountModel count = count(claim);
+        long fitsAt = isDenied ? count.fitsAt(limit, claim.permits(), now) : now;
+        return StoreUsage.of(claim, count.used(limit, now), isViolated, fitsAt, count.wholeAt(limit, now));
     }
 
     @Override
@@ -117,35 +118,35 @@ public final class StoreModel implements LimitStore {
 
     @Override
     public Mono<Void> refund(List<Claim> claims) {
-        return Mono.fromRunnable(() -> {
-            for (Claim claim : claims) {
-                long now = clock.millis();
-                if (claim.limit().algorithm() != Algorithm.CONCURRENT) {
-                    count(claim).pull(claim.limit(), now);
-                    count(claim).refundOldest(claim.limit(), claim.permits(), now);
-                }
-            }
-        });
+        return Mono.fromRunnable(() -> claims.forEach(this::refundOldest));
+    }
+
+    private void refundOldest(Claim claim) {
+        long now = clock.millis();
+        if (claim.limit().algorithm() != Algorithm.CONCURRENT) {
+            count(claim).pull(claim.limit(), now);
+            count(claim).refundOldest(claim.limit(), claim.permits(), now);
+        }
     }
 
     @Override
     public Mono<Void> refundCharged(List<ChargedPermits> permits) {
+        return Mono.fromRunnable(() -> permits.forEach(this::refundCharged));
+    }
+
+    private void refundCharged(ChargedPermits one) {
         long now = clock.millis();
-        List<Claim> oldest = new ArrayList<>();
-        for (ChargedPermits one : permits) {
-            Claim claim = one.claim();
-            Limit limit = claim.limit();
-            if (one.stamp() <= resets.getOrDefault(claim.identity(), 0) || now >= one.until()) {
-                continue;
-            }
-            if (limit.algorithm() == Algorithm.BUCKET) {
-                count(claim).pull(limit, now);
-                count(claim).refund(limit, one.until() - limit.reach().toMillis(), claim.permits(), now);
-            } else {
-                oldest.add(claim);
-            }
+        Claim claim = one.claim();
+        Limit limit = claim.limit();
+        if (one.stamp() <= resets.getOrDefault(claim.identity(), 0) || now >= one.until()) {
+            return;
         }
-        return refund(oldest);
+        if (limit.algorithm() == Algorithm.BUCKET) {
+            count(claim).pull(limit, now);
+            count(claim).refund(limit, one.until() - limit.reach().toMillis(), claim.permits(), now);
+        } else {
+            refundOldest(claim);
+        }
     }
 
     @Override
@@ -207,28 +208,35 @@ public final class StoreModel implements LimitStore {
             long now = clock.millis();
             List<StoreUsage> usages = new ArrayList<>();
             for (Reconciliation reconciliation : reconciliations) {
-                Claim claim = reconciliation.claim();
-                Limit limit = claim.limit();
-                CountModel count = count(claim);
-                count.pull(limit, now);
-                if (!reconciled.contains(reconciliation.id())
-                        && count.reconcile(limit, times(reconciliation, now), now)) {
-                    reconciled.add(reconciliation.id());
-                }
-                usages.add(StoreUsage.of(claim, count.used(limit, now), false, now, count.wholeAt(limit, now)));
+                charge(reconciliation, now);
+                usages.add(usage(reconciliation.claim(), false, false, now));
             }
             return StoreDecision.ofPeek(Source.OTHER, now, ++steps, usages);
         });
     }
 
-    private static List<Grants> times(Reconciliation reconciliation, long now) {
-        return reconciliation.agesToSend().stream()
+    /** Charges a reconciliation, and returns whether it was not charged before and still counts. */
+    boolean charge(Reconciliation reconciliation, long now) {
+        Limit limit = reconciliation.claim().limit();
+        CountModel count = count(reconciliation.claim());
+        count.pull(limit, now);
+        return !reconciled.contains(reconciliation.id())
+                && count.reconcile(limit, times(reconciliation.agesToSend(), now), now)
+                && reconciled.add(reconciliation.id());
+    }
+
+    static List<Grants> times(List<Grants> ages, long now) {
+        return ages.stream()
                 .map(age -> new Grants(now - age.fromMillis(), now - age.toMillis(), age.permits()))
                 .toList();
     }
 
-    private CountModel count(Claim claim) {
-        CountModel count = counts.computeIfAbsent(claim.identity(), identity -> CountModel.of(claim.limit()));
+    CountModel newCount(Limit limit) {
+        return CountModel.of(limit);
+    }
+
+    CountModel count(Claim claim) {
+        CountModel count = counts.computeIfAbsent(claim.identity(), identity -> newCount(claim.limit()));
         count.select(claim.holdId());
         return count;
     }
