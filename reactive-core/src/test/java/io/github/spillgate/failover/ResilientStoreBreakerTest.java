@@ -318,4 +318,22 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         now(limiter.tryAcquire("a"));
         assertThat(limiter.state().problem()).hasValue("java.lang.IllegalStateException");
     }
+
+    static Stream<Function<RateLimiter, Mono<Void>>> changes() {
+        return Stream.of(limiter -> limiter.refund("a", 1), limiter -> limiter.reset("a"));
+    }
+
+    /** A class or method that is missing at run time, noticed on another thread after the request was sent. */
+    @ParameterizedTest
+    @MethodSource("changes")
+    void aLateLinkageErrorFallsBackAndOpensTheBreaker(Function<RateLimiter, Mono<Void>> change) {
+        RateLimiter limiter = limiter(LIMIT);
+        now(limiter.tryAcquire("a"));
+        remote.holdsReplies();
+        listen(change.apply(limiter).thenReturn("done"));
+        time.passMillis(20);
+        remote.failAllHeld(new NoSuchMethodError("missing"));
+        assertThat(signals).containsExactly("done");
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+    }
 }
