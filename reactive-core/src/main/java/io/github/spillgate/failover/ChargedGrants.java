@@ -21,6 +21,9 @@ import org.jspecify.annotations.Nullable;
  */
 record ChargedGrants(long from, long to, long stamp, long ahead, long chargedAt, long used, long permits) {
 
+    /** No grants, and no period. */
+    static final ChargedGrants NONE = new ChargedGrants(Long.MAX_VALUE, Long.MIN_VALUE, 0, 0, 0, 0, 0);
+
     /**
      * Returns the grants of one reconciliation.
      *
@@ -58,7 +61,7 @@ record ChargedGrants(long from, long to, long stamp, long ahead, long chargedAt,
      * instances use.
      */
     ChargedGrants endPeriod() {
-        return new ChargedGrants(Long.MAX_VALUE, Long.MIN_VALUE, stamp, ahead, chargedAt, used, permits);
+        return new ChargedGrants(NONE.from, NONE.to, stamp, ahead, chargedAt, used, permits);
     }
 
     /** Returns whether any of the grants may still be within the window. */

@@ -54,7 +54,7 @@ final class ConfirmedUsage {
      */
     private @Nullable OwnUsage chargedLater;
 
-    /** What was taken lately; null if this is no bucket, or nothing has been reported yet. */
+    /** What was taken lately of a bucket; null for others. */
     private @Nullable BucketTraffic traffic;
 
     private Limit limit;
@@ -92,6 +92,7 @@ final class ConfirmedUsage {
 
     ConfirmedUsage(Limit limit) {
         this.limit = limit;
+        clearOwn();
         own.adjustTo(limit);
     }
 
@@ -185,13 +186,8 @@ final class ConfirmedUsage {
     }
 
     private void recordTraffic() {
-        if (isBucket()) {
-            BucketTraffic known = traffic;
-            if (known == null) {
-                known = new BucketTraffic();
-                traffic = known;
-            }
-            known.replied(limit, reported, newestReply);
+        if (traffic != null) {
+            traffic.replied(limit, reported, newestReply);
         }
     }
 
@@ -256,7 +252,7 @@ final class ConfirmedUsage {
     private void clearOwn() {
         own.clear();
         chargedLater = null;
-        traffic = null;
+        traffic = isBucket() ? new BucketTraffic() : null;
     }
 
     /** Records that permits of a decision are refunded in the primary store, which took them at a time of its clock. */

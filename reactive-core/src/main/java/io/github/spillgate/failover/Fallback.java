@@ -26,7 +26,7 @@ public final class Fallback {
     /** The retry time of a denial, in milliseconds: about as long as it takes until the store is tried again. */
     private static final long ASK_AGAIN = 1_000;
 
-    private static final String ERROR = "error";
+    private static final LimitStore ERROR = new Setting("error", refused(), refused());
 
     private Fallback() {}
 
@@ -80,12 +80,12 @@ public final class Fallback {
      * @return the fallback
      */
     public static LimitStore error() {
-        return new Setting(ERROR, refused(), refused());
+        return ERROR;
     }
 
     /** Returns whether there is no fallback, so that the store's own error is passed on. */
     static boolean isError(LimitStore fallback) {
-        return fallback instanceof Setting setting && setting.name.equals(ERROR);
+        return fallback == ERROR;
     }
 
     private static StoreDecision decision(boolean allowed) {

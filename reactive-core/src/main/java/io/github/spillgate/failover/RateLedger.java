@@ -80,7 +80,7 @@ final class RateLedger extends Ledger {
     private long restoredAt = NEVER;
 
     private @Nullable GrantsInFlight inFlight;
-    private @Nullable ChargedGrants charged;
+    private ChargedGrants charged = ChargedGrants.NONE;
 
     /** Until when permits of a bucket returned that were in flight and cannot be charged: no time counts twice. */
     private long returnedUntil;
@@ -238,12 +238,10 @@ final class RateLedger extends Ledger {
         recordUsage(usage, decision, null);
         Limit limit = usage.limit();
         long repliedAt = decision.at().toEpochMilli();
-        boolean hasGranted =
-                toReconcile() > 0 || inFlight != null || (charged != null && charged.isInWindow(limit(), now()));
+        boolean hasGranted = toReconcile() > 0 || inFlight != null || charged.isInWindow(limit(), now());
         long used = usage.used();
         if (hasGranted || confirmed.exceeds()) {
-            long newer = charged == null ? 0 : charged.missingIn(used, repliedAt);
-            used = Math.max(used + newer, confirmed.at(now()));
+            used = Math.max(used + charged.missingIn(used, repliedAt), confirmed.at(now()));
         }
         used += lostIn(repliedAt);
         if (!hasGranted && used <= limit.burst()) {
@@ -393,7 +391,7 @@ final class RateLedger extends Ledger {
         if (inFlight != null) {
             left -= inFlight.refund(takenAt, left);
         }
-        return charged != null && charged.includes(takenAt) ? charged.refund(claim(), takenAt, left, now()) : null;
+        return charged.includes(takenAt) ? charged.refund(claim(), takenAt, left, now()) : null;
     }
 
     /** Refunds permits that the primary store has charged, while it cannot be asked. */
@@ -428,7 +426,7 @@ final class RateLedger extends Ledger {
         confirmed = ConfirmedUsage.afterReset(limit(), now());
         lost = null;
         inFlight = null;
-        charged = null;
+        charged = ChargedGrants.NONE;
         returnedUntil = 0;
         refundedUnnamed = 0;
     }
@@ -478,7 +476,7 @@ final class RateLedger extends Ledger {
             }
         }
         ChargedGrants newest = ChargedGrants.of(sent, reply, usage, now());
-        charged = charged == null ? newest : newest.after(charged, limit(), now());
+        charged = newest.after(charged, limit(), now());
         ChargedPermits refund = newest.refund(claim(), sent.refundedFrom(), sent.refunded(), now());
         if (refund != null) {
             subtractCharged(sent.refunded());
@@ -498,7 +496,7 @@ final class RateLedger extends Ledger {
         if (inFlight != null && inFlight.isOf(reconciliation)) {
             returnedUntil = Math.max(returnedUntil, inFlight.until());
             inFlight = null;
-            charged = charged == null ? null : charged.endPeriod();
+            charged = charged.endPeriod();
         }
     }
 }
