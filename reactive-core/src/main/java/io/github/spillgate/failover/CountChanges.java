@@ -283,7 +283,7 @@ final class CountChanges {
             if (ledgers != null) {
                 List<Claim> discarded = ledgers.discardGrants(claims);
                 reset = onPrimary.onErrorResume(LimitStoreRefusedException.class, refused -> {
-                    ledgers.restore(discarded);
+                    ledgers.grantAgain(discarded);
                     return StoreCall.of(failover, claims, StoreOperation.PEEK).then(Mono.error(refused));
                 });
             }

@@ -406,8 +406,8 @@ public final class LocalFallback implements LimitStore {
         return discarded;
     }
 
-    /** Takes back grants, because the reset did not take place. They count as if they were granted now. */
-    void restore(List<Claim> discarded) {
+    /** Grants again what a reset has discarded, because the reset did not take place: as if it were granted now. */
+    void grantAgain(List<Claim> discarded) {
         for (Claim claim : discarded) {
             change(claim, ledger -> ledger.take(claim.permits()));
         }
