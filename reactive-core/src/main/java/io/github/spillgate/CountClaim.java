@@ -118,7 +118,10 @@ final class CountClaim implements Claim {
 
     /** Returns the prefix of the identities for each limit. */
     static List<Prefix> prefixes(String limiter, List<Limit> limits) {
-        return limits.stream().map(limit -> new Prefix(limiter, limit)).toList();
+        // Most decisions are under one limit, and need no stream.
+        return limits.size() == 1
+                ? List.of(limits.get(0).prefix(limiter))
+                : limits.stream().map(limit -> limit.prefix(limiter)).toList();
     }
 
     /** Returns the claims of several charges. Claims with the same identity are summed. */

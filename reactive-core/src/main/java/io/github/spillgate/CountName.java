@@ -90,5 +90,9 @@ final class CountName implements Comparable<CountName> {
             this.text = limiter + ":" + limit.identity() + ":";
             this.opening = text + "{";
         }
+
+        boolean isOf(String limiter) {
+            return this.limiter.equals(limiter);
+        }
     }
 }

@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import io.github.spillgate.CountName.Prefix;
 import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Names;
@@ -123,6 +124,9 @@ public final class Limit {
     private final Duration leaseTime;
     private final Duration retry;
     private final Duration reach;
+
+    /** The last prefix of identities. Most limits are used by one limiter; a race only creates it twice. */
+    private @Nullable Prefix prefix;
 
     private Limit(Draft draft) {
         this.permits = draft.permits;
@@ -656,6 +660,19 @@ public final class Limit {
      */
     String identity() {
         return identity;
+    }
+
+    /**
+     * Returns the prefix of the identities of its counts under a limiter. Equal identities are found faster if their
+     * prefixes are the same object.
+     */
+    Prefix prefix(String limiter) {
+        Prefix known = prefix;
+        if (known == null || !known.isOf(limiter)) {
+            known = new Prefix(limiter, this);
+            prefix = known;
+        }
+        return known;
     }
 
     static long defaultResolution(long permits, long windowMillis) {
