@@ -163,7 +163,10 @@ public final class RateLimiter implements AutoCloseable {
      * @return the decision
      */
     public Mono<Decision> tryAcquire(Collection<Charge> charges) {
-        return reported(decide(allPresent(charges), this::takeClaims));
+        List<Charge> given = allPresent(charges);
+        return given.size() == 1 && !claims.areLookedUp()
+                ? tryAcquireOne(given.get(0))
+                : reported(decide(given, this::takeClaims));
     }
 
     /**

@@ -21,9 +21,13 @@ public final class Checks {
      */
     public static <T> T present(@Nullable T value, String what, String example) {
         if (value == null) {
-            throw new NullPointerException(what + " is null: expected one, for example " + example);
+            throw isNull(what, example);
         }
         return value;
+    }
+
+    private static NullPointerException isNull(String what, String example) {
+        return new NullPointerException(what + " is null: expected one, for example " + example);
     }
 
     /**
@@ -38,9 +42,13 @@ public final class Checks {
      */
     public static <T> T some(@Nullable T value, String what, String example) {
         if (value == null) {
-            throw new NullPointerException(what + " are null: expected some, for example " + example);
+            throw areNull(what, example);
         }
         return value;
+    }
+
+    private static NullPointerException areNull(String what, String example) {
+        return new NullPointerException(what + " are null: expected some, for example " + example);
     }
 
     /**
@@ -54,8 +62,14 @@ public final class Checks {
      * @throws NullPointerException if the collection or an element is null
      */
     public static <T> List<T> allPresent(@Nullable Collection<? extends T> values, String what, String example) {
-        for (T value : some(values, what, "List.of(" + example + ")")) {
-            present(value, "one of the " + what, example);
+        // This runs for each decision, so the messages are built only if they are needed.
+        if (values == null) {
+            throw areNull(what, "List.of(" + example + ")");
+        }
+        for (T value : values) {
+            if (value == null) {
+                throw isNull("one of the " + what, example);
+            }
         }
         return List.copyOf(values);
     }
