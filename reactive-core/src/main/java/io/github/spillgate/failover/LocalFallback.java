@@ -231,17 +231,19 @@ public final class LocalFallback implements LimitStore {
      *     decision that charged nothing
      */
     Fit confirm(StoreDecision decision) {
+        // A single count that fits is granted in the same step, which saves a lookup.
+        boolean isAlone = decision.isCharged() && decision.usages().size() == 1;
         Fit worst = Fit.YES;
         for (StoreDecision part : decision.parts()) {
             for (StoreUsage usage : part.usages()) {
-                Fit fit = confirm(usage, part);
+                Fit fit = confirm(usage, part, isAlone);
                 worst = fit.compareTo(worst) > 0 ? fit : worst;
             }
         }
         if (!decision.isCharged()) {
             return Fit.YES;
         }
-        if (worst == Fit.YES) {
+        if (worst == Fit.YES && !isAlone) {
             granted(decision);
         }
         return worst;
@@ -259,9 +261,15 @@ public final class LocalFallback implements LimitStore {
         }
     }
 
-    private Fit confirm(StoreUsage usage, StoreDecision decision) {
+    private Fit confirm(StoreUsage usage, StoreDecision decision, boolean isGrantedIfFits) {
         Claim claim = usage.claim();
-        Fit fit = ledgers.apply(claim, usage.used() > 0, ledger -> ledger.confirm(usage, decision));
+        Fit fit = ledgers.apply(claim, usage.used() > 0, ledger -> {
+            Fit found = ledger.confirm(usage, decision);
+            if (isGrantedIfFits && found == Fit.YES && ledger instanceof RateLedger rate) {
+                rate.grantedInPrimary(claim.permits(), decision.at().toEpochMilli());
+            }
+            return found;
+        });
         if (usage.isViolated()) {
             long wait = usage.wholeAt().toEpochMilli() - decision.at().toEpochMilli();
             ledgers.protect(claim, ledgers.now() + wait);
