@@ -89,9 +89,9 @@ record QuotaPolicy(String name, Limit limit, @Nullable State state, boolean viol
         return limit.algorithm() == Algorithm.BUCKET ? limit.reach() : limit.window();
     }
 
-    /** Returns the policies of these decisions, in order. */
+    /** Returns the policies of these decisions, in order, as a list that the caller may change. */
     static List<QuotaPolicy> of(List<Decision> decisions) {
-        List<QuotaPolicy> policies = new ArrayList<>();
+        List<QuotaPolicy> policies = new ArrayList<>(2);
         for (Decision decision : decisions) {
             for (Usage usage : decision.limits()) {
                 add(policies, usage.limit(), State.of(usage, decision.at()), usage.isViolated());

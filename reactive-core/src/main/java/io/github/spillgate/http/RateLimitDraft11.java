@@ -24,6 +24,9 @@ final class RateLimitDraft11 {
     /** The largest Integer of a structured field: 15 digits. */
     static final long MOST_INTEGER = 999_999_999_999_999L;
 
+    /** The length of most fields with one item. */
+    private static final int LENGTH = 48;
+
     private static final String QUOTA = "q";
     private static final String WINDOW = "w";
     private static final String AVAILABLE = "r";
@@ -35,7 +38,7 @@ final class RateLimitDraft11 {
      * Returns the value of {@code RateLimit-Policy}; empty for no field. A window is written if it is whole seconds.
      */
     static String policyField(List<QuotaPolicy> policies) {
-        StringBuilder field = new StringBuilder();
+        StringBuilder field = new StringBuilder(LENGTH);
         for (QuotaPolicy policy : policies) {
             appendItem(field, policy);
             appendParameter(field, QUOTA, policy.limit().burst());
@@ -54,7 +57,7 @@ final class RateLimitDraft11 {
      * of the policy. {@code Retry-After}, which clients prefer, may be later and is never earlier.
      */
     static String rateLimitField(List<QuotaPolicy> policies) {
-        StringBuilder field = new StringBuilder();
+        StringBuilder field = new StringBuilder(LENGTH);
         for (QuotaPolicy policy : policies) {
             QuotaPolicy.State state = policy.state();
             if (state != null) {

@@ -130,9 +130,8 @@ public final class RateLimitHeaders {
      */
     public void write(List<Decision> decisions, BiConsumer<String, String> headers) {
         if (rateLimit || xRateLimit) {
-            List<QuotaPolicy> policies = QuotaPolicy.of(decisions).stream()
-                    .filter(policy -> policy.limit().algorithm() != Algorithm.CONCURRENT)
-                    .toList();
+            List<QuotaPolicy> policies = QuotaPolicy.of(decisions);
+            policies.removeIf(policy -> policy.limit().algorithm() == Algorithm.CONCURRENT);
             if (rateLimit) {
                 writeUnlessEmpty(RateLimitDraft11.POLICY, RateLimitDraft11.policyField(policies), headers);
                 writeUnlessEmpty(RateLimitDraft11.RATE_LIMIT, RateLimitDraft11.rateLimitField(policies), headers);

@@ -29,7 +29,7 @@ final class RuleDecision {
     // twice. Verdicts keeps which rules were applied, and the denials until one was delivered to the client.
 
     private final RateLimiter limiter;
-    private final Request request;
+    private final Verdicts verdicts;
     private final List<RuleMatch> enforced;
     private final List<ShadowDecision> shadows;
     private final DecisionEvents events;
@@ -39,12 +39,12 @@ final class RuleDecision {
 
     private RuleDecision(
             RateLimiter limiter,
-            Request request,
+            Verdicts verdicts,
             List<RuleMatch> enforced,
             List<ShadowDecision> shadows,
             DecisionEvents events) {
         this.limiter = limiter;
-        this.request = request;
+        this.verdicts = verdicts;
         this.enforced = enforced;
         this.shadows = shadows;
         this.events = events;
@@ -58,22 +58,23 @@ final class RuleDecision {
      */
     static Mono<Verdict> of(RateLimiter limiter, DecisionEvents events, Request request, List<RuleMatch> matches) {
         return Mono.deferContextual(context -> {
-            List<RuleMatch> fresh = notYetApplied(matches, request.verdicts());
+            Verdicts verdicts = request.verdicts();
+            List<RuleMatch> fresh = notYetApplied(matches, verdicts);
             if (fresh.isEmpty()) {
-                return Mono.just(earlierVerdict(matches, request.verdicts()));
+                return Mono.just(earlierVerdict(matches, verdicts));
             }
             events.inspect(request);
             List<RuleMatch> enforced = new ArrayList<>(fresh.size());
             List<ShadowDecision> shadows = new ArrayList<>(0);
             for (RuleMatch match : fresh) {
                 if (match.rule().isShadow()) {
-                    shadows.add(new ShadowDecision(limiter, events, request.verdicts(), match, context));
+                    shadows.add(new ShadowDecision(limiter, events, verdicts, match, context));
                 } else {
                     enforced.add(match);
                 }
             }
             DecisionEvents withSpans = enforced.isEmpty() ? events : events.start(enforced, context);
-            return new RuleDecision(limiter, request, enforced, shadows, withSpans).decide();
+            return new RuleDecision(limiter, verdicts, enforced, shadows, withSpans).decide();
         });
     }
 
@@ -200,11 +201,20 @@ final class RuleDecision {
 
     /** Holds the permits of concurrency limits from now on. If the caller has cancelled, they are released at once. */
     private void hold(List<ResolvedRule> charged, Decision decision) {
-        if (decision.isCharged() && charged.stream().anyMatch(ResolvedRule::isHold)) {
+        if (decision.isCharged() && isAnyHold(charged)) {
             Disposable held = limiter.keepHolding(decision, why -> events.expired(charged, why));
-            request.verdicts().permits().hold(held);
+            verdicts.permits().hold(held);
             permits.update(held);
         }
+    }
+
+    private static boolean isAnyHold(List<ResolvedRule> charged) {
+        for (ResolvedRule resolved : charged) {
+            if (resolved.isHold()) {
+                return true;
+            }
+        }
+        return false;
     }
 
     private List<ShadowDecision> chargeShadows() {
@@ -228,9 +238,9 @@ final class RuleDecision {
     private void end(Verdict verdict) {
         shadows.forEach(ShadowDecision::end);
         if (!verdict.isAllowed()) {
-            enforced.forEach(match -> request.verdicts().denied(match.rule(), verdict));
+            enforced.forEach(match -> verdicts.denied(match.rule(), verdict));
             // Of earlier phases.
-            request.verdicts().permits().releaseHeld();
+            verdicts.permits().releaseHeld();
         }
         isEnded = true;
     }
@@ -240,8 +250,8 @@ final class RuleDecision {
         if (!isEnded) {
             permits.dispose();
             shadows.forEach(ShadowDecision::end);
-            enforced.forEach(match -> request.verdicts().forget(match.rule()));
-            shadows.forEach(shadow -> request.verdicts().forget(shadow.rule()));
+            enforced.forEach(match -> verdicts.forget(match.rule()));
+            shadows.forEach(shadow -> verdicts.forget(shadow.rule()));
         }
     }
 }
