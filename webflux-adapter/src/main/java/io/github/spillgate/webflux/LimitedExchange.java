@@ -57,11 +57,12 @@ final class LimitedExchange {
             Function<Problem, Mono<T>> denied,
             Supplier<Mono<T>> allowed) {
         return Mono.defer(() -> {
-            of(exchange).watchEnd(exchange);
+            LimitedExchange limited = of(exchange);
+            limited.watchEnd(exchange);
             // Before the decision, which may change the thread.
             ExchangeThread thread = ExchangeThread.of(exchange);
             return verdict.flatMap(made -> thread.run(() -> {
-                Optional<Problem> problem = record(exchange, made, responses);
+                Optional<Problem> problem = limited.record(exchange, made, responses);
                 return problem.isPresent() ? denied.apply(problem.get()) : allowed.get();
             }));
         });
@@ -110,21 +111,20 @@ final class LimitedExchange {
     }
 
     /** Records a verdict, which is reported when the response is committed, and returns why it denies the request. */
-    private static Optional<Problem> record(ServerWebExchange exchange, Verdict verdict, RateLimitResponses responses) {
+    private Optional<Problem> record(ServerWebExchange exchange, Verdict verdict, RateLimitResponses responses) {
         if (!verdict.dependsOnResponse()) {
             return verdict.problem();
         }
-        LimitedExchange limited = of(exchange);
-        if (!limited.isReported) {
-            limited.isReported = true;
+        if (!isReported) {
+            isReported = true;
             ServerHttpResponse response = exchange.getResponse();
             response.beforeCommit(() -> {
-                limited.verdicts.write(responses.headers(), new ExchangeFields(response.getHeaders()));
+                verdicts.write(responses.headers(), new ExchangeFields(response.getHeaders()));
                 HttpStatusCode status = response.getStatusCode();
-                return limited.verdicts.refund(status == null ? OK : status.value());
+                return verdicts.refund(status == null ? OK : status.value());
             });
         }
-        return limited.verdicts.note(verdict);
+        return verdicts.note(verdict);
     }
 
     /** Settles the real costs when the response has ended, with an error, or because the client has disconnected. */
