@@ -6,7 +6,6 @@ import static org.awaitility.Awaitility.await;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
-import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.InterceptedScheduler;
 import io.github.spillgate.testkit.StoreForTests;
 import io.github.spillgate.testkit.Unprotected;

@@ -227,13 +227,24 @@ final class ConfirmedUsage {
         if (traffic != null && missing.traffic != null) {
             traffic.restored(limit, missing.traffic);
         }
+        boolean mayBeCombined = mayBeCombinedWith(missing);
         firstReply = Math.min(firstReply, missing.firstReply);
-        if (!isBucket()) {
-            // A coarse slot and a counter have the larger of two numbers: permits that were restored, and granted
-            // since.
+        if (mayBeCombined) {
             long excess = (long) Math.ceil(inUseOfOwn(newestReply) - used - ROUNDING);
             own.refundOldest(limit, newestReply, Math.max(0, excess));
         }
+    }
+
+    /**
+     * Returns whether the primary store may have the larger of two numbers: permits that were restored, and those that
+     * it has granted since. A counter does, and a log does for permits of the same slot.
+     */
+    private boolean mayBeCombinedWith(ConfirmedUsage restored) {
+        if (limit.algorithm() != Algorithm.LOG) {
+            return !isBucket();
+        }
+        long slot = limit.resolution().toMillis();
+        return firstReply / slot <= restored.newestReply / slot;
     }
 
     private OwnUsage chargedLater() {

@@ -72,7 +72,8 @@ final class AdmissionOracle {
     //   exchanged  Of two grants of one millisecond, one was handed over before the other was made, and is refunded.
     //              The refund may remove the other from the ledger, and the charge of the first then stands for it.
     //              Only for the third rule: together they count as much.
-    //   again      What is lost while an earlier loss is not restored: nothing is evidence of it.
+    //   again      What is lost while an earlier loss is not restored: nothing is evidence of it, except in a log with
+    //              slots of a millisecond.
     //   stale      What an instance was granted and has been lost without its notice. Until its time is over, it takes
     //              as many later permits of others for its own, and what it restores may expire too early.
     //
@@ -122,6 +123,7 @@ final class AdmissionOracle {
                     if (request.counts() && isAnyPending(name)) {
                         // Not noticed: after the first loss, no grant is evidence until that is restored.
                         key.allowances.add(new Allowance(clock.getAsLong(), request.permits));
+                        request.evidence &= isDistinct();
                     }
                     if (!request.counts()) {
                         // Its refund may be on its way, and remove others.
@@ -130,6 +132,11 @@ final class AdmissionOracle {
                 }
             }
         });
+    }
+
+    /** Whether the store tells permits of any two milliseconds apart. */
+    private boolean isDistinct() {
+        return limit.algorithm() == Algorithm.LOG && limit.resolution().toMillis() == 1;
     }
 
     /** Returns whether an instance knows of permits of a key that are lost and not restored. */
@@ -810,7 +817,8 @@ final class AdmissionOracle {
             knowledge.kept = Math.max(0, kept - certainlyKept(key, then, one -> one != own && known.contains(one), at));
             if (at < knowledge.newestEnd && sum(known, one -> one.counts() && isWithin(one, at)) > 0) {
                 Set<Request> restored = new LinkedHashSet<>(known);
-                restored.addAll(chargedBy(call, key));
+                // What was lost since the reply was made, a second time, is not known to be lost.
+                chargedBy(call, key).stream().filter(one -> one.inStore).forEach(restored::add);
                 knowledge.unsent.add(List.copyOf(restored));
             }
             forgetEvidence(key);
