@@ -58,9 +58,9 @@ final class AdmissionOracle {
     // millisecond, and what it knew by its last reply is not lost any more once that is executed. Allowances:
     //
     //   kept       What the store has granted between the loss and the reply by which an instance notices it: that is
-    //              not counted in this instance until the restoration is done. It is what the reply counts, without
-    //              those of the lost permits that the store certainly has again. If another instance has restored
-    //              them, it may have taken indistinct ones for them.
+    //              not counted in this instance until the restoration is done, nor for replies from before that. It
+    //              is what the reply counts, without those of the lost permits that the store certainly has again. If
+    //              another instance has restored them, it may have taken indistinct ones for them.
     //   indistinct The same, from the restoration on, if the count does not show when these permits were granted: a
     //              counter that is aligned to the clock, was kept in part or began earlier by a reconciliation, and
     //              the same or an earlier slot of a log. Not a reconciliation that this instance knows to be charged
@@ -484,11 +484,12 @@ final class AdmissionOracle {
             Set<Request> known = new LinkedHashSet<>(grant.before);
             known.removeIf(one -> !isWithin(one, grant.at));
             addUncharged(known, grant, now);
+            long bound = limit.permits() + allowance(grant.key);
             if (grant.executedStep < knowledge.restoredStep) {
                 addLost(known, knowledge, now);
+                bound += knowledge.kept;
             }
             known.remove(grant);
-            long bound = limit.permits() + allowance(grant.key) + (knowledge.isPending() ? knowledge.kept : 0);
             checkSum(
                     grant.permits + sum(known, Request::counts),
                     bound,

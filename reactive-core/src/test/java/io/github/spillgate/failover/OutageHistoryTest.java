@@ -74,7 +74,8 @@ class OutageHistoryTest {
         "4, 9001319",
         "1, 5878120340405004398",
         "2, 6031420252203111051",
-        "4, 9106284435928084113"
+        "4, 9106284435928084113",
+        "4, -6210114667130767354"
     })
     void anEarlierFailureDoesNotReturn(int instances, long seed) {
         runOne(instances, new Random(seed));
