@@ -52,8 +52,8 @@ final class WaitQueue {
     // release by this limiter wakes the queue; for those of other instances the head asks again at times. The timer
     // also ends the waits that are over before that.
     //
-    // Leases. A denial does not know that leased permits may be refunded soon. So if permits of a log are leased, the
-    // head asks again after two lease times.
+    // Leases. A denial does not know that leased permits may be refunded soon. So if permits of a log are leased, or
+    // were until just now, the head asks again after two lease times.
     //
     // Locking. The monitor guards the state of this class, and no foreign code runs under it. Consequences of a state
     // change are added to "tasks", and the thread that made the change runs them after it has released the monitor. A
@@ -640,7 +640,7 @@ final class WaitQueue {
             this.receivedAt = now;
             boolean isHeld = decision.violated().stream().anyMatch(limit -> limit.algorithm() == Algorithm.CONCURRENT);
             boolean isLeased =
-                    decision.usages().stream().anyMatch(usage -> usage.isViolated() && decision.showsLeases(usage));
+                    decision.usages().stream().anyMatch(usage -> usage.isViolated() && decision.mayRefundLeases(usage));
             long millis = isLeased && !isHeld ? waitForWindows(decision) : wait.toMillis();
             long nanos = Math.max(MILLISECOND, TimeUnit.MILLISECONDS.toNanos(millis));
             long shortest = isHeld ? TimeUnit.MILLISECONDS.toNanos(waitForWindows(decision)) : nanos;
@@ -667,7 +667,7 @@ final class WaitQueue {
         /** A denial does not know that leased permits may be refunded. */
         private static long waitFor(StoreUsage usage, StoreDecision decision) {
             long wait = Duration.between(decision.at(), usage.fitsAt()).toMillis();
-            return decision.showsLeases(usage)
+            return decision.mayRefundLeases(usage)
                     ? Math.min(wait, LEASE_TIMES * usage.limit().leaseTime().toMillis())
                     : wait;
         }

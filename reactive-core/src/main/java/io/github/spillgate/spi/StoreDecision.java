@@ -374,6 +374,20 @@ public final class StoreDecision implements Decision {
         return limit.isLeased() && limit.algorithm() == Algorithm.LOG && newestSlot(usage) > at;
     }
 
+    /**
+     * Returns whether leased permits may be refunded soon: permits are leased, or a lease has just ended, and the
+     * refund is not executed yet. A slot does not show when permits were charged in it, so this may be true without
+     * leases.
+     *
+     * @param usage a usage of this decision
+     * @return true if the limit is a leased log, and its newest slot had not ended one lease time ago
+     */
+    public boolean mayRefundLeases(StoreUsage usage) {
+        Limit limit = usage.limit();
+        long slack = limit.resolution().toMillis() + limit.leaseTime().toMillis();
+        return limit.isLeased() && limit.algorithm() == Algorithm.LOG && newestSlot(usage) + slack > at;
+    }
+
     /** Returns the beginning of the slot of a log that expires last. */
     private static long newestSlot(StoreUsage usage) {
         Limit limit = usage.limit();

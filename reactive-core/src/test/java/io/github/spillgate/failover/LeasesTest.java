@@ -373,6 +373,52 @@ class LeasesTest extends ResilientStoreFixture {
         assertThat(decisions).hasSize(1).allMatch(Decision::isAllowed);
     }
 
+    /** The lease has ended, and its unspent permits are about to be refunded. */
+    @Test
+    void aWaiterGetsPermitsThatAreRefundedRightAfterItHasAsked() {
+        RateLimiter leasing = limiter(LEASED);
+        RateLimiter waiting = RateLimiter.builder("api")
+                .store(remote)
+                .fallback(Fallback.deny())
+                .limit(LEASED)
+                .build();
+        take(leasing, "a", 100);
+        assertThat(now(waiting.tryAcquire("a", 1_000 - usedOf("a"))).isAllowed())
+                .isTrue();
+        time.passMillis(102);
+        assertThat(usedOf("a")).isEqualTo(1_000);
+        List<Decision> decisions = new ArrayList<>();
+        waiting.acquire("a", Duration.ofMinutes(2)).subscribe(decisions::add);
+        assertThat(decisions).isEmpty();
+        time.passMillis(300);
+        assertThat(usedOf("a")).isLessThan(1_000);
+        assertThat(decisions).hasSize(1).allMatch(Decision::isAllowed);
+    }
+
+    /** A slot of this log is longer than the lease time. Most leases end in the slot in which they were charged. */
+    @Test
+    void aWaiterGetsPermitsThatAreRefundedFromALogWithLongSlots() {
+        Limit coarse = Limit.perDay(20_000).leased();
+        assertThat(coarse.resolution()).isGreaterThan(coarse.leaseTime());
+        RateLimiter leasing = limiter(coarse);
+        RateLimiter waiting = RateLimiter.builder("api")
+                .store(remote)
+                .fallback(Fallback.deny())
+                .limit(coarse)
+                .build();
+        time.passMillis(coarse.resolution().toMillis()
+                - time.millis() % coarse.resolution().toMillis());
+        take(leasing, "a", 100);
+        assertThat(now(waiting.tryAcquire("a", 20_000 - used("a", coarse))).isAllowed())
+                .isTrue();
+        List<Decision> decisions = new ArrayList<>();
+        waiting.acquire("a", Duration.ofDays(2)).subscribe(decisions::add);
+        assertThat(decisions).isEmpty();
+        time.passMillis(300);
+        assertThat(used("a", coarse)).isLessThanOrEqualTo(20_000);
+        assertThat(decisions).hasSize(1).allMatch(Decision::isAllowed);
+    }
+
     /** A limit without leases denies for longer, so the waiter does not ask in vain. */
     @Test
     void aWaiterDoesNotAskAgainForALimitWithoutLeases() {
