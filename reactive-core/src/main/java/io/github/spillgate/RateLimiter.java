@@ -83,6 +83,11 @@ public final class RateLimiter implements AutoCloseable {
     /** The charge of a decision at startup that takes nothing. */
     private static final Charge READY = Charge.of("ready", Limit.perMinute(1));
 
+    /** The longest wait for a store that is connected and does not decide. An open breaker waits for up to 1.3 s. */
+    private static final Duration READY_LONGEST = Duration.ofSeconds(3);
+
+    private static final Duration READY_PAUSE = Duration.ofMillis(10);
+
     private static final String NO_ANSWER = "the store answered with null: expected a Mono, as LimitStore promises";
 
     private final String name;
@@ -751,16 +756,29 @@ public final class RateLimiter implements AutoCloseable {
     /**
      * Prepares the store: connects, loads the scripts, and makes one decision that charges nothing. If this has
      * completed, the next decision does not wait for any of that. A limiter also works before; until it has connected,
-     * its fallback decides.
+     * its fallback decides. If an earlier attempt to connect has opened the circuit breaker, this waits until the store
+     * decides again; with {@code Fallback.error()} it fails.
      *
      * <p>Use it at startup, for a bounded time: {@code limiter.ready().timeout(Duration.ofSeconds(5))}.
      *
-     * @return completes when the store is prepared; a {@link LimitStoreException} if it cannot be, now
+     * @return completes when the store is prepared and decides; a {@link LimitStoreException} if it cannot be prepared,
+     *     now, or does not decide within 3 s
      */
     public Mono<Void> ready() {
         return store.prepare()
-                .then(Mono.defer(() -> store.peek(claims.of(READY))))
+                .then(Mono.defer(() -> store.peek(claims.of(READY)))
+                        .filter(made -> !isOfFallback(made))
+                        .repeatWhenEmpty(made -> made.take(READY_LONGEST, Schedulers.parallel())
+                                .delayElements(READY_PAUSE, Schedulers.parallel()))
+                        .switchIfEmpty(Mono.error(() -> new LimitStoreUnavailableException(
+                                store + " is connected, and its fallback still decides: "
+                                        + state().problem().orElse("it does not reply by the deadline"),
+                                null))))
                 .then();
+    }
+
+    private boolean isOfFallback(Decision made) {
+        return store instanceof ResilientStore && (made.source() == Source.LOCAL || made.source() == Source.FALLBACK);
     }
 
     /**
