@@ -202,6 +202,27 @@ class ClusterTopologyTest {
         });
     }
 
+    /** A node that has lost its majority does so, and another node may own its slots by then. */
+    @Test
+    void ifANodeReportsThatItsClusterIsDownTheOwnersAreSearchedAgain() {
+        cluster = RedisClusterForTests.shared();
+        String port = String.valueOf(cluster.nodes().get(0).port());
+        try (CommandProxy proxy = new CommandProxy(cluster.nodes().get(0).port())) {
+            String ofProxy = String.valueOf(proxy.port());
+            proxy.changeReplies(reply -> Endpoints.withoutHost(reply, known -> known.equals(port) ? ofProxy : known));
+            RateLimiter limiter = limiter(List.of(RedisURI.create("127.0.0.1", proxy.port())));
+            assertThat(decisions(limiter)).isEqualTo(200);
+            proxy.answer(command -> command.equals("EVALSHA") ? "CLUSTERDOWN The cluster is down" : CommandProxy.PASS);
+            long before = slotQueries(0) + slotQueries(1) + slotQueries(2);
+            await().atMost(LONG).until(() -> {
+                decisions(limiter);
+                return slotQueries(0) + slotQueries(1) + slotQueries(2) > before;
+            });
+            proxy.answer(command -> CommandProxy.PASS);
+            await().atMost(LONG).until(() -> decisions(limiter) == 200);
+        }
+    }
+
     /** The slot of the key that a node is prepared with may have another owner by then. */
     @Test
     void preparingANodeFollowsRedirects() {
