@@ -48,15 +48,6 @@ class FallbackTest {
     }
 
     @Test
-    void denyAsksForARetryAfterASecond() {
-        Decision denied = limiter(Fallback.deny()).tryAcquire("a").block(LONG);
-        assertThat(denied.isAllowed()).isFalse();
-        assertThat(denied.retryAfter()).hasValue(Duration.ofSeconds(1));
-        assertThat(limiter(Fallback.allow()).tryAcquire("a").block(LONG).isAllowed())
-                .isTrue();
-    }
-
-    @Test
     void errorFailsEveryOperation() {
         LimitStore nothing = Fallback.error();
         RateLimiter limiter = limiter(nothing);

@@ -36,24 +36,6 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     }
 
     @Test
-    void grantsOfRequestedCountsAreHandedOverFirst() {
-        assertThat(store.hasGrantsFor(List.of(claim(limiter, "a")))).isFalse();
-        for (int i = 0; i < 50; i++) {
-            now(limiter.tryAcquire("key-" + i));
-        }
-        assertThat(store.hasGrantsFor(List.of(claim(limiter, "other")))).isFalse();
-        for (int i : new int[] {31, 4, 17}) {
-            Claim wanted = claim(limiter, "key-" + i);
-            assertThat(store.hasGrantsFor(List.of(claim(limiter, "other"), wanted)))
-                    .isTrue();
-            assertThat(store.handOver(1, claim -> false))
-                    .extracting(one -> one.claim().identity())
-                    .containsExactly(wanted.identity());
-            assertThat(store.hasGrantsFor(List.of(wanted))).isFalse();
-        }
-    }
-
-    @Test
     void aRequestedCountHasPriorityForOneHandOverOnly() {
         for (int i = 0; i < 30; i++) {
             now(limiter.tryAcquire("early-" + i));
@@ -122,29 +104,6 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
                 .last()
                 .extracting(Reconciliation.Grants::toMillis)
                 .isEqualTo(0L);
-    }
-
-    @Test
-    void aRefundTakesEffectLocallyOrInThePrimaryStoreNotInBoth() {
-        StoreDecision first = now(limiter.tryAcquire("a", 2));
-        Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
-        clock.advanceMillis(1);
-        StoreDecision second = now(limiter.tryAcquire("a", 3));
-        assertRefundedInThePrimary(second);
-        assertThat(charged(reconciliation)).isZero();
-        assertRefundedInThePrimary(first, 2);
-    }
-
-    @Test
-    void aRefundOfGrantsInFlightWaitsForTheResult() {
-        StoreDecision decision = now(limiter.tryAcquire("a", 2));
-        StoreDecision other = now(limiter.tryAcquire("a", 5));
-        Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
-        assertRefundedInThePrimary(decision);
-        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
-        assertThat(charged(reconciliation)).isEqualTo(2);
-        assertThat(charged(reconciliation)).isZero();
-        assertRefundedInThePrimary(other, 5);
     }
 
     /** The store has not charged them, and would remove permits of others. */
@@ -234,52 +193,6 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         assertThat(store.state().toReconcile()).isZero();
         assertThat(store.state().reconciled()).isEqualTo(5);
         assertThat(store.handOver(10, claim -> false)).isEmpty();
-    }
-
-    @Test
-    void countsInDoubtAreNotHandedOver() {
-        now(limiter.tryAcquire("a", 2));
-        now(limiter.tryAcquire("b", 3));
-        List<Reconciliation> reconciliations =
-                store.handOver(10, claim -> claim.identity().contains("{a}"));
-        assertThat(reconciliations.stream().map(Reconciliation::permits)).containsExactly(3L);
-    }
-
-    @Test
-    void aBatchHasAtMostTheRequestedSize() {
-        for (int i = 0; i < 50; i++) {
-            now(limiter.tryAcquire("key-" + i));
-        }
-        List<String> ids = new ArrayList<>();
-        for (int batch = 0; batch < 5; batch++) {
-            List<Reconciliation> reconciliations = store.handOver(10, claim -> false);
-            assertThat(reconciliations).hasSize(10);
-            reconciliations.forEach(one -> {
-                ids.add(one.id());
-                charged(one);
-            });
-        }
-        assertThat(ids).doesNotHaveDuplicates();
-        assertThat(store.handOver(10, claim -> false)).isEmpty();
-    }
-
-    @Test
-    void expiredGrantsAreNotHandedOver() {
-        now(limiter.tryAcquire("a", 2));
-        clock.advanceMillis(30_000);
-        now(limiter.tryAcquire("a", 3));
-        clock.advanceMillis(30_001);
-        assertThat(store.handOver(10, claim -> false).get(0).permits()).isEqualTo(3);
-        assertThat(store.state().toReconcile()).isEqualTo(3);
-    }
-
-    @Test
-    void aCountWithExpiredGrantsOnlyIsNotHandedOver() {
-        now(limiter.tryAcquire("a", 2));
-        clock.advanceMillis(WINDOW + 1);
-        assertThat(store.handOver(10, claim -> false)).isEmpty();
-        assertThat(store.state().toReconcile()).isZero();
-        assertThat(store.state().lost()).isZero();
     }
 
     @Test
@@ -396,16 +309,6 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
                 .containsExactly(10L);
     }
 
-    @Test
-    void aResetDiscardsGrantsToReconcile() {
-        now(limiter.tryAcquire("a", 2));
-        remember(limiter, "a", 5, WINDOW);
-        limiter.reset("a").block();
-        assertThat(store.state().toReconcile()).isZero();
-        assertThat(store.handOver(10, claim -> false)).isEmpty();
-        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
-    }
-
     /** Replies that the primary store sent before the reset may arrive after it, in any order. */
     @Test
     void aRefundAfterAResetIsIgnoredUntilLateRepliesAreRuledOut() {
@@ -470,25 +373,6 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         limiter.refund("a", 6).block();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(8);
         assertThat(store.state().toReconcile()).isEqualTo(2);
-    }
-
-    @Test
-    void grantsThatWereNotChargedAreNotRefundedInThePrimaryStore() {
-        StoreDecision decision = now(limiter.tryAcquire("a", 2));
-        Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
-        assertRefundedInThePrimary(decision);
-        store.notCharged(reconciliation);
-        assertRefundedInThePrimary(decision);
-        assertThat(store.state().lost()).isEqualTo(2);
-    }
-
-    @Test
-    void aChargedGrantIsRefundedInThePrimaryStoreWhileItCounts() {
-        StoreDecision decision = now(limiter.tryAcquire("a", 2));
-        charged(store.handOver(10, claim -> false).get(0));
-        assertRefundedInThePrimary(decision, 2);
-        clock.advanceMillis(WINDOW + 1);
-        assertRefundedInThePrimary(decision);
     }
 
     @Test

@@ -10,12 +10,12 @@ import io.github.spillgate.Source;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.local.CountTables;
 import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.util.List;
 import java.util.Random;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -149,33 +149,6 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     // Late grants
-
-    @ParameterizedTest
-    @ValueSource(strings = {"10/1m", "10/1m counter", "10/1m counter aligned", "10/1m resolution=1s"})
-    void aGrantOfThePrimaryFitsIfLocalGrantsLeaveRoom(String text) {
-        RateLimiter limiter = limiter(Limit.parse(text));
-        assertThat(remember(limiter, "a", 10, WINDOW)).isEqualTo(Fit.YES);
-        now(limiter.tryAcquire("b", 4));
-        assertThat(remember(limiter, "b", 6, WINDOW)).isEqualTo(Fit.YES);
-        assertThat(remember(limiter, "b", 7, WINDOW)).isEqualTo(Fit.NO);
-        // The primary has charged it, whatever its caller was told.
-        assertThat(now(limiter.peek("b")).remaining()).isZero();
-    }
-
-    @Test
-    void aReplyMayContainGrantsInFlight() {
-        now(limiter.tryAcquire("a", 4));
-        Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
-        now(limiter.tryAcquire("a", 1));
-        assertThat(remember(limiter, "a", 5, WINDOW)).isEqualTo(Fit.YES);
-        assertThat(remember(limiter, "a", 6, WINDOW)).isEqualTo(Fit.IF_RECONCILED);
-        assertThat(remember(limiter, "a", 9, WINDOW)).isEqualTo(Fit.IF_RECONCILED);
-        assertThat(remember(limiter, "a", 10, WINDOW)).isEqualTo(Fit.NO);
-        clock.advanceMillis(1);
-        charged(reconciliation);
-        assertThat(remember(limiter, "a", 9, WINDOW)).isEqualTo(Fit.YES);
-        assertThat(remember(limiter, "a", 10, WINDOW)).isEqualTo(Fit.NO);
-    }
 
     @Test
     void usageAboveTheLimitLeavesNoRoomForALateGrant() {
@@ -417,15 +390,6 @@ class LocalFallbackTest extends LocalFallbackFixture {
     }
 
     @Test
-    void aRefundInThePrimaryStoreReducesConfirmedPermits() {
-        remember(limiter, "a", 7, WINDOW);
-        Claim three = claim(limiter, "a").asking(3);
-        long at = clock.millis();
-        store.refund(reply(three, 7, at, WINDOW)).block();
-        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
-    }
-
-    @Test
     void aRefundIgnoresExpiredConfirmedPermits() {
         remember(limiter, "a", 5, 50_000);
         now(limiter.tryAcquire("a", 3));
@@ -438,15 +402,6 @@ class LocalFallbackTest extends LocalFallbackFixture {
     void aReplyWithoutUsageIsNotStored() {
         remember(limiter, "a", 0, 0);
         assertThat(CountTables.unprotected(store.ledgers())).isEmpty();
-    }
-
-    @Test
-    void aKeyDeniedByThePrimaryIsProtectedAndAnAllowedOneIsNot() {
-        Claim claim = claim(limiter, "a");
-        remember(claim, 10, WINDOW);
-        assertThat(CountTables.protectedCounts(store.ledgers())).isZero();
-        store.confirm(denied(claim, clock.millis(), clock.millis() + WINDOW));
-        assertThat(CountTables.protectedCounts(store.ledgers())).isEqualTo(1);
     }
 
     /** The reset time is on the clock of the primary, which may differ from ours. */
@@ -492,5 +447,34 @@ class LocalFallbackTest extends LocalFallbackFixture {
         assertThat(denied.isAllowed()).isFalse();
         assertThat(denied.retryAfter()).hasValue(Duration.ofSeconds(1));
         assertThat(now(limiter.tryAcquire("a", 5)).isAllowed()).isTrue();
+    }
+
+    @Test
+    void aChangingShareNeverGrantsWhatBothSharesDeny() throws Exception {
+        RateLimiter limiter = limiter(Limit.perMinute(100));
+        Claim claim = claim(limiter, "a").asking(1);
+        remember(limiter, "a", 100, WINDOW);
+        store.share(0.25);
+        assertThat(now(store.take(List.of(claim))).isAllowed()).isFalse();
+        store.share(1);
+        assertThat(now(store.take(List.of(claim))).isAllowed()).isFalse();
+        AtomicBoolean done = new AtomicBoolean();
+        Thread changes = new Thread(() -> {
+            while (!done.get()) {
+                store.share(0.25);
+                store.share(1);
+            }
+        });
+        changes.start();
+        int allowed = 0;
+        try {
+            for (int asked = 0; asked < 100_000; asked++) {
+                allowed += now(store.take(List.of(claim))).isAllowed() ? 1 : 0;
+            }
+        } finally {
+            done.set(true);
+            changes.join();
+        }
+        assertThat(allowed).as("of 100,000").isZero();
     }
 }
