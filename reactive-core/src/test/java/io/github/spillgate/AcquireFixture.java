@@ -6,7 +6,7 @@ import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import reactor.core.Disposable;
 
 /** A limiter with a virtual clock, and callers that wait for its permits. */
@@ -14,16 +14,13 @@ abstract class AcquireFixture {
 
     static final Duration LONG = Duration.ofHours(1);
 
+    @AutoClose
     final VirtualTime time = new VirtualTime();
+
     final LocalStore store = LocalStore.bounded(100, time);
     final HeldStore held = new HeldStore(store);
     final List<String> served = new ArrayList<>();
     final List<Decision> decisions = new ArrayList<>();
-
-    @AfterEach
-    void restoreRealTime() {
-        time.close();
-    }
 
     Disposable waitFor(RateLimiter limiter, String key) {
         return limiter.acquire(key, LONG).subscribe(decision -> note(key, decision));

@@ -16,7 +16,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
 import java.util.stream.IntStream;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
@@ -30,7 +30,9 @@ class LimitLookupTest {
     private static final Limit GOLD = Limit.perMinute(5);
     private static final Limit OWN = Limit.perMinute(3);
 
+    @AutoClose
     private final VirtualTime time = new VirtualTime();
+
     private final LocalStore store = LocalStore.bounded(100, time);
     private final List<String> asked = new ArrayList<>();
     private final Map<String, Mono<List<Limit>>> plans = Map.of(
@@ -41,11 +43,6 @@ class LimitLookupTest {
             "failing", Mono.error(new IllegalArgumentException("no database")),
             "hanging", Mono.never(),
             "clashing", Mono.just(List.of(FREE, GOLD)));
-
-    @AfterEach
-    void restoreRealTime() {
-        time.close();
-    }
 
     @Test
     void everyKeyHasItsLookedUpLimits() {

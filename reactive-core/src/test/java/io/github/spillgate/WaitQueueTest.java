@@ -10,7 +10,7 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.RejectedExecutionException;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
@@ -19,7 +19,9 @@ class WaitQueueTest {
 
     private static final Duration LONG = Duration.ofHours(1);
 
+    @AutoClose
     private final InterceptedScheduler scheduler = new InterceptedScheduler();
+
     private final List<String> served = new ArrayList<>();
     private final List<Throwable> errors = new ArrayList<>();
     private final RateLimiter limiter = RateLimiter.builder("test")
@@ -30,11 +32,6 @@ class WaitQueueTest {
     @BeforeEach
     void takeAll() {
         limiter.tryAcquire("a").block();
-    }
-
-    @AfterEach
-    void stop() {
-        scheduler.close();
     }
 
     @Test

@@ -19,7 +19,7 @@ import java.util.Optional;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Supplier;
 import java.util.stream.IntStream;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -38,16 +38,13 @@ class WhileHoldingTest {
 
     private static final Limit TWO = Limit.concurrent(2);
 
+    @AutoClose
     private final VirtualTime time = new VirtualTime();
+
     private final CountingStore store = new CountingStore(LocalStore.bounded(100, time));
     private final RateLimiter limiter =
             RateLimiter.builder("test").store(store).limit(TWO).build();
     private final List<String> events = new ArrayList<>();
-
-    @AfterEach
-    void restoreRealTime() {
-        time.close();
-    }
 
     @Test
     void permitsAreReleasedWhenTheWorkCompletes() {

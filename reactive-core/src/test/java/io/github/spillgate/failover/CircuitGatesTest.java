@@ -12,7 +12,7 @@ import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.util.List;
 import java.util.function.UnaryOperator;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -20,7 +20,9 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** The reported state of a store with nodes that fail separately, and the lifetime of a node's gate. */
 class CircuitGatesTest {
 
+    @AutoClose
     private final VirtualTime time = new VirtualTime();
+
     private final LimitStore store = new Unprotected(LocalStore.bounded(16)) {
         @Override
         public String toString() {
@@ -29,11 +31,6 @@ class CircuitGatesTest {
     };
     private final CircuitGates gates =
             new CircuitGates(store, LocalStore.bounded(16), 100, 100_000_000, UnaryOperator.identity());
-
-    @AfterEach
-    void backToRealTime() {
-        time.close();
-    }
 
     @Test
     void aStoreWithoutPartsHasOneGate() {

@@ -19,7 +19,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -30,18 +30,15 @@ import reactor.core.publisher.Sinks;
 /** What an instance counts as its own holds when replies of the primary store are late. */
 class HoldLedgerTest {
 
+    @AutoClose
     private final VirtualTime time = new VirtualTime();
+
     private final LateStore store = new LateStore(LocalStore.bounded(100, time));
     private final RateLimiter limiter = RateLimiter.builder("test")
             .store(store)
             .fallback(Fallback.local(100, time))
             .limit(Limit.concurrent(2).hold(Duration.ofMinutes(10)))
             .build();
-
-    @AfterEach
-    void restoreRealTime() {
-        time.close();
-    }
 
     @Test
     void aLateGrantOfWorkThatHasEndedIsNotHeld() {

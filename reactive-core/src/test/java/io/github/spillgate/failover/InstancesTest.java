@@ -9,22 +9,19 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 
 /** The number of instances that a limiter knows, in virtual time. */
 class InstancesTest {
 
+    @AutoClose
     private final VirtualTime time = new VirtualTime();
+
     private final CountingStore store = new CountingStore();
     private boolean isNeeded = true;
     private final Instances instances = new Instances(store, () -> isNeeded);
-
-    @AfterEach
-    void backToRealTime() {
-        time.close();
-    }
 
     @Test
     void anInstanceThatNeverRegisteredIsAlone() {

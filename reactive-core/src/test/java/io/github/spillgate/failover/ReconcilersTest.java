@@ -26,7 +26,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Nested;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -86,7 +86,9 @@ class ReconcilersTest {
     @Nested
     class OneReconcilerPerPart {
 
+        @AutoClose
         private final VirtualTime time = new VirtualTime();
+
         private final ControlledStore remote = new ControlledStore(time);
         private final Map<String, String> nodes = new HashMap<>();
         private final Set<String> prepared = new HashSet<>();
@@ -96,11 +98,6 @@ class ReconcilersTest {
                         .build())
                 .limit(Limit.perHour(10))
                 .build();
-
-        @AfterEach
-        void backToRealTime() {
-            time.close();
-        }
 
         @Test
         void eachPartIsReconciledSeparately() {

@@ -17,14 +17,16 @@ import java.util.List;
 import java.util.UUID;
 import java.util.function.UnaryOperator;
 import java.util.stream.IntStream;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 
 /** The releases of which the primary store could not be told: how long they wait, and how many of them. */
 class ReleaseQueueTest {
 
+    @AutoClose
     private final VirtualTime time = new VirtualTime();
+
     private final FailingStore store = new FailingStore(LocalStore.bounded(100, time));
     private final CircuitGates gates =
             new CircuitGates(store, Fallback.deny(), 10, 100_000_000, UnaryOperator.identity());
@@ -34,11 +36,6 @@ class ReleaseQueueTest {
             .limit(Limit.concurrent(1_000))
             .build();
     private final Claim claim = DecidedClaims.of(limiter.peek("a").block()).get(0);
-
-    @AfterEach
-    void restoreRealTime() {
-        time.close();
-    }
 
     @Test
     void releasesAreDeliveredWhenTheStoreIsBack() {

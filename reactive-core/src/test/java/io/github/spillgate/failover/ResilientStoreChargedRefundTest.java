@@ -8,7 +8,7 @@ import io.github.spillgate.failover.FailoverHistory.Instance;
 import io.github.spillgate.failover.FaultyLink.Mode;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -19,12 +19,8 @@ class ResilientStoreChargedRefundTest {
 
     private static final Limit ALIGNED = Limit.perDay(10).counter().alignedToClock();
 
+    @AutoClose
     private final VirtualTime time = new VirtualTime();
-
-    @AfterEach
-    void backToRealTime() {
-        time.close();
-    }
 
     private FailoverHistory history(Limit log, Algorithm algorithm) {
         return new FailoverHistory(time, FailoverHistory.ofKind(algorithm, log), 2);

@@ -15,7 +15,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import reactor.core.Disposable;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
@@ -26,17 +26,14 @@ abstract class ResilientStoreFixture {
 
     static final Limit LIMIT = Limit.of(10, Duration.ofMinutes(1));
 
+    @AutoClose
     final VirtualTime time = new VirtualTime();
+
     final ControlledStore remote = new ControlledStore(time);
     final LocalFallback local = Fallback.local(1_000, time);
 
     /** The values and errors of {@link #listen}, in their order. */
     final List<Object> signals = new ArrayList<>();
-
-    @AfterEach
-    void backToRealTime() {
-        time.close();
-    }
 
     /**
      * Returns a store with a breaker that throws when it should open: after this many answers, one of them slower than

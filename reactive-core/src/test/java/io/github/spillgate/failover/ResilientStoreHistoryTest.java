@@ -11,7 +11,7 @@ import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.VirtualTime;
 import java.util.Random;
 import java.util.stream.IntStream;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -30,12 +30,8 @@ class ResilientStoreHistoryTest {
     private static final int MILLIS = 1_000;
     private static final int MOST_PERMITS = 60;
 
+    @AutoClose
     private final VirtualTime time = new VirtualTime();
-
-    @AfterEach
-    void backToRealTime() {
-        time.close();
-    }
 
     @ParameterizedTest
     @EnumSource(value = Algorithm.class, mode = EnumSource.Mode.EXCLUDE, names = "CONCURRENT")

@@ -16,7 +16,7 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
@@ -24,15 +24,12 @@ import reactor.core.scheduler.Schedulers;
 /** A refund of a key's permits takes effect at most once, and frees no permit that was taken after it. */
 class ResilientStoreRefundTest {
 
+    @AutoClose
     private final VirtualTime time = new VirtualTime();
+
     private final ControlledStore remote = new ControlledStore(time);
 
     private RateLimiter limiter;
-
-    @AfterEach
-    void close() {
-        time.close();
-    }
 
     @Test
     void aRefundSentAsAProbeTakesEffectOnce() {

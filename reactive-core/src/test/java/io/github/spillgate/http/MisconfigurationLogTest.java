@@ -10,7 +10,7 @@ import io.github.spillgate.testkit.LogForTests;
 import java.time.Duration;
 import java.util.List;
 import java.util.stream.IntStream;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 
@@ -19,13 +19,10 @@ class MisconfigurationLogTest extends RulesFixture {
     private static final String UNTRUSTED = "no proxy is trusted";
     private static final String UNDECIDED = "could not be decided";
 
+    @AutoClose
     private final LogForTests log = LogForTests.listen();
-    private final KeySyntax syntax = KeySyntax.of(ClientAddress.ofPeer());
 
-    @AfterEach
-    void closeTheLog() {
-        log.close();
-    }
+    private final KeySyntax syntax = KeySyntax.of(ClientAddress.ofPeer());
 
     @Test
     void anUntrustedProxyIsLoggedOnceWithItsRemedy() {

@@ -9,7 +9,7 @@ import io.github.spillgate.testkit.LogForTests;
 import java.time.Duration;
 import java.util.List;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
@@ -23,12 +23,8 @@ class RuleMissingKeyTest extends RulesFixture {
     private static final KeySource PRINCIPAL = KeySource.principal();
     private static final String WARNING = "requests without a key share one count on every path";
 
+    @AutoClose
     private final LogForTests log = LogForTests.listen();
-
-    @AfterEach
-    void closeTheLog() {
-        log.close();
-    }
 
     static Stream<KeySource> keysOfUsers() {
         return Stream.of(

@@ -13,7 +13,7 @@ import java.util.Objects;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 
 /** Rules on a local store, requests to them, and a log of what they report. */
 abstract class RulesFixture {
@@ -22,16 +22,12 @@ abstract class RulesFixture {
     static final KeySource ADDRESS = KeySource.clientAddress(ClientAddress.ofPeer());
     static final KeySource API_KEY = KeySource.header("X-Api-Key");
 
+    @AutoClose
     final RateLimiter limiter =
             RateLimiter.builder("test").store(LocalStore.bounded(10_000)).build();
 
     /** What the rules have reported. */
     final Queue<String> events = new ConcurrentLinkedQueue<>();
-
-    @AfterEach
-    void closeTheLimiter() {
-        limiter.close();
-    }
 
     static Rule.Builder address(String name, long permits) {
         return Rule.named(name).key(ADDRESS).limit(Limit.perMinute(permits));

@@ -16,7 +16,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 
@@ -29,14 +29,12 @@ class VerdictsTest {
             + " X-RateLimit-Reset, Retry-After";
 
     private final LocalStore store = LocalStore.bounded(100);
+
+    @AutoClose
     private final RateLimiter limiter = RateLimiter.builder("test").store(store).build();
+
     private final Verdicts verdicts = new Verdicts();
     private final Fields response = new Fields();
-
-    @AfterEach
-    void close() {
-        limiter.close();
-    }
 
     // Decisions.
 
