@@ -11,8 +11,8 @@ import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
 
 /**
- * A store that holds its replies until the test releases them, in any order. Permits of holders are released and renewed
- * at once, because no caller waits for that.
+ * A store that holds its replies until the test releases them, in any order. Permits of holders are released and
+ * renewed at once, because no caller waits for that.
  */
 final class HeldStore extends Unprotected {
 

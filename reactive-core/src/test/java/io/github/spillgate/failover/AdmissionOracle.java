@@ -128,6 +128,7 @@ final class AdmissionOracle {
                     if (!request.counts()) {
                         // Its refund may be on its way, and remove others.
                         key.allowances.add(new Allowance(clock.getAsLong(), request.permits));
+                        request.by.knowledge(name).refunds.add(new Allowance(clock.getAsLong(), request.permits));
                     }
                 }
             }
@@ -386,7 +387,7 @@ final class AdmissionOracle {
         void refund() {
             refunded = true;
             long now = clock.getAsLong();
-            if (local || !evidence) {
+            if (local || !evidence || everLost) {
                 by.knowledge(key).refunds.add(new Allowance(now, permits));
             }
             if (handedOverAt == at) {

@@ -75,7 +75,9 @@ class OutageHistoryTest {
         "1, 5878120340405004398",
         "2, 6031420252203111051",
         "4, 9106284435928084113",
-        "4, -6210114667130767354"
+        "4, -6210114667130767354",
+        "1, 5913602666388066003",
+        "1, 3458438750270765779"
     })
     void anEarlierFailureDoesNotReturn(int instances, long seed) {
         runOne(instances, new Random(seed));
@@ -124,7 +126,7 @@ class OutageHistoryTest {
             history.acquire(instance, 20);
         }
 
-        /** The store must not take reconciled grants that are older than its last reply for permits that it has kept. */
+        /** The store must not take reconciled grants that are older than its last reply for permits it has kept. */
         @ParameterizedTest
         @EnumSource(
                 value = Mode.class,
@@ -204,7 +206,7 @@ class OutageHistoryTest {
             history.acquire(instance, 20);
         }
 
-        /** A refund of a late charge that did not fit beside its local grant must not remove evidence of other permits. */
+        /** A refund of a late charge that did not fit beside its local grant must not remove evidence of others. */
         @Test
         void afterARefundOfACancelledGrant() {
             history.acquire(instance, 4);

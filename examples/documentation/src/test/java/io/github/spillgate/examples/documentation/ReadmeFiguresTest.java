@@ -81,9 +81,9 @@ class ReadmeFiguresTest {
         RateLimiter.Builder builder = RateLimiter.builder("test").store(store);
         try (RateLimiter limiter = builder.build()) {
             LimitStore resilient = (LimitStore) in(limiter, "store");
-            LocalFallback fallback = (LocalFallback) in(resilient, "fallback");
+            LocalFallback fallback = (LocalFallback) in(resilient, "failover", "fallback");
             Cache<?, ?> counts = (Cache<?, ?>) in(fallback, "ledgers", "cache");
-            Object gate = in(resilient, "gates", "whole");
+            Object gate = in(resilient, "failover", "gates", "whole");
             Map<String, String> defaults = new TreeMap<>(Map.of(
                     "lookup",
                     in(builder, "lookup") == null ? "none" : "another",
