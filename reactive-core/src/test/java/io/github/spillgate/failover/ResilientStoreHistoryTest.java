@@ -103,42 +103,46 @@ class ResilientStoreHistoryTest {
         SimulatedInstance.runHistories(MANY_HISTORIES, new Random(), random -> runWithResets(kind, random));
     }
 
-    private void runWithResets(String kind, Random random) {
-        int permits = 1 + random.nextInt(4);
-        Limit limit = Limit.parse(permits + "/1d" + kind.replace("N", "" + permits));
-        FailoverHistory history = new FailoverHistory(time, limit, 1, random);
-        history.instance(0).pauseBeforeChanges(30);
-        int since = 0;
-        for (int passed = 0; passed < 2 * MILLIS; ) {
-            switch (random.nextInt(8)) {
-                case 0 -> {
-                    since = history.requests();
-                    history.instance(0).reset();
+    private static void runWithResets(String kind, Random random) {
+        try (VirtualTime own = new VirtualTime()) {
+            int permits = 1 + random.nextInt(4);
+            Limit limit = Limit.parse(permits + "/1d" + kind.replace("N", "" + permits));
+            FailoverHistory history = new FailoverHistory(own, limit, 1, random);
+            history.instance(0).pauseBeforeChanges(30);
+            int since = 0;
+            for (int passed = 0; passed < 2 * MILLIS; ) {
+                switch (random.nextInt(8)) {
+                    case 0 -> {
+                        since = history.requests();
+                        history.instance(0).reset();
+                    }
+                    case 1, 2 -> history.instance(0).refundOne();
+                    default -> history.step();
                 }
-                case 1, 2 -> history.instance(0).refundOne();
-                default -> history.step();
+                int pause = random.nextInt(60);
+                own.passMillis(pause);
+                passed += pause;
+                assertThat(history.grantedSince(since)).isLessThanOrEqualTo(limit.permits());
             }
-            int pause = random.nextInt(60);
-            time.passMillis(pause);
-            passed += pause;
+            history.end();
+            history.instance(0).acquireAll();
             assertThat(history.grantedSince(since)).isLessThanOrEqualTo(limit.permits());
         }
-        history.end();
-        history.instance(0).acquireAll();
-        assertThat(history.grantedSince(since)).isLessThanOrEqualTo(limit.permits());
     }
 
-    private void runOne(Algorithm algorithm, Random random) {
-        Limit log = Limit.perHour(1 + random.nextInt(MOST_PERMITS));
-        Limit limit = FailoverHistory.ofKind(algorithm, log);
-        FailoverHistory history = new FailoverHistory(time, limit, 1 + random.nextInt(3), random);
-        for (int passed = 0; passed < MILLIS; ) {
-            history.step();
-            int pause = random.nextInt(40);
-            time.passMillis(pause);
-            passed += pause;
+    private static void runOne(Algorithm algorithm, Random random) {
+        try (VirtualTime own = new VirtualTime()) {
+            Limit log = Limit.perHour(1 + random.nextInt(MOST_PERMITS));
+            Limit limit = FailoverHistory.ofKind(algorithm, log);
+            FailoverHistory history = new FailoverHistory(own, limit, 1 + random.nextInt(3), random);
+            for (int passed = 0; passed < MILLIS; ) {
+                history.step();
+                int pause = random.nextInt(40);
+                own.passMillis(pause);
+                passed += pause;
+            }
+            history.end();
+            history.check();
         }
-        history.end();
-        history.check();
     }
 }
