@@ -55,6 +55,17 @@ class CountNameTest {
                 .hasToString("x:" + Limit.perHour(1).identity() + ":{z}y");
     }
 
+    @Test
+    void limitersThatShareALimitDoNotShareACount() {
+        LocalStore store = LocalStore.bounded(100, new ManualClock());
+        Charge charge = Charge.of("a", Limit.perHour(1));
+        for (String name : List.of("one", "two")) {
+            RateLimiter other = RateLimiter.builder(name).store(store).build();
+            assertThat(other.tryAcquire(charge).block().isAllowed()).isTrue();
+            assertThat(other.tryAcquire(charge).block().isAllowed()).isFalse();
+        }
+    }
+
     private boolean isAllowed(Charge charge) {
         return limiter.tryAcquire(charge).block().isAllowed();
     }
