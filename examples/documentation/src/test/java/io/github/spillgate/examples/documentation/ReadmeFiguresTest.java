@@ -125,7 +125,7 @@ class ReadmeFiguresTest {
     }
 
     private static Map<String, String> ofRedis(RedisStore store) {
-        boolean isParallel = in(store, "delivery", "scheduler") == Schedulers.parallel();
+        boolean isParallel = in(store, "deliverOn") == Schedulers.parallel();
         Object bounds = in(store, "waiting", "bounds");
         return Map.of(
                 "namespace",
