@@ -169,15 +169,19 @@ public abstract class HttpHoldContract extends HttpContract {
 
     private void disconnectAtRandom(boolean isHttp2, int handlers) {
         Rules rules = serve(concurrent("running", PERMITS));
-        ClientForTests streams = http2();
-        streams.get("/hello");
         ClientForTests.inParallel(CLIENTS, random -> {
-            while (work.begun() < handlers && !Thread.currentThread().isInterrupted()) {
-                if (isHttp2) {
-                    resetAtRandom(streams, random);
-                } else {
+            ClientForTests streams = client;
+            for (int i = 0; work.begun() < handlers && !Thread.currentThread().isInterrupted(); i++) {
+                if (!isHttp2) {
                     client.disconnectAtRandom(random, true);
+                    continue;
                 }
+                if (i % 500 == 0) {
+                    // After many resets a connection may stall, because not all of its window is returned.
+                    streams = http2();
+                    streams.get("/hello");
+                }
+                resetAtRandom(streams, random);
             }
         });
         // The server may still read requests of clients that have disconnected.
