@@ -87,6 +87,9 @@ final class ConfirmedUsage {
     /** The server's time of the first reply since the last reset: what was taken before it is not included. */
     private long firstReply;
 
+    /** Permits that were granted before this server's time may be the same for the primary store as restored ones. */
+    private long combinedUntil = Long.MIN_VALUE;
+
     /** Replies that arrive before this local time may be from before the last reset. */
     private long resetUncertainUntil = Long.MIN_VALUE;
 
@@ -194,7 +197,7 @@ final class ConfirmedUsage {
     /** Records that the primary store has granted permits to this instance, at a time of its clock. */
     void granted(long permits, long takenAt) {
         // From before a reset, they may not be in use any more. If the clock was set back, they last longer.
-        if (takenAt >= firstReply && newestReply - takenAt < SET_BACK) {
+        if (takenAt >= firstReply && takenAt >= combinedUntil && newestReply - takenAt < SET_BACK) {
             own.add(limit, takenAt, permits);
         }
         if (traffic != null) {
@@ -218,8 +221,8 @@ final class ConfirmedUsage {
         }
     }
 
-    /** Records that the primary store has permits of this instance again that it had lost. */
-    void restored(ConfirmedUsage missing) {
+    /** Records that the primary store has permits of this instance again that it had lost, from a time of its clock. */
+    void restored(ConfirmedUsage missing, long restoredAt) {
         chargedLater().addAll(limit, missing.own);
         if (missing.chargedLater != null) {
             chargedLater().addAll(limit, missing.chargedLater);
@@ -230,6 +233,7 @@ final class ConfirmedUsage {
         boolean mayBeCombined = mayBeCombinedWith(missing);
         firstReply = Math.min(firstReply, missing.firstReply);
         if (mayBeCombined) {
+            combinedUntil = restoredAt;
             long excess = (long) Math.ceil(inUseOfOwn(newestReply) - used - ROUNDING);
             own.refundOldest(limit, newestReply, Math.max(0, excess));
         }

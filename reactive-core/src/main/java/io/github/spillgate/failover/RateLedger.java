@@ -325,7 +325,7 @@ final class RateLedger extends Ledger {
         }
         restoredAt = reply.at().toEpochMilli();
         if (reply.stamp() > 0) {
-            confirmed.restored(missing);
+            confirmed.restored(missing, restoredAt);
         }
     }
 
