@@ -20,11 +20,16 @@ import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.cluster.SlotHash;
+import io.lettuce.core.resource.ClientResources;
+import io.netty.util.HashedWheelTimer;
+import java.lang.ref.WeakReference;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -487,6 +492,31 @@ class RedisStoreTest {
                 .lines()
                 .filter(line -> line.contains("name=" + name + " "))
                 .count();
+    }
+
+    /** Lettuce keeps a command until its timer ticks. Here that takes an hour, and under load it is too long, too. */
+    @Test
+    void aReplyLeavesNothingOfItsCallerBehind() {
+        HashedWheelTimer timer = new HashedWheelTimer(1, TimeUnit.HOURS);
+        ClientResources resources = ClientResources.builder().timer(timer).build();
+        RedisClient slow = RedisClient.create(resources, redis.uri());
+        RateLimiter limiter =
+                limiter(RedisStore.builder(slow).namespace(keyspace.namespace()).build(), LIMIT);
+        List<WeakReference<Object>> callers = new ArrayList<>();
+        for (int i = 0; i < 20; i++) {
+            Object caller = new Object();
+            limiter.tryAcquire("a")
+                    .contextWrite(context -> context.put("caller", caller))
+                    .block();
+            callers.add(new WeakReference<>(caller));
+        }
+        await().untilAsserted(() -> {
+            System.gc();
+            assertThat(callers).allMatch(caller -> caller.get() == null);
+        });
+        slow.shutdown();
+        resources.shutdown().syncUninterruptibly();
+        timer.stop();
     }
 
     @Test
