@@ -5,8 +5,8 @@ import java.util.List;
 import java.util.stream.Collectors;
 
 /**
- * Work has lost the permits of a {@linkplain Limit#concurrent(long) concurrency limit} before its end, and was
- * cancelled: other requests may hold them now. {@link RateLimiter#whileHolding(String,
+ * The loss of the permits of a {@linkplain Limit#concurrent(long) concurrency limit} before the end of the work, which
+ * was cancelled: other requests may hold the permits now. {@link RateLimiter#whileHolding(String,
  * reactor.core.publisher.Mono) whileHolding} signals it.
  */
 public class HoldExpiredException extends RuntimeException {
@@ -17,8 +17,8 @@ public class HoldExpiredException extends RuntimeException {
      * Creates the exception.
      *
      * @param limits the limits of the permits that were held
-     * @param held for how long the permits were held
-     * @param reason why they are not held any longer
+     * @param held the time for which the permits were held
+     * @param reason the reason why they are no longer held
      */
     public HoldExpiredException(List<Limit> limits, Duration held, String reason) {
         // Without the key, which is the input of a user.

@@ -317,7 +317,7 @@ public final class Limit {
      * may take this many permits at once. The permits return at an even rate, as many in each window as this limit has.
      * In any time {@code t}, at most {@code burst + permits × t / window} permits are granted.
      *
-     * <p>The burst may be less than the permits of a window. Like these, it is no part of the {@linkplain
+     * <p>The burst may be less than the permits of a window. Like these, it is not part of the {@linkplain
      * Claim#identity() identity}: it may change at any time, and the usage is kept.
      *
      * @param burst the capacity of the bucket in permits, from 1 to {@link #MOST_BUCKET_PERMITS}; an empty bucket must
@@ -406,12 +406,12 @@ public final class Limit {
     }
 
     /**
-     * Returns the same log or token bucket, of which instances may lease permits: an instance that sees many requests
+     * Returns the same log or token bucket, with permits that instances may lease: an instance that sees many requests
      * for a key charges a block of permits at once, and spends it within {@link #leaseTime()} without asking the store.
-     * The limit is never exceeded, also if other instances do not lease.
+     * The limit is never exceeded, even if other instances do not lease.
      *
-     * <p>The price is that fewer permits may be granted: permits of a block count until the lease time after they left
-     * the window, and while an instance has unspent permits, other instances cannot use them. Unspent permits are
+     * <p>The price is that fewer permits may be granted: permits of a block count for one lease time after they have
+     * left the window, and while an instance has unspent permits, other instances cannot use them. Unspent permits are
      * refunded when the lease ends. In a bucket with a lease, at least what returns in a lease time counts as in use.
      *
      * <p>Leases have no effect on a local store, and none on a bucket with a burst of less than a hundredth of the
@@ -456,7 +456,7 @@ public final class Limit {
      * released nor renewed holds its permits, for example because its process has ended. A longer time needs fewer
      * renewals; after a shorter time, permits of a process that was killed are available again sooner.
      *
-     * <p>Like the permits, the hold time is no part of the {@linkplain Claim#identity() identity}. A change applies to
+     * <p>Like the permits, the hold time is not part of the {@linkplain Claim#identity() identity}. A change applies to
      * permits that are taken or renewed afterwards.
      *
      * @param hold the hold time in whole milliseconds, from {@link #SHORTEST_HOLD} to {@link #LONGEST_HOLD}
@@ -479,7 +479,7 @@ public final class Limit {
      * denied should retry. It is not known when a holder will release its permits, so choose about the time that the
      * work takes.
      *
-     * <p>Like the permits, the retry time is no part of the {@linkplain Claim#identity() identity}.
+     * <p>Like the permits, the retry time is not part of the {@linkplain Claim#identity() identity}.
      *
      * @param retry the retry time in whole milliseconds, from {@link #SHORTEST_RETRY} to {@link #LONGEST_RETRY}
      * @return the limit
@@ -637,7 +637,7 @@ public final class Limit {
     /**
      * Returns the time after which a request that a full concurrency limit denies should be retried.
      *
-     * @return the time, in whole milliseconds; zero for another limit, of which it follows from the usage
+     * @return the time, in whole milliseconds; zero for other limits, for which it follows from the usage
      */
     public Duration retryAfter() {
         return retry;

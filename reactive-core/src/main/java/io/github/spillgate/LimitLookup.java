@@ -76,7 +76,7 @@ public final class LimitLookup {
     }
 
     /**
-     * Sets the timeout of a lookup, 50 ms by default. After it the lookup is cancelled, and {@link
+     * Sets the timeout of a lookup, 50 ms by default. After that the lookup is cancelled, and {@link
      * #whenTimedOut(Otherwise)} applies. The time of the lookup is part of the limiter's deadline: the store has only
      * the rest.
      *

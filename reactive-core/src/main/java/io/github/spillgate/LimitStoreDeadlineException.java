@@ -1,8 +1,8 @@
 package io.github.spillgate;
 
 /**
- * The refusal of a request that did not reach the store by its deadline: it arrived there later, or waited for others
- * until then and was not sent. The request was not executed.
+ * The refusal of a request that did not reach the store by its deadline: it arrived later, or was still queued at the
+ * deadline and was not sent. The request was not executed.
  */
 public class LimitStoreDeadlineException extends LimitStoreUnavailableException {
 

@@ -216,8 +216,8 @@ public final class RateLimiter implements AutoCloseable {
      * in the same order. Other limiters, other charges and {@link #tryAcquire(String) tryAcquire} do not queue with
      * them.
      *
-     * <p><b>Wait.</b> It begins when the subscriber requests the decision. The limiter denies at once if it knows that
-     * the wait would be too long: from the last reply of the store and the number of waiters ahead. The time of the
+     * <p><b>Wait.</b> It begins when the subscriber requests the decision. The limiter denies at once if it knows, from
+     * the last reply of the store and the number of waiters ahead, that the wait would be too long. The time of the
      * store's own reply is not part of it. If the first waiter of the queue is denied, it gets the store's decision. A
      * later waiter gets a decision with {@link Source#LIMITER}; its {@link Decision#retryAfter()} is the shortest wait
      * that may be enough.
@@ -236,9 +236,9 @@ public final class RateLimiter implements AutoCloseable {
      * keep the continuation short or use {@code publishOn}. The store sees the Reactor Context of the waiter that was
      * first when it was asked.
      *
-     * <p><b>Concurrency limits.</b> The first waiter is served as soon as this limiter releases permits. For those that
-     * other instances release, it asks again after the {@linkplain Limit#retryAfter() retry time} of the limit, give or
-     * take a quarter, and at least once a second. The decision holds its permits until they are {@linkplain
+     * <p><b>Concurrency limits.</b> The first waiter is served as soon as this limiter releases permits. For permits
+     * that other instances release, it retries after the {@linkplain Limit#retryAfter() retry time} of the limit, plus
+     * or minus a quarter, and at least once a second. The decision holds its permits until they are {@linkplain
      * #release(Decision) released}, or for the hold time; {@link #keepHolding(Decision, Consumer) keepHolding} renews
      * them.
      *
@@ -375,11 +375,11 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Runs work while it holds one permit for the key: for {@linkplain Limit#concurrent(long) concurrency limits}.
+     * Runs work while holding one permit for the key, for {@linkplain Limit#concurrent(long) concurrency limits}.
      *
      * <p>Each subscription takes the permit, together with those of other limits, like {@link #tryAcquire(String)}. If
      * it is granted, the work is subscribed to; otherwise the result is a {@link RateLimitedException}. The permit is
-     * released once, when the work completes, fails or is cancelled; also if that happens before the decision is known.
+     * released once, when the work completes, fails or is cancelled, even if that happens before the decision is known.
      * Other limits stay charged.
      *
      * <pre>{@code
@@ -388,9 +388,9 @@ public final class RateLimiter implements AutoCloseable {
      *
      * <p><b>Long work.</b> The permit is renewed after each third of the {@linkplain Limit#hold(Duration) hold time},
      * together with those of other work of this limiter, up to the {@linkplain Builder#longestHold(Duration) longest
-     * hold}. If it could not be renewed in time, other requests may get it. So shortly before that, the work is
-     * cancelled, and the result is a {@link HoldExpiredException}. Then as well, no more work runs than the limit
-     * allows, unless work continues after it was cancelled.
+     * hold}. If it cannot be renewed in time, other requests may get it, so shortly before that the work is cancelled,
+     * and the result is a {@link HoldExpiredException}. Even then, no more work runs than the limit allows, unless work
+     * continues after it was cancelled.
      *
      * <p><b>Threads.</b> The work is subscribed to on the thread of the decision. The result does not wait for the
      * release.
@@ -405,7 +405,7 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Runs work while it holds the permits of a charge; see {@link #whileHolding(String, Mono)}. For several charges,
+     * Runs work while holding the permits of a charge; see {@link #whileHolding(String, Mono)}. For several charges,
      * use {@link #limited(Charge...)}.
      *
      * @param charge the charge; without limits of its own it falls under the limits of this limiter
@@ -419,7 +419,7 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Runs work while it holds one permit for the key, until the stream ends; see {@link #whileHolding(String, Mono)}.
+     * Runs work while holding one permit for the key, until the stream ends; see {@link #whileHolding(String, Mono)}.
      *
      * @param key the key that is charged
      * @param work the work
@@ -431,7 +431,7 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Runs work while it holds the permits of a charge, until the stream ends; see {@link #whileHolding(String, Mono)}.
+     * Runs work while holding the permits of a charge, until the stream ends; see {@link #whileHolding(String, Mono)}.
      *
      * @param charge the charge; without limits of its own it falls under the limits of this limiter
      * @param work the work
@@ -444,9 +444,9 @@ public final class RateLimiter implements AutoCloseable {
 
     /**
      * Keeps the permits of {@linkplain Limit#concurrent(long) concurrency limits} that this decision holds: renews them
-     * like {@link #whileHolding(String, Mono)}, until the result is disposed of, which releases them. For work that is
-     * not a publisher, such as an HTTP exchange, and for decisions of {@link #acquire(String, Duration) acquire}. Call
-     * it as soon as the decision is known, and before the work begins.
+     * like {@link #whileHolding(String, Mono)}, until the result is disposed of, which releases them. Use it for work
+     * that is not a publisher, such as an HTTP exchange, and for decisions of {@link #acquire(String, Duration)
+     * acquire}. Call it as soon as the decision is known, and before the work begins.
      *
      * <p>The hold time counts from the sending of the request. If it has passed before this call, the permits are lost:
      * {@code onExpired} is called before this returns.
@@ -454,7 +454,7 @@ public final class RateLimiter implements AutoCloseable {
      * @param decision a decision of this limiter
      * @param onExpired called if the permits are lost before that, and other requests may get them; it must end the
      *     work, and not block
-     * @return the renewal; disposing of it releases the permits, once. Disposed of already if the decision holds none
+     * @return the renewal; disposing of it releases the permits, once; already disposed of if the decision holds none
      * @throws IllegalArgumentException if another store made the decision
      */
     public Disposable keepHolding(Decision decision, Consumer<HoldExpiredException> onExpired) {
@@ -467,8 +467,8 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Returns how much work of this limiter holds permits: of {@link #whileHolding(String, Mono) whileHolding} and
-     * {@link #keepHolding(Decision, Consumer) keepHolding}.
+     * Returns the number of holders of permits of this limiter: work in {@link #whileHolding(String, Mono)
+     * whileHolding} and decisions in {@link #keepHolding(Decision, Consumer) keepHolding}.
      *
      * @return the number of running subscriptions and kept decisions
      */
@@ -510,10 +510,10 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Refunds exactly the permits that this decision took, as far as they are still in their window and were not
-     * {@linkplain #reset(String) reset}. Idempotent: a decision is refunded once, and a denial or a peek has nothing to
-     * refund. If the outcome of a refund is unknown, it is not retried, because a second refund would over-admit.
-     * Waiters of this limiter for the same charges are woken.
+     * Refunds exactly the permits that this decision took, if they are still in their window and were not {@linkplain
+     * #reset(String) reset}. Idempotent: a decision is refunded once, and a denial or a peek has nothing to refund. If
+     * the outcome of a refund is unknown, it is not retried, because a second refund would over-admit. Waiters of this
+     * limiter for the same charges are woken.
      *
      * <p>A cancelled refund may or may not have happened.
      *
@@ -549,8 +549,8 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Replaces the cost of a decision by the real one, for costs that are known only afterwards, such as the tokens of
-     * a language model: reserve an estimate, and settle the real cost.
+     * Replaces the cost of a decision with the real one, for costs that are known only afterwards, such as the tokens
+     * of a language model: reserve an estimate, and settle the real cost.
      *
      * <pre>{@code
      * limiter.tryAcquire("user:42", estimate).flatMap(decision -> ask(prompt).flatMap(answer ->
@@ -572,8 +572,8 @@ public final class RateLimiter implements AutoCloseable {
      * Reserve at least one permit: a decision with a cost of 0 charged nothing either.
      *
      * <p>If the store does not reply by the deadline, this completes, and the settlement is retried in the background
-     * for 50 s. It takes effect once. What cannot be delivered is counted in {@link StoreState#lostSettlements()}. A
-     * settlement that is cancelled takes effect all the same.
+     * for 50 s. It takes effect once. {@link StoreState#lostSettlements()} counts settlements that cannot be delivered.
+     * A settlement that is cancelled takes effect all the same.
      *
      * @param decision a decision of this limiter
      * @param actual the real cost, 0 or more
@@ -586,7 +586,7 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Replaces the costs of a decision by the real ones, like {@link #settle(Decision, long)}, with another cost for
+     * Replaces the costs of a decision with the real ones, like {@link #settle(Decision, long)}, with another cost for
      * each limit and key. For example, a decision on requests and on tokens:
      *
      * <pre>{@code
@@ -630,11 +630,11 @@ public final class RateLimiter implements AutoCloseable {
     /**
      * Releases the permits of concurrency limits that this decision holds, because its work has ended. Permits of other
      * limits stay charged; {@link #refund(Decision)} returns both. Idempotent. A decision without such permits has
-     * nothing to release. Permits that are {@linkplain #keepHolding kept} are not renewed any more. Waiters of this
+     * nothing to release. Permits that are {@linkplain #keepHolding kept} are no longer renewed. Waiters of this
      * limiter for the same charges are woken.
      *
      * <p>Without a release, the permits are held for the {@linkplain Limit#hold(Duration) hold time}. {@link
-     * #whileHolding(String, Mono) whileHolding} renews and releases them by itself.
+     * #whileHolding(String, Mono) whileHolding} renews and releases them automatically.
      *
      * @param decision a decision of this limiter
      * @return completes when the permits are released
@@ -727,16 +727,16 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Replaces the limits of this limiter while it decides, all at once. If one of the new limits cannot be used, none
-     * is replaced.
+     * Replaces the limits of this limiter while it decides, all at once. If one of the new limits is invalid, none is
+     * replaced.
      *
-     * <p>Each subscription from now on is decided under the new limits, also if its {@code Mono} was created before.
+     * <p>Each subscription from now on is decided under the new limits, even if its {@code Mono} was created before.
      * Waiters of {@code acquire} and {@code throttle} keep their order and their longest wait, and wait under the new
      * limits. Decisions that were requested before may still be made under the old ones. A throttled stream fails if
      * one of the new limits is a concurrency limit.
      *
      * <p>Usage is kept for each limit with the same name, window and algorithm: permits and bursts are not part of the
-     * count's identity. The usage of a limit that is no longer there expires. Limits of charges and of a {@linkplain
+     * count's identity. The usage of a removed limit expires. Limits of charges and of a {@linkplain
      * Builder#lookup(LimitLookup) lookup} are not affected, and other processes keep their limits until they replace
      * them too.
      *
@@ -754,14 +754,14 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Prepares the store: connects, loads the scripts, and makes one decision that charges nothing. If this has
-     * completed, the next decision does not wait for any of that. A limiter also works before; until it has connected,
-     * its fallback decides. If an earlier attempt to connect has opened the circuit breaker, this waits until the store
+     * Prepares the store: connects, loads the scripts, and makes one decision that charges nothing. Once this has
+     * completed, the next decision waits for none of that. A limiter also works earlier: until it has connected, its
+     * fallback decides. If an earlier attempt to connect has opened the circuit breaker, this waits until the store
      * decides again; with {@code Fallback.error()} it fails.
      *
      * <p>Use it at startup, for a bounded time: {@code limiter.ready().timeout(Duration.ofSeconds(5))}.
      *
-     * @return completes when the store is prepared and decides; a {@link LimitStoreException} if it cannot be prepared,
+     * @return completes when the store is prepared and decides; a {@link LimitStoreException} if it cannot be prepared
      *     now, or does not decide within 3 s
      */
     public Mono<Void> ready() {
@@ -1011,8 +1011,8 @@ public final class RateLimiter implements AutoCloseable {
         }
 
         /**
-         * Sets the longest time for a decision, 100 ms by default. After it the fallback decides. If the event loop of
-         * the request is busy then, the fallback waits until the loop has read the replies of Redis, for half the
+         * Sets the longest time for a decision, 100 ms by default. After that the fallback decides. If the event loop
+         * of the request is busy then, the fallback waits until the loop has read the replies of Redis, for half the
          * deadline at most. The deadline includes a {@linkplain #lookup(LimitLookup) lookup}; it does not include the
          * time that {@code acquire} waits for permits.
          *
@@ -1115,7 +1115,7 @@ public final class RateLimiter implements AutoCloseable {
 
         /**
          * Sets the longest time for which work holds permits of a {@linkplain Limit#concurrent(long) concurrency
-         * limit}, 1 hour by default. After it the permits are not renewed any more: they expire within the limit's
+         * limit}, 1 hour by default. After that the permits are no longer renewed: they expire within the limit's
          * {@linkplain Limit#hold(Duration) hold time}, and the work is cancelled. So work that hangs does not hold
          * permits for ever.
          *

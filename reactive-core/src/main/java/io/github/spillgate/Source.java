@@ -25,7 +25,7 @@ public enum Source {
      */
     LIMITER,
 
-    /** By a setting for the time in which the store does not answer: all requests are allowed, or all are denied. */
+    /** By a fallback that does not count: while the store does not answer, it allows or denies all requests. */
     FALLBACK,
 
     /** In a custom store. */

@@ -1,14 +1,14 @@
 package io.github.spillgate.spi;
 
 /**
- * What a store has done with a hold that was to be renewed.
+ * The result of renewing a hold.
  *
  * @param claim the claim that took the permits
- * @param outcome what the store has done
+ * @param outcome the outcome
  */
 public record HoldRenewal(Claim claim, RenewalOutcome outcome) {
 
-    /** What a store has done with a hold. */
+    /** The outcome of a renewal. */
     public enum RenewalOutcome {
         /** The store knew it. It lasts for another hold time. */
         RENEWED,

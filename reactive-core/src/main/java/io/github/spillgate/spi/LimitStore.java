@@ -156,7 +156,7 @@ public interface LimitStore {
     }
 
     /**
-     * Replaces the costs that decisions of this store have charged by the real ones: refunds what was not used, like
+     * Replaces the costs that decisions of this store have charged with the real ones: refunds what was not used, like
      * {@link #refund(StoreDecision)}, and charges now what was used in addition, even above the limit, up to {@link
      * Settlement#most()}. Has no effect on a count that was reset after the decision.
      *

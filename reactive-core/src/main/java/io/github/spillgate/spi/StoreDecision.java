@@ -23,7 +23,7 @@ import org.jspecify.annotations.Nullable;
 /** A decision that a {@link LimitStore} has made, with what the store needs to refund it. */
 public final class StoreDecision implements Decision {
 
-    /** The time at which a charge fits that no wait makes fit. */
+    /** The value of {@code fitsAt} if no wait helps. */
     public static final long NEVER = Long.MAX_VALUE;
 
     private static final AtomicIntegerFieldUpdater<StoreDecision> STATE =
@@ -475,9 +475,9 @@ public final class StoreDecision implements Decision {
     }
 
     /**
-     * Returns this decision for permits of which the instance notes, or does not note, that it has them.
+     * Returns this decision, marked with whether the instance has noted its permits.
      *
-     * @param noted whether it does
+     * @param noted whether it has
      * @return the same decision, with this as its {@link #isEvidence()}
      */
     public StoreDecision withEvidence(boolean noted) {
