@@ -8,7 +8,7 @@ import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The way to determine the address of a client, also behind proxies, as a key.
+ * A source of the client's address, also behind proxies, for use as a key.
  *
  * <pre>{@code
  * ClientAddress.ofPeer()                                           // no proxy, or none that is trusted
@@ -35,8 +35,8 @@ import org.jspecify.annotations.Nullable;
  * </ul>
  *
  * <p>Any host in a trusted network can forge addresses. Trust the addresses of the proxies, not a network that also
- * contains clients. Only one kind of header is read: a proxy that appends to one passes the other one on as the client
- * has sent it.
+ * contains clients. Only one kind of header is read: a proxy that appends to one passes the other on as the client sent
+ * it.
  *
  * <h2>Result</h2>
  *

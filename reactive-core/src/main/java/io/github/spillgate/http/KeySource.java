@@ -152,7 +152,7 @@ public interface KeySource {
     }
 
     /**
-     * Returns a source that replaces each key by its HMAC-SHA-256, truncated to 128 bits, for secret keys such as API
+     * Returns a source that replaces each key with its HMAC-SHA-256, truncated to 128 bits, for secret keys such as API
      * keys or sessions. Reading the store does not reveal them, and without the secret a guessed key cannot be checked
      * against the store.
      *

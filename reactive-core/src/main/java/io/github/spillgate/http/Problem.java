@@ -78,8 +78,7 @@ public final class Problem {
     }
 
     /**
-     * Returns the problem of a request on which no decision was possible, with status 503. For an error instead of a
-     * decision.
+     * Returns the problem of a request on which no decision was possible because of an error, with status 503.
      *
      * @return the problem
      */

@@ -35,7 +35,7 @@ import java.util.function.BiConsumer;
  * request, a client may wait for it, so it is not cut to the window: a log can need one more slot, and a counter a
  * second window. The same holds for {@code Retry-After}.
  *
- * <p>Of a token bucket the quota is the burst, and the window is the time in which an empty bucket is filled.
+ * <p>For a token bucket, the quota is the burst, and the window is the time in which an empty bucket is filled.
  *
  * <p>Immutable and thread-safe.
  */

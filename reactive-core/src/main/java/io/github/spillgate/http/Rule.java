@@ -45,7 +45,7 @@ public final class Rule {
 
     private static final Duration LONGEST_TIMEOUT = Duration.ofMinutes(1);
 
-    /** When a rule is decided. */
+    /** The time at which a rule is decided. */
     public enum Phase {
         /** Before authentication: protects the password check, by address. */
         BEFORE_AUTHENTICATION,

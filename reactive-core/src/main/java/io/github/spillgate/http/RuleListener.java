@@ -11,7 +11,7 @@ import java.time.Duration;
 @FunctionalInterface
 public interface RuleListener {
 
-    /** What a decision means for one of its rules. */
+    /** The outcome of a decision for one of its rules. */
     enum Outcome {
         /** All rules of the decision have allowed the request. */
         ALLOWED,
@@ -60,7 +60,7 @@ public interface RuleListener {
 
     /**
      * Called after a response has lost the permits of a concurrency limit that it held, because they could not be
-     * renewed, or because it took longer than the longest hold. The response goes on without them.
+     * renewed, or because it took longer than the longest hold. The response continues without them.
      *
      * @param match the request and the rule
      * @param why the reason

@@ -72,7 +72,7 @@ public final class Verdict {
      * Returns the verdict on a request that has failed with a {@link RateLimitedException}, so that an adapter can
      * answer it like a request that a rule denies.
      *
-     * @param failure the failure; also if it is wrapped by Reactor or a {@code CompletableFuture}
+     * @param failure the failure, which Reactor or a {@code CompletableFuture} may have wrapped
      * @return the denial; empty for another failure
      */
     public static Optional<Verdict> ofFailure(@Nullable Throwable failure) {

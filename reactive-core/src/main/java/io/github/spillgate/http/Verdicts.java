@@ -141,7 +141,7 @@ public final class Verdicts {
     }
 
     /**
-     * Sets the real cost of the request. It replaces the cost that the rules have charged when the response ends.
+     * Sets the real cost of the request. When the response ends, it replaces the cost that the rules have charged.
      *
      * @param actual the real cost, 0 or more, for each rule without a cost {@linkplain #cost(String, long) of its own}
      * @throws IllegalArgumentException if the cost is negative
