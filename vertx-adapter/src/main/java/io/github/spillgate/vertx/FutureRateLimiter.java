@@ -36,7 +36,7 @@ import reactor.core.publisher.MonoSink;
  * }</pre>
  *
  * <p>A denial is a decision, not a failure. An invalid key or charge is thrown when the method is called. A future
- * cannot be cancelled: a call that waits may wait as long as it has asked for. There is no {@code throttle}, which
+ * cannot be cancelled, so a waiting call may wait for all of its longest wait. There is no {@code throttle}, which
  * needs a Reactor stream.
  */
 public final class FutureRateLimiter {
@@ -213,7 +213,7 @@ public final class FutureRateLimiter {
     }
 
     /**
-     * Replaces the cost of a decision by the real one.
+     * Replaces the cost of a decision with the real one.
      *
      * @param decision a decision of this limiter
      * @param actual the real cost, 0 or more
@@ -225,7 +225,7 @@ public final class FutureRateLimiter {
     }
 
     /**
-     * Replaces the costs of a decision by the real ones.
+     * Replaces the costs of a decision with the real ones.
      *
      * @param decision a decision of this limiter
      * @param actual returns the real cost under each limit
@@ -305,7 +305,7 @@ public final class FutureRateLimiter {
     }
 
     /**
-     * Runs work while it holds one permit for the key: for concurrency limits.
+     * Runs work while holding one permit for the key, for concurrency limits.
      *
      * @param key the key that is charged
      * @param work starts the work, on the context of the caller
@@ -318,8 +318,8 @@ public final class FutureRateLimiter {
     }
 
     /**
-     * Runs work while it holds the permits of a charge: for concurrency limits. A future cannot be cancelled. So if the
-     * permits are lost, the result fails with {@link HoldExpiredException}, and the work goes on without them.
+     * Runs work while holding the permits of a charge, for concurrency limits. A future cannot be cancelled, so if the
+     * permits are lost, the result fails with {@link HoldExpiredException}, and the work continues without them.
      *
      * @param charge the charge
      * @param work starts the work, on the context of the caller

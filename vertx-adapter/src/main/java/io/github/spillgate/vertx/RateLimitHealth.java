@@ -15,8 +15,9 @@ import io.vertx.ext.healthchecks.Status;
  * HealthChecks.create(vertx).register("limiter", RateLimitHealth.of(limiter));
  * }</pre>
  *
- * <p>By default it succeeds also while the fallback decides, because the service goes on; see {@link
- * #failsDuringFallback(boolean)}. Vert.x has no status between up and down, so a detail {@code degraded} is true then.
+ * <p>By default it also succeeds while the fallback decides, because the service continues; see {@link
+ * #failsDuringFallback(boolean)}. Vert.x has no status between up and down, so the detail {@code degraded} is true
+ * then.
  */
 public final class RateLimitHealth implements Handler<Promise<Status>> {
 

@@ -187,7 +187,8 @@ public final class RateLimiting {
     }
 
     /**
-     * Closes the limiter. What its fallback has granted is reconciled with Redis, if Redis answers soon.
+     * Closes the limiter, without blocking. Grants of its fallback are reconciled with Redis, if Redis answers within a
+     * second.
      *
      * @return completes when the limiter and its connection are closed
      */

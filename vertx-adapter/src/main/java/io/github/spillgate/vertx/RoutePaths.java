@@ -12,7 +12,7 @@ import java.util.regex.Pattern;
 
 /**
  * The path patterns of Vert.x Web routes, for rules: {@code /users/:id}, {@code /static/*}, and {@code /about}, which
- * also matches {@code /about/}. They match the path of the whole request, also on a sub-router.
+ * also matches {@code /about/}. They match the path of the whole request, even on a sub-router.
  */
 public final class RoutePaths implements PathSyntax {
 
