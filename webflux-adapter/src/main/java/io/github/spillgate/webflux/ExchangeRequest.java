@@ -52,8 +52,8 @@ public final class ExchangeRequest implements Request {
     }
 
     /**
-     * With Reactor Netty, the remote address of the connection, not the remote address of the request. The latter may
-     * come from the client's end of a forwarding header, which Spring Boot evaluates by default on Kubernetes.
+     * Returns, with Reactor Netty, the remote address of the connection, not that of the request. The latter may come
+     * from the client's end of a forwarding header, which Spring Boot evaluates by default on Kubernetes.
      */
     @Override
     public @Nullable String peer() {

@@ -93,9 +93,9 @@ public final class RateLimitResponses {
     }
 
     /**
-     * Sets the real cost of a request, for use in a handler. It replaces the cost that the rules have charged when the
-     * response ends, or the client disconnects; see {@code RateLimiter.settle}. It may be set several times, for
-     * example for each part of a stream: the last one counts.
+     * Sets the real cost of a request, for use in a handler. When the response ends, or the client disconnects, it
+     * replaces the cost that the rules have charged; see {@code RateLimiter.settle}. It may be set several times, for
+     * example for each part of a stream: the last value counts.
      *
      * @param exchange the exchange
      * @param actual the real cost, 0 or more, for each rule that has charged the request
