@@ -14,6 +14,7 @@ import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
+import java.util.concurrent.atomic.AtomicReferenceFieldUpdater;
 import org.jspecify.annotations.Nullable;
 import org.reactivestreams.Subscription;
 import reactor.core.CoreSubscriber;
@@ -76,10 +77,19 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     private static final AtomicIntegerFieldUpdater<StoreCall> FLAGS =
             AtomicIntegerFieldUpdater.newUpdater(StoreCall.class, "flags");
 
+    @SuppressWarnings("rawtypes")
+    private static final AtomicReferenceFieldUpdater<StoreCall, @Nullable CoreSubscriber> CALLER =
+            AtomicReferenceFieldUpdater.newUpdater(StoreCall.class, CoreSubscriber.class, "caller");
+
     private final Failover failover;
     private final List<Claim> claims;
     private final StoreOperation<T> operation;
-    private final CoreSubscriber<? super T> actual;
+
+    /**
+     * The caller; null once it has its result or has cancelled. The call may wait for its reply for a minute, or for
+     * its turn in the queue of deadlines, and must not keep the caller's request for that long.
+     */
+    private volatile @Nullable CoreSubscriber<? super T> caller;
 
     /**
      * Matches the results of both stores. If this call takes no permits, the pair has no claims, and does nothing. Null
@@ -97,11 +107,11 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     private volatile boolean cancelled;
     private volatile int flags;
 
-    StoreCall(Failover failover, List<Claim> claims, StoreOperation<T> operation, CoreSubscriber<? super T> actual) {
+    StoreCall(Failover failover, List<Claim> claims, StoreOperation<T> operation, CoreSubscriber<? super T> caller) {
         this.failover = failover;
         this.claims = claims;
         this.operation = operation;
-        this.actual = actual;
+        this.caller = caller;
         this.gate = failover.gates().whole();
     }
 
@@ -113,8 +123,8 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     static <T> Mono<T> of(Failover failover, List<Claim> claims, StoreOperation<T> operation) {
         return new Mono<>() {
             @Override
-            public void subscribe(CoreSubscriber<? super T> actual) {
-                actual.onSubscribe(new StoreCall<>(failover, claims, operation, actual));
+            public void subscribe(CoreSubscriber<? super T> caller) {
+                caller.onSubscribe(new StoreCall<>(failover, claims, operation, caller));
             }
         };
     }
@@ -131,7 +141,8 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
 
     @Override
     public Context currentContext() {
-        return actual.currentContext();
+        CoreSubscriber<? super T> waiting = caller;
+        return waiting == null ? Context.empty() : waiting.currentContext();
     }
 
     @Override
@@ -146,6 +157,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         cancelled = true;
         first(SERVED);
         stopEarlyDeadline();
+        caller = null;
     }
 
     private void start() {
@@ -155,7 +167,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             return;
         }
         pair = new GrantPair(failover.grants(), operation.isTake() ? claims : List.of());
-        long timeLeft = failover.timeLeft(actual.currentContext());
+        long timeLeft = failover.timeLeft(currentContext());
         passage = timeLeft > 0 ? pass() : Passage.NO_TIME;
         if (!passage.isSent()) {
             first(ENDED);
@@ -194,7 +206,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         } catch (Throwable e) {
             // The store cannot name the node of the claims.
             Exceptions.throwIfFatal(e);
-            Operators.onErrorDropped(e, actual.currentContext());
+            Operators.onErrorDropped(e, currentContext());
             return Passage.FAILED;
         }
         Passage passed = gate.pass();
@@ -537,16 +549,23 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     }
 
     private void serve(@Nullable T result) {
-        if (cancelled) {
+        CoreSubscriber<? super T> served = takeCaller();
+        if (served == null) {
+            // It has cancelled.
             if (result instanceof StoreDecision decision && decision.isCharged()) {
                 failover.grants().releaseUnused(decision.claims());
             }
             return;
         }
         if (result != null) {
-            actual.onNext(result);
+            served.onNext(result);
         }
-        actual.onComplete();
+        served.onComplete();
+    }
+
+    @SuppressWarnings("unchecked") // the field has this type
+    private @Nullable CoreSubscriber<? super T> takeCaller() {
+        return CALLER.getAndSet(this, null);
     }
 
     /** Serves the result of the fallback, or a decision of the primary store that arrived while the fallback denied. */
@@ -563,8 +582,9 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     }
 
     private void fail(Throwable error) {
-        if (!cancelled) {
-            actual.onError(error);
+        CoreSubscriber<? super T> served = takeCaller();
+        if (served != null) {
+            served.onError(error);
         }
     }
 
@@ -575,7 +595,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
 
         @Override
         public Context currentContext() {
-            return actual.currentContext();
+            return StoreCall.this.currentContext();
         }
 
         @Override

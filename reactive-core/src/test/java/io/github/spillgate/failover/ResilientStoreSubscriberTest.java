@@ -2,6 +2,7 @@ package io.github.spillgate.failover;
 
 import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.LimitStoreUnavailableException;
@@ -12,9 +13,11 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
+import java.lang.ref.WeakReference;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.reactivestreams.Subscription;
@@ -163,6 +166,40 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
         listen(limiter.peek("a"));
         time.passMillis(100);
         assertThat(store.failover().lateReplies().size()).isEqualTo(1);
+    }
+
+    @Test
+    void callersAreNotRetainedBehindACallThatIsUnanswered() {
+        ResilientStore store = ResilientStore.builder(remote).fallback(local).build();
+        RateLimiter limiter = on(store);
+        List<WeakReference<Object>> callers = new ArrayList<>();
+        remote.neverReplies();
+        listen(limiter.tryAcquire("a"));
+        callers.add(listenAsCaller(limiter.tryAcquire("b")));
+        time.passMillis(100);
+        assertThat(store.failover().lateReplies().size()).isEqualTo(2);
+        listen(limiter.tryAcquire("f"));
+        callers.add(listenAsCaller(limiter.tryAcquire("c"), Disposable::dispose));
+        remote.isAvailable();
+        callers.add(listenAsCaller(limiter.tryAcquire("d")));
+        remote.failsWith(new IllegalStateException("told to fail"));
+        callers.add(listenAsCaller(limiter.tryAcquire("e")));
+        assertThat(store.failover().deadlines().size()).isEqualTo(4);
+        await().untilAsserted(() -> {
+            System.gc();
+            assertThat(callers).allMatch(caller -> caller.get() == null);
+        });
+    }
+
+    private WeakReference<Object> listenAsCaller(Mono<Decision> decision) {
+        return listenAsCaller(decision, subscription -> {});
+    }
+
+    private WeakReference<Object> listenAsCaller(Mono<Decision> decision, Consumer<Disposable> then) {
+        Object caller = new Object();
+        then.accept(
+                decision.contextWrite(context -> context.put("caller", caller)).subscribe(signals::add));
+        return new WeakReference<>(caller);
     }
 
     @Test
