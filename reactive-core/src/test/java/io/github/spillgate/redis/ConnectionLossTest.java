@@ -10,6 +10,7 @@ import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.testkit.CommandProxy;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
@@ -18,7 +19,6 @@ import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.reactive.RedisReactiveCommands;
 import io.lettuce.core.codec.ByteArrayCodec;
-import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -41,14 +41,14 @@ class ConnectionLossTest {
     private static final Duration LONG = Duration.ofSeconds(30);
 
     private RedisForTests redis;
-    private LosingProxy proxy;
+    private CommandProxy proxy;
     private RedisClient client;
     private RateLimiter limiter;
 
     @BeforeEach
-    void connect() throws IOException {
+    void connect() {
         redis = RedisForTests.startOwn();
-        proxy = new LosingProxy(redis.uri().getPort());
+        proxy = new CommandProxy(redis.uri().getPort());
         client = RedisClient.create(RedisURI.create("127.0.0.1", proxy.port()));
         limiter = limiter(client);
         limiter.tryAcquire("a", 5).block();
@@ -65,7 +65,7 @@ class ConnectionLossTest {
     @Test
     void aChargeWithALostReplyIsMadeOnce() {
         for (int i = 1; i <= 20; i++) {
-            proxy.loseTheNextReply();
+            proxy.loseNextReply();
             assertThatThrownBy(() -> limiter.tryAcquire("a", 3).block())
                     .isExactlyInstanceOf(LimitStoreUnansweredException.class)
                     .hasMessageStartingWith("Redis did not reply: ");
@@ -75,13 +75,13 @@ class ConnectionLossTest {
 
     @Test
     void aRefundWithALostReplyIsMadeOnce() {
-        proxy.loseTheNextReply();
+        proxy.loseNextReply();
         assertThatThrownBy(() -> limiter.refund("a", 1).block())
                 .isExactlyInstanceOf(LimitStoreUnansweredException.class);
         assertThat(used()).isEqualTo(4);
 
         Decision decision = limiter.tryAcquire("a", 2).block();
-        proxy.loseTheNextReply();
+        proxy.loseNextReply();
         assertThatThrownBy(() -> limiter.refund(decision).block())
                 .isExactlyInstanceOf(LimitStoreUnansweredException.class);
         limiter.refund(decision).block();
@@ -90,7 +90,7 @@ class ConnectionLossTest {
 
     @Test
     void anErrorIsNotDeliveredOnTheConnectionsThread() {
-        proxy.loseTheNextReply();
+        proxy.loseNextReply();
         String thread = limiter.tryAcquire("a")
                 .map(decision -> "no error")
                 .onErrorResume(
@@ -159,10 +159,10 @@ class ConnectionLossTest {
             RateLimiter few =
                     limiter(RedisStore.builder(client).batching(10, 1, 4).deliverOn(Schedulers.immediate()));
             few.tryAcquire("b").block(LONG);
-            proxy.silenceWhatIsOpen();
+            proxy.silenceOpen();
             CompletableFuture<Decision> sent = few.tryAcquire("b").toFuture();
             // Redis has answered, so the others come too late for the same batch, and wait.
-            Awaitility.await().until(proxy::hasDroppedAReply);
+            Awaitility.await().until(proxy::hasDroppedReply);
             List<CompletableFuture<Decision>> waiting = Stream.generate(
                             () -> few.tryAcquire("b").toFuture())
                     .limit(4)

@@ -6,13 +6,11 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnreachableException;
-import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.CommandProxy;
 import io.github.spillgate.testkit.VirtualTime;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
-import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.codec.ByteArrayCodec;
-import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -22,42 +20,12 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import reactor.core.Disposable;
 import reactor.core.scheduler.Schedulers;
 
-/** A connection that neither works nor breaks is replaced by the next command; the test sets the time. */
-class LaneSilenceTest {
-
-    private static final String NAME = "hanging";
-    private static final Duration LONG = Duration.ofSeconds(30);
-
-    private final AtomicLong nanos = new AtomicLong(-5);
-    private RedisForTests redis;
-    private RedisClient client;
-    private RedisClient ofTheTest;
-    private StatefulRedisConnection<String, String> administrator;
-    private Lane lane;
-
-    @BeforeEach
-    void start() {
-        redis = RedisForTests.startOwn();
-        RedisURI named = redis.uri();
-        named.setClientName(NAME);
-        client = RedisClient.create(named);
-        ofTheTest = RedisClient.create(redis.uri());
-        administrator = ofTheTest.connect();
-        lane = BatchQueueFixture.lane(() -> client.connect(ByteArrayCodec.INSTANCE), nanos::get);
-    }
-
-    @AfterEach
-    void end() {
-        client.shutdown(0, 1, TimeUnit.SECONDS);
-        ofTheTest.shutdown(0, 1, TimeUnit.SECONDS);
-        redis.close();
-    }
+/** A connection that neither works nor breaks is replaced by the next command. */
+class LaneSilenceTest extends LaneFixture {
 
     @Test
     void aStalledConnectionAttemptIsReplaced() {
@@ -75,7 +43,7 @@ class LaneSilenceTest {
         assertThat(second).isNotDone();
         redis.resume();
         assertThat(second).succeedsWithin(LONG).isEqualTo("PONG");
-        await().until(() -> connectionsOfOurs() == 1);
+        await().until(() -> connections() == 1);
     }
 
     @Test
@@ -97,7 +65,7 @@ class LaneSilenceTest {
         for (CompletableFuture<String> answered : List.of(last, stillTheLast, stillTheLastToo)) {
             assertThat(answered).succeedsWithin(LONG).isEqualTo("PONG");
         }
-        await().until(() -> connectionsOfOurs() == 1);
+        await().until(() -> connections() == 1);
     }
 
     @Test
@@ -117,24 +85,24 @@ class LaneSilenceTest {
             }
             awaitOneConnection(time);
             OpenConnection.unobserved(lane.beginClosing());
-            await().until(() -> connectionsOfOurs() == 0);
+            await().until(() -> connections() == 0);
         }
     }
 
     /** As behind a proxy that has lost a connection: Redis answers on another one, so this one will never answer. */
     @Test
-    void aConnectionThatStaysSilentIsClosedOnceAnotherOneIsOpenAndItsCommandsFail() throws IOException {
+    void aConnectionThatStaysSilentIsClosedOnceAnotherOneIsOpenAndItsCommandsFail() {
         try (VirtualTime time = new VirtualTime();
-                LosingProxy proxy = new LosingProxy(redis.uri().getPort());
+                CommandProxy proxy = new CommandProxy(redis.uri().getPort());
                 RedisClient through = RedisClient.create(RedisURI.create("127.0.0.1", proxy.port()))) {
             Lane lane = BatchQueueFixture.lane(() -> through.connect(ByteArrayCodec.INSTANCE), nanos::get);
             assertThat(lane.<String>send(commands -> commands.ping()).toFuture())
                     .succeedsWithin(LONG)
                     .isEqualTo("PONG");
-            proxy.silenceWhatIsOpen();
+            proxy.silenceOpen();
             CompletableFuture<String> silent =
                     lane.<String>send(commands -> commands.ping()).toFuture();
-            await().until(proxy::hasDroppedAReply);
+            await().until(proxy::hasDroppedReply);
             pass(3);
             assertThat(lane.<String>send(commands -> commands.ping()).toFuture())
                     .succeedsWithin(LONG)
@@ -173,7 +141,7 @@ class LaneSilenceTest {
         assertThat(failure(silent)).isNotNull();
         assertThat(failure(onTheNext)).isNotNull();
         redis.resume();
-        await().until(() -> connectionsOfOurs() == 0);
+        await().until(() -> connections() == 0);
     }
 
     /**
@@ -205,7 +173,7 @@ class LaneSilenceTest {
                 // No timer runs out for this.
                 await().until(() -> {
                     time.pass(Duration.ZERO);
-                    return connectionsOfOurs() <= 2;
+                    return connections() <= 2;
                 });
             }
             awaitOneConnection(time);
@@ -294,7 +262,7 @@ class LaneSilenceTest {
     }
 
     private void awaitOneConnection(VirtualTime time) {
-        passWhileNot(time, () -> connectionsOfOurs() == 1);
+        passWhileNot(time, () -> connections() == 1);
     }
 
     /**
@@ -312,25 +280,11 @@ class LaneSilenceTest {
     }
 
     private void pass(long seconds) {
-        nanos.addAndGet(Duration.ofSeconds(seconds).toNanos());
+        pass(Duration.ofSeconds(seconds));
     }
 
     private static Throwable failure(CompletableFuture<?> future) {
         Throwable thrown = catchThrowable(() -> future.get(LONG.toSeconds(), TimeUnit.SECONDS));
         return thrown instanceof ExecutionException ? thrown.getCause() : thrown;
-    }
-
-    private long connectionsOfOurs() {
-        return administrator
-                .sync()
-                .clientList()
-                .lines()
-                .filter(line -> line.contains("name=" + NAME + " "))
-                .count();
-    }
-
-    /** By which Redis tells one connection from another. */
-    private long id() {
-        return lane.send(commands -> commands.clientId()).block(LONG);
     }
 }

@@ -8,9 +8,9 @@ import io.github.spillgate.HoldExpiredException;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.failover.Fallback;
+import io.github.spillgate.testkit.CommandProxy;
 import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisURI;
-import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.UUID;
@@ -27,20 +27,12 @@ class LateHoldTest {
     private static final Duration LONG = Duration.ofSeconds(30);
 
     private final RedisForTests redis = RedisForTests.first();
-    private final LosingProxy proxy = proxy();
+    private final CommandProxy proxy = new CommandProxy(redis.uri().getPort());
     private final String name = "late-" + UUID.randomUUID();
     private final RedisStore slowStore = RedisStore.create(RedisURI.create("127.0.0.1", proxy.port()));
     private final RedisStore store = RedisStore.create(redis.uri());
     private final RateLimiter slow = limiter(slowStore);
     private final RateLimiter other = limiter(store);
-
-    private LosingProxy proxy() {
-        try {
-            return new LosingProxy(redis.uri().getPort());
-        } catch (IOException e) {
-            throw new IllegalStateException(e);
-        }
-    }
 
     private RateLimiter limiter(RedisStore on) {
         return RateLimiter.builder(name)
@@ -68,14 +60,18 @@ class LateHoldTest {
     private CompletableFuture<?> overtaken(Mono<?> request) {
         slow.ready().block(LONG);
         other.ready().block(LONG);
-        proxy.holdWhatIsOpen();
+        CompletableFuture<Void> released = new CompletableFuture<>();
+        proxy.changeReplies(reply -> {
+            released.join();
+            return reply;
+        });
         CompletableFuture<?> late = request.toFuture();
         await().atMost(LONG).until(() -> used() == 1);
         Decision decision = other.acquire("a", LONG).block(LONG);
         assertThat(decision.isAllowed()).isTrue();
         other.keepHolding(decision, expired -> {});
         assertThat(late).isNotDone();
-        proxy.release();
+        released.complete(null);
         return late;
     }
 

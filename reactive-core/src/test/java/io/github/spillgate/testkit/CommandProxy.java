@@ -19,6 +19,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Function;
 import java.util.function.UnaryOperator;
@@ -35,6 +36,9 @@ public final class CommandProxy implements Closeable {
     /** The answer of a rule to close the connection instead of replying. */
     public static final String CLOSE = "close";
 
+    /** The answer of a rule to pass a command on, and to close the connection instead of passing its reply on. */
+    public static final String LOSE_REPLY = "lose";
+
     /** The answer of a rule to drop a command, and to reply to the next one. */
     public static final String DROP = "drop";
 
@@ -44,6 +48,9 @@ public final class CommandProxy implements Closeable {
     private final int behind;
     private final Map<String, AtomicLong> calls = new ConcurrentHashMap<>();
     private final Collection<Socket> open = ConcurrentHashMap.newKeySet();
+    private final Collection<Socket> silent = ConcurrentHashMap.newKeySet();
+    private final AtomicBoolean isLosing = new AtomicBoolean();
+    private volatile boolean hasDroppedReply;
     private volatile Function<List<String>, String> rule = command -> PASS;
     private volatile UnaryOperator<String> change = UnaryOperator.identity();
 
@@ -80,7 +87,7 @@ public final class CommandProxy implements Closeable {
     /**
      * Answers commands by a rule, which gets the name of a command in upper case.
      *
-     * @param next returns {@link #PASS}, {@link #CLOSE}, {@link #DROP}, or the text of an error
+     * @param next returns {@link #PASS}, {@link #CLOSE}, {@link #LOSE_REPLY}, {@link #DROP}, or the text of an error
      */
     public void answer(UnaryOperator<String> next) {
         rule = words -> next.apply(words.get(0));
@@ -102,6 +109,21 @@ public final class CommandProxy implements Closeable {
      */
     public void changeReplies(UnaryOperator<String> next) {
         change = next;
+    }
+
+    /** Passes the next command on, and closes its connection instead of passing the reply on. */
+    public void loseNextReply() {
+        isLosing.set(true);
+    }
+
+    /** Passes no more replies on to the connections that are open now, but still their commands. */
+    public void silenceOpen() {
+        silent.addAll(open);
+    }
+
+    /** Returns whether Redis has replied on a connection that is silent. */
+    public boolean hasDroppedReply() {
+        return hasDroppedReply;
     }
 
     /** Returns how many commands of this name clients have sent. */
@@ -142,10 +164,17 @@ public final class CommandProxy implements Closeable {
                 if (answer.equals(DROP)) {
                     continue;
                 }
-                if (answer.equals(PASS)) {
+                if (answer.equals(PASS) || answer.equals(LOSE_REPLY)) {
                     commands.write(command.toByteArray());
                     ByteArrayOutputStream reply = new ByteArrayOutputStream();
                     copyReply(replies, reply);
+                    if (answer.equals(LOSE_REPLY) || isLosing.compareAndSet(true, false)) {
+                        return;
+                    }
+                    if (silent.contains(front)) {
+                        hasDroppedReply = true;
+                        continue;
+                    }
                     out.write(change.apply(reply.toString(StandardCharsets.ISO_8859_1))
                             .getBytes(StandardCharsets.ISO_8859_1));
                 } else {
@@ -154,6 +183,7 @@ public final class CommandProxy implements Closeable {
             }
         } finally {
             open.remove(front);
+            silent.remove(front);
         }
     }
 
