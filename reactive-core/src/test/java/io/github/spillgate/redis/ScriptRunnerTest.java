@@ -8,7 +8,9 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
 import io.github.spillgate.testkit.CommandProxy;
+import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.LoopRequests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
@@ -24,12 +26,14 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
@@ -43,6 +47,9 @@ class ScriptRunnerTest {
     private final StatefulRedisConnection<String, String> admin = administrator.connect();
     private final CommandProxy proxy = new CommandProxy(redis.uri().getPort());
     private final RedisClient client = RedisClient.create(RedisURI.create("127.0.0.1", proxy.port()));
+
+    private final AtomicBoolean isHeld = new AtomicBoolean();
+    private final CompletableFuture<Void> released = new CompletableFuture<>();
 
     @AfterEach
     void close() {
@@ -114,18 +121,11 @@ class ScriptRunnerTest {
         RateLimiter limiter = limiter(store);
         loops.forEach(loop -> LoopRequests.awaitLane((EventLoop) loop, limiter));
         admin.sync().scriptFlush();
-        CountDownLatch released = new CountDownLatch(1);
-        AtomicBoolean isHeld = new AtomicBoolean();
-        proxy.answer(command -> {
-            if (command.equals("EVAL") && isHeld.compareAndSet(false, true)) {
-                awaitQuietly(released);
-            }
-            return CommandProxy.PASS;
-        });
+        holdTheFirstText();
         CompletableFuture<Decision> held = LoopRequests.request(loops.next(), limiter.tryAcquire("a"));
         await().atMost(LONG).until(isHeld::get);
         assertThat(LoopRequests.request(loops.next(), limiter.tryAcquire("b"))).succeedsWithin(LONG);
-        released.countDown();
+        released.complete(null);
         assertThat(held).succeedsWithin(LONG);
         store.closeLater().block(LONG);
         Future<?> unused = loops.shutdownGracefully(0, 5, TimeUnit.SECONDS);
@@ -157,6 +157,45 @@ class ScriptRunnerTest {
         store.close();
     }
 
+    /** Redis has executed the command with the text, or not. Nothing is sent again on the next connection. */
+    @ParameterizedTest
+    @CsvSource({CommandProxy.CLOSE + ", 0", CommandProxy.LOSE_REPLY + ", 1"})
+    void ifTheConnectionIsLostWithTheTextTheFallbackDecidesAtOnce(String answer, int executedWithoutReply) {
+        RedisStore store = RedisStore.builder(client).batching(1, 256, 1_000).build();
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(store)
+                .deadline(LONG)
+                .limit(Limit.perMinute(1_000))
+                .build();
+        LimiterForTests.awaitReady(limiter);
+        limiter.tryAcquire("a").block(LONG);
+        admin.sync().scriptFlush();
+        proxy.answerWords(command -> {
+            boolean isLost = command.get(0).equals("EVAL")
+                    && command.get(3).endsWith("{a}")
+                    && isHeld.compareAndSet(false, true);
+            if (isLost) {
+                released.join();
+            }
+            return isLost ? answer : CommandProxy.PASS;
+        });
+        List<CompletableFuture<Decision>> callers = Stream.generate(
+                        () -> limiter.tryAcquire("a").toFuture())
+                .limit(20)
+                .toList();
+        released.complete(null);
+        assertThat(callers).allSatisfy(caller -> {
+            assertThat(caller).succeedsWithin(LONG).matches(Decision::isAllowed);
+            assertThat(caller.join().source()).isEqualTo(Source.LOCAL);
+        });
+        assertThat(isHeld).isTrue();
+        assertThat(limiter.state().missedDeadlines()).isZero();
+        await().atMost(LONG).until(() -> limiter.state().toReconcile() == 0);
+        assertThat(limiter.state().lost()).isZero();
+        assertThat(limiter(store).peek("a").block(LONG).limits().get(0).used()).isEqualTo(21 + executedWithoutReply);
+        limiter.closeLater().then(store.closeLater()).block(LONG);
+    }
+
     /** The text is not sent again and again. */
     @Test
     void aScriptThatIsUnknownEvenWithItsTextFails() {
@@ -177,14 +216,7 @@ class ScriptRunnerTest {
         RateLimiter limiter = limiter(store);
         limiter.tryAcquire("a").block(LONG);
         admin.sync().scriptFlush();
-        CountDownLatch released = new CountDownLatch(1);
-        AtomicBoolean isHeld = new AtomicBoolean();
-        proxy.answer(command -> {
-            if (command.equals("EVAL") && isHeld.compareAndSet(false, true)) {
-                awaitQuietly(released);
-            }
-            return CommandProxy.PASS;
-        });
+        holdTheFirstText();
         CompletableFuture<Decision> held = limiter.tryAcquire("a").toFuture();
         await().atMost(LONG).until(isHeld::get);
         // After 2 s of silence there is another connection.
@@ -194,7 +226,7 @@ class ScriptRunnerTest {
                     .completeOnTimeout(false, 1, TimeUnit.SECONDS)
                     .join();
         });
-        released.countDown();
+        released.complete(null);
         await().atMost(LONG).until(held::isDone);
         for (int i = 0; i < 3; i++) {
             admin.sync().scriptFlush();
@@ -203,12 +235,13 @@ class ScriptRunnerTest {
         store.close();
     }
 
-    private static void awaitQuietly(CountDownLatch latch) {
-        try {
-            latch.await();
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-        }
+    private void holdTheFirstText() {
+        proxy.answer(command -> {
+            if (command.equals("EVAL") && isHeld.compareAndSet(false, true)) {
+                released.join();
+            }
+            return CommandProxy.PASS;
+        });
     }
 
     private static RateLimiter limiter(RedisStore store) {
