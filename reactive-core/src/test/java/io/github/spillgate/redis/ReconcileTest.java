@@ -14,49 +14,19 @@ import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.DecidedClaims;
-import io.github.spillgate.testkit.ManualClock;
-import io.github.spillgate.testkit.RedisForTests;
-import io.github.spillgate.testkit.Unprotected;
-import io.lettuce.core.RedisClient;
 import io.lettuce.core.cluster.SlotHash;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** What was admitted elsewhere is charged once, at its time, and each reconciliation for itself. */
-class ReconcileTest {
+class ReconcileTest extends ScriptedFixture {
 
     private static final Limit LOG = Limit.parse("5/1s");
     private static final Limit COUNTER = Limit.parse("5/1s counter");
-
-    RedisForTests redis = RedisForTests.first();
-
-    private final ManualClock clock = new ManualClock();
-    private RedisClient client;
-    private ScriptedClock scripted;
-    private Keyspace keyspace;
-    private RedisStore store;
-    private RateLimiter limiter;
-
-    @BeforeEach
-    void connect() {
-        client = RedisClient.create(redis.uri());
-        scripted = new ScriptedClock(client);
-        scripted.show(clock);
-        keyspace = new Keyspace(client);
-        store = scripted.store(client, keyspace.namespace(), false);
-        limiter = RateLimiter.builder("api").store(new Unprotected(store)).build();
-    }
-
-    @AfterEach
-    void shutdown() {
-        client.shutdown();
-    }
 
     @ParameterizedTest
     @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned"})
@@ -425,16 +395,7 @@ class ReconcileTest {
     }
 
     private long used(Limit limit) {
-        return limiter.peek(Charge.of("a", limit)).block().limits().get(0).used();
-    }
-
-    private static List<Long> used(Decision decision) {
-        return decision.limits().stream().map(Usage::used).toList();
-    }
-
-    private void pass(long millis) {
-        clock.advanceMillis(millis);
-        scripted.show(clock);
+        return used("a", limit);
     }
 
     private long ttl(String end) {

@@ -6,16 +6,11 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.testkit.ManualClock;
-import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
-import io.lettuce.core.RedisClient;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.List;
 import java.util.Random;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -25,30 +20,10 @@ import reactor.core.publisher.Flux;
  * Calls of a language model under a limit of 100 tokens a minute. Five concurrent calls, of 663 tokens together, must
  * not all pass because none has reported its tokens yet.
  */
-class SettleScenarioTest {
+class SettleScenarioTest extends ScriptedFixture {
 
     private static final Limit TOKENS = Limit.perMinute(100).named("tokens");
     private static final Limit REQUESTS = Limit.perMinute(1_000).named("requests");
-
-    RedisForTests redis = RedisForTests.first();
-
-    private final ManualClock clock = new ManualClock();
-    private RedisClient client;
-    private ScriptedClock scripted;
-    private RedisStore store;
-
-    @BeforeEach
-    void connect() {
-        client = RedisClient.create(redis.uri());
-        scripted = new ScriptedClock(client);
-        scripted.show(clock);
-        store = scripted.store(client, new Keyspace(client).namespace(), false);
-    }
-
-    @AfterEach
-    void shutdown() {
-        client.shutdown();
-    }
 
     private RateLimiter limiter(double debt) {
         return RateLimiter.builder("llm")
@@ -127,10 +102,5 @@ class SettleScenarioTest {
         assertThat(limiter.tryAcquire(call(1)).block().isAllowed()).isFalse();
         pass(1);
         assertThat(limiter.tryAcquire(call(1)).block().isAllowed()).isTrue();
-    }
-
-    private void pass(long millis) {
-        clock.advanceMillis(millis);
-        scripted.show(clock);
     }
 }

@@ -10,49 +10,20 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
-import io.github.spillgate.testkit.ManualClock;
-import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
-import io.lettuce.core.RedisClient;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.scheduler.Schedulers;
 
 /** A settlement takes effect once, by its id, and independently of the others in its command. */
-class SettleTest {
+class SettleTest extends ScriptedFixture {
 
     private static final Limit LOG = Limit.parse("5/1s");
-
-    RedisForTests redis = RedisForTests.first();
-
-    private final ManualClock clock = new ManualClock();
-    private RedisClient client;
-    private ScriptedClock scripted;
-    private Keyspace keyspace;
-    private RedisStore store;
-    private RateLimiter limiter;
-
-    @BeforeEach
-    void connect() {
-        client = RedisClient.create(redis.uri());
-        scripted = new ScriptedClock(client);
-        scripted.show(clock);
-        keyspace = new Keyspace(client);
-        store = scripted.store(client, keyspace.namespace(), false);
-        limiter = RateLimiter.builder("api").store(new Unprotected(store)).build();
-    }
-
-    @AfterEach
-    void shutdown() {
-        client.shutdown();
-    }
 
     @ParameterizedTest
     @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned", "5/1s burst=5"})
@@ -206,18 +177,5 @@ class SettleTest {
                 limiter.tryAcquire(Charge.of(key, limit).permits(permits)).block();
         assertThat(taken.isAllowed()).isTrue();
         return taken;
-    }
-
-    private long used(String key, Limit limit) {
-        return limiter.peek(Charge.of(key, limit)).block().limits().get(0).used();
-    }
-
-    private static List<Long> used(Decision decision) {
-        return decision.limits().stream().map(Usage::used).toList();
-    }
-
-    private void pass(long millis) {
-        clock.advanceMillis(millis);
-        scripted.show(clock);
     }
 }

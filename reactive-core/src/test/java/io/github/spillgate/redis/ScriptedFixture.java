@@ -1,0 +1,55 @@
+package io.github.spillgate.redis;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Decision.Usage;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.testkit.ManualClock;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Unprotected;
+import io.lettuce.core.RedisClient;
+import java.util.List;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+
+/** A store on a {@link ScriptedClock}, in a namespace of its own. */
+abstract class ScriptedFixture {
+
+    RedisForTests redis = RedisForTests.first();
+
+    final ManualClock clock = new ManualClock();
+    RedisClient client;
+    ScriptedClock scripted;
+    Keyspace keyspace;
+    RedisStore store;
+    RateLimiter limiter;
+
+    @BeforeEach
+    void connect() {
+        client = RedisClient.create(redis.uri());
+        scripted = new ScriptedClock(client);
+        scripted.show(clock);
+        keyspace = new Keyspace(client);
+        store = scripted.store(client, keyspace.namespace(), false);
+        limiter = RateLimiter.builder("api").store(new Unprotected(store)).build();
+    }
+
+    @AfterEach
+    void shutdown() {
+        client.shutdown();
+    }
+
+    void pass(long millis) {
+        clock.advanceMillis(millis);
+        scripted.show(clock);
+    }
+
+    long used(String key, Limit limit) {
+        return limiter.peek(Charge.of(key, limit)).block().limits().get(0).used();
+    }
+
+    static List<Long> used(Decision decision) {
+        return decision.limits().stream().map(Usage::used).toList();
+    }
+}
