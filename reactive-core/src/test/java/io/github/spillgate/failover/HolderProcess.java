@@ -3,30 +3,28 @@ package io.github.spillgate.failover;
 import io.github.spillgate.Limit;
 import io.github.spillgate.failover.HolderTraffic.Event;
 import io.github.spillgate.redis.RedisStore;
-import java.io.BufferedReader;
+import io.github.spillgate.testkit.JavaProcess;
 import java.io.IOException;
-import java.io.InputStreamReader;
 import java.io.PrintStream;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 
 /** Another process with instances of a service; their work holds permits. It reports each work that begins or ends. */
 final class HolderProcess implements AutoCloseable {
 
-    private final Process process;
+    private final JavaProcess process;
     private final List<Event> events = new CopyOnWriteArrayList<>();
     private final Thread reader;
 
-    private HolderProcess(Process process, BufferedReader output) {
+    private HolderProcess(JavaProcess process) {
         this.process = process;
-        this.reader = new Thread(() -> read(output), "events of " + process.pid());
+        this.reader = new Thread(this::read, "events of " + process.pid());
+        reader.start();
     }
 
-    private void read(BufferedReader output) {
+    private void read() {
         try {
-            for (String line = output.readLine(); line != null; line = output.readLine()) {
+            for (String line = process.readLine(); line != null; line = process.readLine()) {
                 events.add(Event.parse(line));
             }
         } catch (IOException | IllegalArgumentException | ArrayIndexOutOfBoundsException e) {
@@ -37,31 +35,8 @@ final class HolderProcess implements AutoCloseable {
     /** Starts the process, and returns when it is about to make its runs. */
     static HolderProcess start(String uri, int instances, Limit limit, int callers, int runs, long seed)
             throws IOException {
-        Process process = new ProcessBuilder(
-                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                        "-Xmx256m",
-                        "-XX:TieredStopAtLevel=1",
-                        "-cp",
-                        System.getProperty("java.class.path"),
-                        HolderProcess.class.getName(),
-                        uri,
-                        Integer.toString(instances),
-                        limit.toString(),
-                        Integer.toString(callers),
-                        Integer.toString(runs),
-                        Long.toString(seed))
-                .redirectError(ProcessBuilder.Redirect.DISCARD)
-                .start();
-        BufferedReader output =
-                new BufferedReader(new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8));
-        HolderProcess started = new HolderProcess(process, output);
-        String first = output.readLine();
-        if (!"ready".equals(first)) {
-            started.close();
-            throw new IOException("the other process said " + first + " instead of ready");
-        }
-        started.reader.start();
-        return started;
+        return new HolderProcess(JavaProcess.start(HolderProcess.class, uri, instances, limit, callers, runs, seed)
+                .awaitReady());
     }
 
     int reported() {
@@ -70,7 +45,7 @@ final class HolderProcess implements AutoCloseable {
 
     /** Sends SIGKILL, and returns the time at which the process has ended, on the monotonic clock of this machine. */
     long kill() throws InterruptedException {
-        process.destroyForcibly().waitFor();
+        process.kill();
         return System.nanoTime();
     }
 
@@ -82,7 +57,7 @@ final class HolderProcess implements AutoCloseable {
 
     @Override
     public void close() {
-        process.destroyForcibly();
+        process.close();
     }
 
     public static void main(String[] args) {
@@ -95,8 +70,7 @@ final class HolderProcess implements AutoCloseable {
                         out.flush();
                     }
                 });
-        out.print("ready\n");
-        out.flush();
+        JavaProcess.reportReady();
         traffic.run(Integer.parseInt(args[3]), Integer.parseInt(args[4]), Long.parseLong(args[5]))
                 .block();
         out.flush();

@@ -6,13 +6,10 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.redis.ScriptedClock;
+import io.github.spillgate.testkit.JavaProcess;
 import io.lettuce.core.RedisURI;
-import java.io.BufferedReader;
 import java.io.IOException;
-import java.io.InputStreamReader;
 import java.io.UncheckedIOException;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -34,11 +31,11 @@ final class LeaseProcess implements AutoCloseable {
      */
     record Grant(long at, long permits, boolean isLeased, long from, long to) {}
 
-    private final Process process;
+    private final JavaProcess process;
     private final Queue<Grant> grants = new ConcurrentLinkedQueue<>();
     private final Thread reader;
 
-    private LeaseProcess(Process process) {
+    private LeaseProcess(JavaProcess process) {
         this.process = process;
         this.reader = new Thread(this::read, "grants");
         reader.setDaemon(true);
@@ -51,26 +48,12 @@ final class LeaseProcess implements AutoCloseable {
      * @param shift the key of Redis with the milliseconds by which the clock of the store is ahead; empty if it is not
      */
     static LeaseProcess start(String uri, Limit limit, int leasing, int others, String shift) throws IOException {
-        return new LeaseProcess(new ProcessBuilder(
-                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                        "-Xmx256m",
-                        "-XX:TieredStopAtLevel=1",
-                        "-cp",
-                        System.getProperty("java.class.path"),
-                        LeaseProcess.class.getName(),
-                        uri,
-                        limit.toString(),
-                        Integer.toString(leasing),
-                        Integer.toString(others),
-                        shift)
-                .redirectError(ProcessBuilder.Redirect.DISCARD)
-                .start());
+        return new LeaseProcess(JavaProcess.start(LeaseProcess.class, uri, limit, leasing, others, shift));
     }
 
     private void read() {
-        try (BufferedReader output =
-                new BufferedReader(new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8))) {
-            for (String line = output.readLine(); line != null; line = output.readLine()) {
+        try {
+            for (String line = process.readLine(); line != null; line = process.readLine()) {
                 String[] parts = line.split(" ", -1);
                 // The last line of a killed process may be torn.
                 if (parts.length == 6 && parts[5].equals(".")) {
@@ -101,7 +84,7 @@ final class LeaseProcess implements AutoCloseable {
     /** Kills the process, and waits until all its output is read. */
     @Override
     public void close() throws IOException {
-        process.destroyForcibly();
+        process.close();
         try {
             reader.join();
         } catch (InterruptedException e) {

@@ -4,11 +4,11 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.JavaProcess;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -20,8 +20,7 @@ import reactor.core.publisher.Mono;
 /** Another process with one or more instances of a service, which limits its part of all {@link OutageTraffic}. */
 final class OutageProcess implements AutoCloseable {
 
-    private final Process process;
-    private final BufferedReader output;
+    private final JavaProcess process;
 
     /** A decision of one of the instances. */
     record Answer(String limiter, int key, boolean isAllowed, Source source, long at) {
@@ -42,54 +41,33 @@ final class OutageProcess implements AutoCloseable {
         }
     }
 
-    private OutageProcess(Process process) {
+    private OutageProcess(JavaProcess process) {
         this.process = process;
-        this.output = new BufferedReader(new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8));
     }
 
     /** Starts instances {@code from} to {@code to}, exclusive, of {@code all}, and returns when they are ready. */
     static OutageProcess start(String uri, int from, int to, int all, Duration time) throws IOException {
-        OutageProcess started = new OutageProcess(new ProcessBuilder(
-                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                        "-Xmx256m",
-                        "-XX:TieredStopAtLevel=1",
-                        "-cp",
-                        System.getProperty("java.class.path"),
-                        OutageProcess.class.getName(),
-                        uri,
-                        Integer.toString(from),
-                        Integer.toString(to),
-                        Integer.toString(all),
-                        Long.toString(time.toMillis()))
-                .redirectError(ProcessBuilder.Redirect.DISCARD)
-                .start());
-        String first = started.output.readLine();
-        if (!"ready".equals(first)) {
-            started.close();
-            throw new IOException("the other process said " + first + " instead of ready");
-        }
-        return started;
+        return new OutageProcess(JavaProcess.start(OutageProcess.class, uri, from, to, all, time.toMillis())
+                .awaitReady());
     }
 
     /** Starts the traffic at a time, in milliseconds since 1970. */
     void go(long at) throws IOException {
-        process.getOutputStream().write((at + "\n").getBytes(StandardCharsets.UTF_8));
-        process.getOutputStream().flush();
+        process.writeLine(Long.toString(at));
     }
 
     /** Waits until the traffic has ended. */
     List<Answer> answers() throws IOException {
         List<Answer> answers = new ArrayList<>();
-        for (String line = output.readLine(); line != null; line = output.readLine()) {
+        for (String line = process.readLine(); line != null; line = process.readLine()) {
             answers.add(Answer.parse(line));
         }
         return answers;
     }
 
     @Override
-    public void close() throws IOException {
-        process.destroyForcibly();
-        output.close();
+    public void close() {
+        process.close();
     }
 
     public static void main(String[] args) throws IOException {
@@ -126,7 +104,7 @@ final class OutageProcess implements AutoCloseable {
                 .flatMap(limiter -> limiter.ready(), Integer.MAX_VALUE)
                 .then()
                 .block();
-        System.out.println("ready");
+        JavaProcess.reportReady();
         start.add(Long.parseLong(
                 new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8)).readLine()));
         Mono.when(traffics).block();
