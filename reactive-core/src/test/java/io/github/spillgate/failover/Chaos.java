@@ -193,6 +193,12 @@ final class Chaos implements AutoCloseable {
         redis().restart();
     }
 
+    /** Waits until Redis, which works again from now on, decides again by itself. */
+    void awaitRecovery() {
+        markRepaired();
+        awaitRedisDecides();
+    }
+
     /** Starts to measure the time until Redis decides again. */
     void markRepaired() {
         repairedAt = System.nanoTime();

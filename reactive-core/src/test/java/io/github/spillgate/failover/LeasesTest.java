@@ -257,11 +257,7 @@ class LeasesTest extends ResilientStoreFixture {
     /** Without local ledgers the limiter records resets, too. */
     @Test
     void aLeaseFromBeforeAResetIsNotUsedWithoutALocalFallback() {
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(remote)
-                .fallback(Fallback.error())
-                .limit(LEASED)
-                .build();
+        RateLimiter limiter = limiterWith(Fallback.error(), LEASED);
         leaseWithoutReply(limiter);
         remote.isAvailable();
         time.passMillis(1);
@@ -357,11 +353,7 @@ class LeasesTest extends ResilientStoreFixture {
     @Test
     void aWaiterGetsPermitsThatAreRefundedWhenALeaseEnds() {
         RateLimiter leasing = limiter(LEASED);
-        RateLimiter waiting = RateLimiter.builder("api")
-                .store(remote)
-                .fallback(Fallback.deny())
-                .limit(LEASED)
-                .build();
+        RateLimiter waiting = limiterWith(Fallback.deny(), LEASED);
         take(leasing, "a", 100);
         long left = 1_000 - usedOf("a");
         assertThat(left).isBetween(1L, 899L);
@@ -377,11 +369,7 @@ class LeasesTest extends ResilientStoreFixture {
     @Test
     void aWaiterGetsPermitsThatAreRefundedRightAfterItHasAsked() {
         RateLimiter leasing = limiter(LEASED);
-        RateLimiter waiting = RateLimiter.builder("api")
-                .store(remote)
-                .fallback(Fallback.deny())
-                .limit(LEASED)
-                .build();
+        RateLimiter waiting = limiterWith(Fallback.deny(), LEASED);
         take(leasing, "a", 100);
         assertThat(now(waiting.tryAcquire("a", 1_000 - usedOf("a"))).isAllowed())
                 .isTrue();
@@ -401,11 +389,7 @@ class LeasesTest extends ResilientStoreFixture {
         Limit coarse = Limit.perDay(20_000).leased();
         assertThat(coarse.resolution()).isGreaterThan(coarse.leaseTime());
         RateLimiter leasing = limiter(coarse);
-        RateLimiter waiting = RateLimiter.builder("api")
-                .store(remote)
-                .fallback(Fallback.deny())
-                .limit(coarse)
-                .build();
+        RateLimiter waiting = limiterWith(Fallback.deny(), coarse);
         time.passMillis(coarse.resolution().toMillis()
                 - time.millis() % coarse.resolution().toMillis());
         take(leasing, "a", 100);

@@ -50,14 +50,20 @@ class ResilientStoreChaosTest {
         chaos.close();
     }
 
+    private BadNetwork beginBehindANetwork() {
+        RedisForTests redis = RedisForTests.startOwn();
+        BadNetwork network = new BadNetwork(redis.uri().getPort());
+        chaos = new Chaos(threads, redis, network).begin();
+        return network;
+    }
+
     @Test
     @DisplayName("crashes and restarts without its data")
     void crashAndEmptyRestart() {
         chaos = new Chaos(threads, RedisForTests.startOwn()).begin();
         chaos.kill();
         chaos.restart();
-        chaos.markRepaired();
-        chaos.awaitRedisDecides();
+        chaos.awaitRecovery();
         chaos.end().assertCallersUnaffected().assertTheNewRedisHoldsWhatWasGranted();
     }
 
@@ -69,8 +75,7 @@ class ResilientStoreChaosTest {
         chaos.kill();
         chaos.awaitOutage(OUTAGE);
         chaos.restart();
-        chaos.markRepaired();
-        chaos.awaitRedisDecides();
+        chaos.awaitRecovery();
         chaos.end().assertCallersUnaffected().assertTheNewRedisHoldsWhatWasGranted();
     }
 
@@ -83,14 +88,12 @@ class ResilientStoreChaosTest {
         chaos = new Chaos(threads, redis).beginWithoutRedis();
         chaos.awaitOutage(OUTAGE);
         redis.restart();
-        chaos.markRepaired();
-        chaos.awaitRedisDecides();
+        chaos.awaitRecovery();
         chaos.awaitNothingToReconcile();
         chaos.kill();
         chaos.awaitOutage(Duration.ZERO);
         chaos.restart();
-        chaos.markRepaired();
-        chaos.awaitRedisDecides();
+        chaos.awaitRecovery();
         chaos.end().assertCallersUnaffected().assertTheNewRedisHoldsWhatWasGranted();
     }
 
@@ -114,22 +117,18 @@ class ResilientStoreChaosTest {
         chaos.redis().pause();
         chaos.awaitOutage(OUTAGE);
         chaos.redis().resume();
-        chaos.markRepaired();
-        chaos.awaitRedisDecides();
+        chaos.awaitRecovery();
         chaos.end().assertCallersUnaffected().assertRedisHoldsExactlyWhatWasGranted();
     }
 
     @Test
     @DisplayName("is slower than the deadline")
     void slowerThanTheDeadline() {
-        RedisForTests redis = RedisForTests.startOwn();
-        BadNetwork network = new BadNetwork(redis.uri().getPort());
-        chaos = new Chaos(threads, redis, network).begin();
+        BadNetwork network = beginBehindANetwork();
         network.delayReplies(() -> 150);
         chaos.awaitOutage(OUTAGE);
         network.delayReplies(() -> 0);
-        chaos.markRepaired();
-        chaos.awaitRedisDecides();
+        chaos.awaitRecovery();
         chaos.end().assertCallersUnaffected().assertRedisHoldsExactlyWhatWasGranted();
     }
 
@@ -137,9 +136,7 @@ class ResilientStoreChaosTest {
     @Thorough
     @DisplayName("is sometimes slower than the deadline")
     void sometimesSlowerThanTheDeadline() {
-        RedisForTests redis = RedisForTests.startOwn();
-        BadNetwork network = new BadNetwork(redis.uri().getPort());
-        chaos = new Chaos(threads, redis, network).begin();
+        BadNetwork network = beginBehindANetwork();
         // The delay must rise slowly: replies stay in order, so each is at least as late as those before it. It starts
         // low, because a busy machine adds its own.
         network.delayReplies(() -> 10 + TimeUnit.NANOSECONDS.toMillis(System.nanoTime()) / 8 % 110);
@@ -147,8 +144,7 @@ class ResilientStoreChaosTest {
         chaos.awaitMoreFrom(Source.REDIS, 200);
         chaos.awaitMoreFrom(Source.LOCAL, 1_000);
         network.delayReplies(() -> 0);
-        chaos.markRepaired();
-        chaos.awaitRedisDecides();
+        chaos.awaitRecovery();
         chaos.end().assertCallersUnaffected().assertRedisHoldsExactlyWhatWasGranted();
     }
 
@@ -156,14 +152,11 @@ class ResilientStoreChaosTest {
     @Thorough
     @DisplayName("is unreachable because the network drops packets")
     void networkDropsPackets() {
-        RedisForTests redis = RedisForTests.startOwn();
-        BadNetwork network = new BadNetwork(redis.uri().getPort());
-        chaos = new Chaos(threads, redis, network).begin();
+        BadNetwork network = beginBehindANetwork();
         network.dropPackets();
         chaos.awaitOutage(OUTAGE);
         network.restore();
-        chaos.markRepaired();
-        chaos.awaitRedisDecides();
+        chaos.awaitRecovery();
         chaos.end().assertCallersUnaffected().assertRedisHoldsExactlyWhatWasGranted();
     }
 
@@ -171,14 +164,11 @@ class ResilientStoreChaosTest {
     @Thorough
     @DisplayName("is reachable only on new connections")
     void reachableOnlyOnNewConnections() {
-        RedisForTests redis = RedisForTests.startOwn();
-        BadNetwork network = new BadNetwork(redis.uri().getPort());
-        chaos = new Chaos(threads, redis, network).begin();
+        BadNetwork network = beginBehindANetwork();
         network.dropPackets();
         network.restoreNewConnections();
         chaos.awaitOutage(Duration.ZERO);
-        chaos.markRepaired();
-        chaos.awaitRedisDecides();
+        chaos.awaitRecovery();
         chaos.end().assertCallersUnaffected().assertRedisHoldsAtLeastWhatWasGranted();
     }
 
@@ -193,8 +183,7 @@ class ResilientStoreChaosTest {
         // The last trial may have been too late for its deadline instead, on a busy machine.
         await().until(() -> chaos.state().problem().orElse("none").contains("no connection"));
         redis.restart();
-        chaos.markRepaired();
-        chaos.awaitRedisDecides();
+        chaos.awaitRecovery();
         assertThat(chaos.state().problem()).isEmpty();
         chaos.end().assertCallersUnaffected().assertRedisHoldsExactlyWhatWasGranted();
     }
@@ -215,8 +204,7 @@ class ResilientStoreChaosTest {
                     .filter(problem -> problem.contains("READONLY") || problem.contains("is a replica of"))
                     .isPresent());
             chaos.command(RedisCommands::replicaofNoOne);
-            chaos.markRepaired();
-            chaos.awaitRedisDecides();
+            chaos.awaitRecovery();
             chaos.end().assertCallersUnaffected().assertRedisHoldsExactlyWhatWasGranted();
         }
     }
@@ -230,8 +218,7 @@ class ResilientStoreChaosTest {
         chaos.awaitMoreFrom(Source.LOCAL, 5_000);
         await().until(() -> chaos.state().problem().orElse("none").contains("OOM"));
         chaos.command(redis -> redis.configSet("maxmemory", "0"));
-        chaos.markRepaired();
-        chaos.awaitRedisDecides();
+        chaos.awaitRecovery();
         chaos.end().assertCallersUnaffected().assertRedisHoldsExactlyWhatWasGranted();
     }
 
@@ -242,8 +229,7 @@ class ResilientStoreChaosTest {
         chaos = new Chaos(threads, RedisForTests.startOwn()).begin();
         chaos.command(redis -> redis.clientPause(Chaos.FULL ? 2_000 : 600));
         chaos.awaitOutage(OUTAGE);
-        chaos.markRepaired();
-        chaos.awaitRedisDecides();
+        chaos.awaitRecovery();
         chaos.end().assertCallersUnaffected().assertRedisHoldsExactlyWhatWasGranted();
     }
 
@@ -269,8 +255,7 @@ class ResilientStoreChaosTest {
                     1_000,
                     () -> chaos.command(redis ->
                             redis.clientKill(KillArgs.Builder.typeNormal().skipme())));
-            chaos.markRepaired();
-            chaos.awaitRedisDecides();
+            chaos.awaitRecovery();
         }
         chaos.end().assertCallersUnaffected().assertRedisHoldsAtLeastWhatWasGranted();
     }
@@ -279,15 +264,12 @@ class ResilientStoreChaosTest {
     @Thorough
     @DisplayName("closes a connection before it replies")
     void repliesLost() {
-        RedisForTests redis = RedisForTests.startOwn();
-        BadNetwork network = new BadNetwork(redis.uri().getPort());
-        chaos = new Chaos(threads, redis, network).begin();
+        BadNetwork network = beginBehindANetwork();
         for (int i = 0; i < 2; i++) {
             // Once may not be enough: the lane that loses its connection may have few decisions in flight.
             chaos.repeatUntilMoreFrom(Source.LOCAL, 1_000, network::loseNextReply);
             await().until(network::hasLostReply);
-            chaos.markRepaired();
-            chaos.awaitRedisDecides();
+            chaos.awaitRecovery();
         }
         chaos.end().assertCallersUnaffected().assertRedisHoldsAtLeastWhatWasGranted();
     }
@@ -311,8 +293,7 @@ class ResilientStoreChaosTest {
                 .contains("WRONGPASS")
                 .contains("valid user and password"));
         commands.configSet("requirepass", "wrong");
-        chaos.markRepaired();
-        chaos.awaitRedisDecides();
+        chaos.awaitRecovery();
         commands.configSet("requirepass", "");
         administrator.shutdown();
         chaos.end().assertCallersUnaffected().assertRedisHoldsExactlyWhatWasGranted();

@@ -356,11 +356,7 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     @ParameterizedTest
     @ValueSource(strings = {"10/1m", "10/1m counter"})
     void aRefundOfAPrimaryGrantFreesNoPermitsOfACustomFallback(String text) {
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(remote)
-                .fallback(new Unprotected(LocalStore.bounded(1_000, time)))
-                .limit(Limit.parse(text))
-                .build();
+        RateLimiter limiter = limiterWith(new Unprotected(LocalStore.bounded(1_000, time)), Limit.parse(text));
         Decision byPrimary = now(limiter.tryAcquire(Charge.of("a").permits(5)));
         assertThat(byPrimary.source()).isEqualTo(Source.OTHER);
         open(limiter);

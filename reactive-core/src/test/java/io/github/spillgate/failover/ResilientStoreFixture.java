@@ -90,10 +90,14 @@ abstract class ResilientStoreFixture {
     }
 
     RateLimiter limiterWith(LimitStore fallback) {
+        return limiterWith(fallback, LIMIT);
+    }
+
+    RateLimiter limiterWith(LimitStore fallback, Limit limit) {
         return RateLimiter.builder("api")
                 .store(remote)
                 .fallback(fallback)
-                .limit(LIMIT)
+                .limit(limit)
                 .build();
     }
 

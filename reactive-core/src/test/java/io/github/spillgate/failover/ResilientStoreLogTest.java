@@ -10,39 +10,19 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.testkit.VirtualTime;
-import java.io.ByteArrayOutputStream;
-import java.io.PrintStream;
-import java.nio.charset.StandardCharsets;
+import io.github.spillgate.testkit.LogForTests;
 import java.time.Duration;
 import java.util.List;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 
 /** One log line for each change between the store and the fallback, and none for each request. */
-class ResilientStoreLogTest {
+class ResilientStoreLogTest extends ResilientStoreFixture {
 
-    private final ByteArrayOutputStream written = new ByteArrayOutputStream();
-    private final PrintStream before = System.err;
-    private final VirtualTime time = new VirtualTime();
-    private final ControlledStore remote = new ControlledStore(time);
-    private final RateLimiter limiter = RateLimiter.builder("api")
-            .store(remote)
-            .fallback(Fallback.local(1_000, time))
-            .limit(Limit.perMinute(10_000))
-            .build();
+    @AutoClose
+    private final LogForTests log = LogForTests.listen();
 
-    @BeforeEach
-    void listen() {
-        System.setErr(new PrintStream(written, true, StandardCharsets.UTF_8));
-    }
-
-    @AfterEach
-    void stop() {
-        System.setErr(before);
-        time.close();
-    }
+    private final RateLimiter limiter = limiter(Limit.perMinute(10_000));
 
     @Test
     void anOutageLogsTwoLines() {
@@ -365,9 +345,7 @@ class ResilientStoreLogTest {
     }
 
     private List<String> lines() {
-        return written.toString(StandardCharsets.UTF_8)
-                .lines()
-                .filter(line -> line.contains(ResilientStore.class.getName()))
+        return log.lines(ResilientStore.class.getName()).stream()
                 .map(line -> line.replaceFirst("^\\[.*?] ", "").replace(ResilientStore.class.getName() + " - ", ""))
                 .toList();
     }

@@ -123,8 +123,7 @@ class ResilientStoreSoakTest {
     }
 
     private void awaitRecovery() {
-        chaos.markRepaired();
-        chaos.awaitRedisDecides();
+        chaos.awaitRecovery();
     }
 
     /** Returns our threads, without those of growing pools, of the network and of the server process. */

@@ -7,6 +7,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.testkit.LogForTests;
 import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
@@ -15,9 +16,6 @@ import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.resource.ClientResources;
 import io.lettuce.core.resource.NettyCustomizer;
 import io.netty.channel.Channel;
-import java.io.ByteArrayOutputStream;
-import java.io.PrintStream;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -109,10 +107,7 @@ class RedisStoreClosingTest {
 
     @Test
     void aClientShutdownAfterClosingLogsNothing() {
-        PrintStream before = System.err;
-        ByteArrayOutputStream written = new ByteArrayOutputStream();
-        System.setErr(new PrintStream(written, true, StandardCharsets.UTF_8));
-        try {
+        try (LogForTests log = LogForTests.listen()) {
             for (int i = 0; i < 10; i++) {
                 RedisClusterClient client = RedisClusterClient.create(cluster.uris());
                 RedisStore store = inCluster(client);
@@ -123,10 +118,8 @@ class RedisStoreClosingTest {
                         .then(Mono.fromFuture(() -> client.shutdownAsync(0, 1, TimeUnit.SECONDS)))
                         .block(LONG);
             }
-        } finally {
-            System.setErr(before);
+            assertThat(log.lines()).isEmpty();
         }
-        assertThat(written.toString(StandardCharsets.UTF_8)).isEmpty();
     }
 
     private RedisClusterClient clusterClient() {
