@@ -52,9 +52,10 @@ class BucketHistoryTest {
     private static void runOne(int instances, Random random) {
         int permits = 1 + random.nextInt(30);
         int millis = 500 + random.nextInt(2_500);
-        Limit limit = Limit.parse(permits + "/" + millis + "ms burst=" + (1 + random.nextInt(40)));
+        Limit bucket = Limit.parse(permits + "/" + millis + "ms burst=" + (1 + random.nextInt(40)));
         // Another instance may use what is lost before this one notices the loss.
         boolean isLosing = instances == 1 && random.nextInt(4) > 0;
+        Limit limit = !isLosing && millis >= 1_000 && random.nextBoolean() ? bucket.leased() : bucket;
         try (VirtualTime time = new VirtualTime()) {
             FailoverHistory history = new FailoverHistory(time, limit, instances, random);
             new BucketHistory(time, limit, history, random).run(isLosing);

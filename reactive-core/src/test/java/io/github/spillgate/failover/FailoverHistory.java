@@ -95,7 +95,8 @@ final class FailoverHistory {
         assertThat(sum(instance -> instance.store.state().lost())).as("lost").isZero();
         long unknown = sum(instance -> instance.store.state().unknown());
         // A charge that no caller uses may stay if its refund is lost: that errs towards denying.
-        assertThat(used()).as("charged").isBetween(granted(), granted() + unknown + chargedInVain());
+        long leasedInVain = sum(instance -> instance.charges.leasedInVain);
+        assertThat(used()).as("charged").isBetween(granted(), granted() + unknown + chargedInVain() + leasedInVain);
         assertThat(granted()).as("granted").isLessThanOrEqualTo(limit.burst() + grantedWithoutCharge());
         for (Instance instance : instances) {
             assertThat(instance.granted()).as("granted by one").isLessThanOrEqualTo(limit.burst());
@@ -227,7 +228,16 @@ final class FailoverHistory {
 
         /** Refunds the first request of all. */
         void refundFirst() {
-            refund(requests.get(0));
+            refund(0);
+        }
+
+        /**
+         * Refunds a request.
+         *
+         * @param index its number among all requests, from 0
+         */
+        void refund(int index) {
+            refund(requests.get(index));
         }
 
         void refundOne() {
@@ -284,19 +294,36 @@ final class FailoverHistory {
         private int answered;
         private boolean hasRestoredNothing;
 
+        /** Leased permits that may stay charged, because the reply or the refund was lost. */
+        private long leasedInVain;
+
         @Override
         public void executed(Call call, StoreDecision reply) {
             Request request = call.context().getOrDefault(Request.class, null);
             if (call.kind() == Call.Kind.TAKE && request != null && reply.isAllowed()) {
                 request.executed = true;
             }
+            leasedInVain += leased(call, reply);
             batches += isCharged(call, reply) ? 1 : 0;
             hasRestoredNothing |= call.kind() == Call.Kind.RESTORE && reply.stamp() == 0;
         }
 
         @Override
         public void replied(Call call, StoreDecision reply) {
+            leasedInVain -= leased(call, reply);
             answered += isCharged(call, reply) ? 1 : 0;
+        }
+
+        @Override
+        public void refundLost(StoreDecision decision) {
+            leasedInVain += decision.parts().stream()
+                    .filter(part -> part.chargedAt() > part.at().toEpochMilli())
+                    .mapToLong(part -> part.claims().get(0).permits())
+                    .sum();
+        }
+
+        private static long leased(Call call, StoreDecision reply) {
+            return call.kind() == Call.Kind.LEASE ? reply.claims().get(0).permits() : 0;
         }
 
         private static boolean isCharged(Call call, StoreDecision reply) {

@@ -121,13 +121,28 @@ final class FaultyLink implements LimitStore {
     }
 
     @Override
+    public Mono<StoreDecision> lease(Claim claim, int parts, long deadline) {
+        return observed(
+                Call.Kind.LEASE,
+                claim,
+                () -> Deadlines.now() > deadline
+                        ? Mono.error(new LimitStoreDeadlineException("late"))
+                        : remote.lease(claim, parts, deadline));
+    }
+
+    @Override
     public Mono<StoreDecision> peek(List<Claim> claims) {
         return observed(Call.Kind.PEEK, claims, () -> remote.peek(claims));
     }
 
     @Override
     public Mono<Void> refund(StoreDecision decision) {
-        return later(ask(() -> remote.refund(decision)));
+        return later(Mono.defer(() -> {
+            if (mode == Mode.DOWN) {
+                observer.refundLost(decision);
+            }
+            return ask(() -> remote.refund(decision));
+        }));
     }
 
     @Override
@@ -226,6 +241,9 @@ final class FaultyLink implements LimitStore {
         /** The instance gets the reply. */
         default void replied(Call call, StoreDecision reply) {}
 
+        /** The store does not execute this refund. */
+        default void refundLost(StoreDecision decision) {}
+
         /** The instance learns how many instances there are. */
         default void registered(int instances) {}
     }
@@ -234,13 +252,14 @@ final class FaultyLink implements LimitStore {
      * One request to the store.
      *
      * @param kind what is asked for
-     * @param request the claims, the reconciliations or the lost permits
+     * @param request the claims, the claim to lease, the reconciliations or the lost permits
      * @param context the context of the subscriber
      */
     record Call(Kind kind, Object request, ContextView context) {
 
         enum Kind {
             TAKE,
+            LEASE,
             PEEK,
             RECONCILE,
             RESTORE

@@ -91,14 +91,14 @@ class ResilientStoreHistoryTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"", " counter", " counter aligned", " burst=N"})
+    @ValueSource(strings = {"", " counter", " counter aligned", " burst=N", " leased", " burst=N leased"})
     void oneInstanceNeverExceedsTheLimitAfterAReset(String kind) {
         SimulatedInstance.runHistories(HISTORIES, new Random(), random -> runWithResets(kind, random));
     }
 
     @Proof
     @ParameterizedTest
-    @ValueSource(strings = {"", " counter", " counter aligned", " burst=N"})
+    @ValueSource(strings = {"", " counter", " counter aligned", " burst=N", " leased", " burst=N leased"})
     void oneInstanceNeverExceedsTheLimitAfterAResetInManyHistories(String kind) {
         SimulatedInstance.runHistories(MANY_HISTORIES, new Random(), random -> runWithResets(kind, random));
     }
@@ -133,7 +133,8 @@ class ResilientStoreHistoryTest {
     private static void runOne(Algorithm algorithm, Random random) {
         try (VirtualTime own = new VirtualTime()) {
             Limit log = Limit.perHour(1 + random.nextInt(MOST_PERMITS));
-            Limit limit = FailoverHistory.ofKind(algorithm, log);
+            Limit any = FailoverHistory.ofKind(algorithm, log);
+            Limit limit = algorithm != Algorithm.COUNTER && random.nextBoolean() ? any.leased() : any;
             FailoverHistory history = new FailoverHistory(own, limit, 1 + random.nextInt(3), random);
             for (int passed = 0; passed < MILLIS; ) {
                 history.step();

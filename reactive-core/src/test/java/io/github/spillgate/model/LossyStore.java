@@ -189,6 +189,9 @@ public final class LossyStore extends StoreModel {
         private long older;
         private long olderAt;
 
+        /** Whether permits were leased since the bucket was empty. */
+        private boolean isLeased;
+
         private long levelAt(Limit limit, long time) {
             return BucketState.levelAfter(limit, level, time - at);
         }
@@ -226,6 +229,7 @@ public final class LossyStore extends StoreModel {
             at = 0;
             older = 0;
             olderAt = 0;
+            isLeased = false;
         }
 
         @Override
@@ -237,28 +241,46 @@ public final class LossyStore extends StoreModel {
             if (units == 0) {
                 return;
             }
-            if (at != time) {
-                long before = levelAt(limit, time);
-                older = Math.min(older, before);
-                if (2 * older <= before) {
-                    older = before;
-                    olderAt = at;
-                }
-                level = before;
-                at = time;
+            long before = levelAt(limit, time);
+            isLeased &= before > 0;
+            mark(before, time);
+            level = before + units;
+        }
+
+        /** Begins a mark, at most at this level. */
+        private void mark(long low, long time) {
+            older = Math.min(older, low);
+            if (at != time && 2 * older <= low) {
+                older = low;
+                olderAt = at;
             }
-            level += units;
+            at = time;
+        }
+
+        @Override
+        long lease(Limit limit, long most, int parts, long now) {
+            long returned = limit.permits() * limit.leaseTime().toMillis();
+            long raised = Math.max(levelAt(limit, now), returned);
+            long free = Math.max(0, BucketState.units(limit, limit.burst()) - raised);
+            long leased = Math.min(most, free / limit.window().toMillis() / parts);
+            if (leased > 0) {
+                mark(Math.min(levelAt(limit, now), raised - returned), now);
+                level = raised + BucketState.units(limit, leased);
+                isLeased = true;
+            }
+            return leased;
         }
 
         @Override
         void refund(Limit limit, long takenAt, long permits, long now) {
+            long lease = isLeased ? limit.leaseTime().toMillis() : 0;
             long before = levelAt(limit, now);
             long mark = Math.min(older, before);
             long taken = BucketState.units(limit, permits);
             long units = Math.max(
-                    Math.min(before, BucketState.levelAfter(limit, taken, at - takenAt)),
-                    Math.min(mark, BucketState.levelAfter(limit, taken, olderAt - takenAt)));
-            subtract(before, mark, units, takenAt >= at);
+                    Math.min(before, BucketState.levelAfter(limit, taken, at + lease - takenAt)),
+                    Math.min(mark, BucketState.levelAfter(limit, taken, olderAt + lease - takenAt)));
+            subtract(before, mark, units, takenAt >= at + lease);
         }
 
         @Override
@@ -312,6 +334,7 @@ public final class LossyStore extends StoreModel {
             copy.at = at;
             copy.older = older;
             copy.olderAt = olderAt;
+            copy.isLeased = isLeased;
             return copy;
         }
     }

@@ -92,11 +92,7 @@ public class StoreModel implements LimitStore {
             CountModel count = count(claim);
             count.pull(limit, now);
             long leased = count.lease(limit, claim.permits(), parts, now);
-            return StoreDecision.ofLease(
-                    Source.OTHER,
-                    now,
-                    ++steps,
-                    StoreUsage.of(claim.asking(leased), count.used(limit, now), false, now, count.wholeAt(limit, now)));
+            return StoreDecision.ofLease(Source.OTHER, now, ++steps, usage(claim.asking(leased), false, false, now));
         });
     }
 
