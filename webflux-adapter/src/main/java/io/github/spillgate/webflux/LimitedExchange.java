@@ -5,6 +5,7 @@ import io.github.spillgate.http.Problem;
 import io.github.spillgate.http.ResponseFields;
 import io.github.spillgate.http.Verdict;
 import io.github.spillgate.http.Verdicts;
+import io.netty.channel.Channel;
 import java.util.List;
 import java.util.Optional;
 import java.util.function.Consumer;
@@ -131,14 +132,16 @@ final class LimitedExchange {
     static Mono<Void> settleAtEnd(ServerWebExchange exchange, Mono<Void> response) {
         LimitedExchange limited = of(exchange);
         limited.isSettledAtEnd = true;
-        Consumer<Runnable> close = isWebSocket(exchange) ? NettyConnection.end(exchange.getRequest()) : null;
-        if (close != null) {
-            // The chain of filters ends with the handshake.
-            close.accept(() -> limited.verdicts.settle().subscribe());
-            return response;
-        }
         // Now, because the request has no channel any more when its response has ended.
-        Mono<Void> settle = limited.settle(ExchangeThread.of(exchange));
+        Mono<Void> now = limited.settle(ExchangeThread.of(exchange));
+        Channel channel = asksForWebSocket(exchange) ? NettyConnection.of(exchange.getRequest()) : null;
+        Mono<Void> settle =
+                channel == null ? now : Mono.defer(() -> NettyConnection.isWebSocket(channel) ? Mono.empty() : now);
+        Consumer<Runnable> close = channel == null ? null : NettyConnection.end(exchange.getRequest());
+        if (close != null) {
+            // The chain of filters ends with the handshake. Without one, the cost is settled by then.
+            close.accept(() -> limited.verdicts.settle().subscribe());
+        }
         return response.onErrorResume(error -> {
                     Mono<Void> failed = Mono.error(error);
                     if (exchange.getResponse().isCommitted()) {
@@ -157,7 +160,8 @@ final class LimitedExchange {
                 });
     }
 
-    private static boolean isWebSocket(ServerWebExchange exchange) {
+    /** Returns whether the request has the header of a handshake, which any client can send. */
+    private static boolean asksForWebSocket(ServerWebExchange exchange) {
         return "websocket".equalsIgnoreCase(exchange.getRequest().getHeaders().getUpgrade());
     }
 

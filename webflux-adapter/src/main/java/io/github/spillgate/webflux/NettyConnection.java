@@ -14,6 +14,8 @@ import org.springframework.http.server.reactive.ServerHttpRequestDecorator;
 import org.springframework.util.ClassUtils;
 import reactor.core.publisher.Mono;
 import reactor.netty.NettyInbound;
+import reactor.netty.channel.ChannelOperations;
+import reactor.netty.http.websocket.WebsocketInbound;
 
 /**
  * Access to the Reactor Netty connection on which a request arrived, also if a filter has replaced or decorated the
@@ -54,6 +56,11 @@ final class NettyConnection {
         return REACTOR_NETTY ? ReactorNettyAccess.end(request) : null;
     }
 
+    /** Returns whether a handshake has made a WebSocket of a connection. */
+    static boolean isWebSocket(Channel channel) {
+        return ReactorNettyAccess.isWebSocket(channel);
+    }
+
     /** Returns the request of the server, which filters may have decorated. */
     static Object nativeOf(ServerHttpRequest request) {
         try {
@@ -83,6 +90,10 @@ final class NettyConnection {
                 inbound.withConnection(connection -> found[0] = connection.channel());
             }
             return found[0];
+        }
+
+        static boolean isWebSocket(Channel channel) {
+            return ChannelOperations.get(channel) instanceof WebsocketInbound;
         }
 
         static @Nullable Consumer<Runnable> end(ServerHttpRequest request) {

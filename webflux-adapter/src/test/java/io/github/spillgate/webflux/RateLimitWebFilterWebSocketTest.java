@@ -37,6 +37,8 @@ class RateLimitWebFilterWebSocketTest {
                 session.send(session.receive().map(message -> session.textMessage(message.getPayloadAsText())));
         WebHandler metered = exchange -> {
             AtomicInteger messages = new AtomicInteger();
+            // It is not the last one, so it has no effect.
+            RateLimitResponses.cost(exchange, "messages", 50);
             return new HandshakeWebSocketService()
                     .handleRequest(
                             exchange,
