@@ -4,6 +4,7 @@ import io.github.spillgate.CountName.Prefix;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
@@ -23,13 +24,17 @@ final class Claims {
     private final String limiter;
     private final @Nullable LimitLookup lookup;
 
+    /** The limits that the limiter was created with. */
+    private final LimitSet first;
+
     /** One reference, so that a decision falls under the old limits or under the new ones. */
     private volatile LimitSet current;
 
     Claims(LimitStore store, String limiter, List<Limit> limits, @Nullable LimitLookup lookup) {
         this.store = store;
         this.limiter = limiter;
-        this.current = limitSet(limits);
+        this.first = limitSet(limits);
+        this.current = first;
         this.lookup = lookup;
     }
 
@@ -70,6 +75,32 @@ final class Claims {
      */
     List<Claim> underCurrentLimits(List<Claim> known, LimitSet under, Charge charge) {
         return under == current ? known : of(charge);
+    }
+
+    /**
+     * Returns the claims that the same charges have under the current limits, with any permits. Charges with limits of
+     * their own count as charges without.
+     *
+     * @param made claims of earlier charges
+     * @return the same list if the limits were not replaced, or these are the claims under the current ones
+     */
+    List<Claim> renewed(List<Claim> made) {
+        LimitSet under = current;
+        if (under == first) {
+            return made;
+        }
+        List<CountClaim> renewed = new ArrayList<>();
+        Set<Object> known = new HashSet<>();
+        for (Claim claim : made) {
+            for (Prefix limit : under.prefixes) {
+                // A store of the user's own may have replaced the claim.
+                if (claim instanceof CountClaim ours
+                        && known.add(ours.under(limit).handle())) {
+                    renewed.add(ours.under(limit));
+                }
+            }
+        }
+        return WaitQueues.name(renewed).equals(WaitQueues.name(made)) ? made : List.copyOf(renewed);
     }
 
     /** Returns the current limits, to find out later whether they were replaced. */

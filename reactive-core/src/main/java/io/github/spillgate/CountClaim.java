@@ -75,6 +75,11 @@ final class CountClaim implements Claim {
         return new CountClaim(store, name, key, permits, new HoldId(id, Holds.now()));
     }
 
+    /** Returns a claim with the same key under another limit, which holds nothing. */
+    CountClaim under(Prefix limit) {
+        return new CountClaim(store, name.under(limit), key, permits, null);
+    }
+
     /** Returns when this claim got its id, by {@link Holds#now()}: before the request was sent. */
     long heldSince() {
         return Objects.requireNonNull(hold, HAS_ID).since;

@@ -27,6 +27,11 @@ final class CountName implements Comparable<CountName> {
         this.hash = group == null ? named : 31 * named + group.hashCode();
     }
 
+    /** Returns the name of a count of the same key under another limit. */
+    CountName under(Prefix other) {
+        return new CountName(other, key, group);
+    }
+
     Limit limit() {
         return prefix.limit;
     }

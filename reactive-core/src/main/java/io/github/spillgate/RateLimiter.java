@@ -108,7 +108,7 @@ public final class RateLimiter implements AutoCloseable {
         this.clock = builder.clock;
         this.claims = new Claims(this.store, name, Charge.distinct(builder.limits), builder.lookup);
         this.settlements = new Settlements(builder.debt);
-        this.queues = new WaitQueues(this.store, clock, builder.maxPerQueue, builder.maxInTotal);
+        this.queues = new WaitQueues(this.store, clock, builder.maxPerQueue, builder.maxInTotal, claims::renewed);
         this.listeners = DecisionListeners.of(name, builder.listeners);
         this.holds = new Holds(this.store, builder.longestHold, queues::wake);
         this.store.use(name);

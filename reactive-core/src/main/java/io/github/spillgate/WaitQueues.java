@@ -12,6 +12,7 @@ import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Supplier;
+import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 import reactor.core.CoreSubscriber;
 import reactor.core.Disposable;
@@ -30,15 +31,27 @@ final class WaitQueues {
     private final InstantSource clock;
     private final int maxPerQueue;
     private final int maxInTotal;
+    private final UnaryOperator<List<Claim>> renewed;
     private final ConcurrentMap<String, WaitQueue> queues = new ConcurrentHashMap<>();
     private final AtomicInteger places = new AtomicInteger();
     private volatile @Nullable Supplier<? extends RuntimeException> closed;
 
-    WaitQueues(LimitStore store, InstantSource clock, int maxPerQueue, int maxInTotal) {
+    /**
+     * Creates queues without waiters.
+     *
+     * @param renewed returns the claims of the same charges under the current limits; the same list if nothing differs
+     */
+    WaitQueues(
+            LimitStore store,
+            InstantSource clock,
+            int maxPerQueue,
+            int maxInTotal,
+            UnaryOperator<List<Claim>> renewed) {
         this.store = store;
         this.clock = clock;
         this.maxPerQueue = maxPerQueue;
         this.maxInTotal = maxInTotal;
+        this.renewed = renewed;
     }
 
     /**
@@ -97,9 +110,23 @@ final class WaitQueues {
         }
     }
 
-    /** Wakes the waiters for these counts, because permits may have become available. */
+    /**
+     * Wakes the waiters for the charges of these claims, because permits may have become available. If the limits were
+     * replaced since, they wait for other counts, which may include those of the claims.
+     */
     void wake(List<Claim> claims) {
-        WaitQueue queue = queues.isEmpty() ? null : queues.get(name(claims));
+        if (queues.isEmpty()) {
+            return;
+        }
+        wake(name(claims));
+        List<Claim> now = renewed.apply(claims);
+        if (now != claims) {
+            wake(name(now));
+        }
+    }
+
+    private void wake(String name) {
+        WaitQueue queue = queues.get(name);
         if (queue != null) {
             queue.wake();
         }
@@ -210,7 +237,7 @@ final class WaitQueues {
         return places.get();
     }
 
-    static String name(List<Claim> claims) {
+    static String name(List<? extends Claim> claims) {
         if (claims.size() == 1) {
             return claims.get(0).identity();
         }

@@ -231,6 +231,37 @@ class ReplacedLimitsTest extends AcquireFixture {
         assertNoWaiterIsLeft(limiter);
     }
 
+    /** The waiters also wait for counts that the decision has not charged, so their queue has another name. */
+    @Test
+    void aReleaseUnderTheOldLimitsWakesWaitersUnderTheNewOnes() {
+        Limit concurrent = Limit.concurrent(2);
+        RateLimiter limiter = limiter(concurrent);
+        Decision first = limiter.tryAcquire("a").block();
+        Decision second = limiter.tryAcquire(Charge.of("a"), Charge.of("b")).block();
+        assertThat(second.isAllowed()).isTrue();
+        limiter.replaceLimits(List.of(Limit.perMinute(100), concurrent));
+        wait(limiter, "one", 1, LONG);
+        limiter.acquire(List.of(Charge.of("a"), Charge.of("b")), LONG).subscribe(decision -> served.add("both"));
+        assertThat(served).isEmpty();
+        limiter.release(first).block();
+        assertThat(served).containsExactly("one");
+        limiter.release(second).block();
+        assertThat(served).containsExactly("one", "both");
+        assertNoWaiterIsLeft(limiter);
+    }
+
+    @Test
+    void aRefundUnderTheOldLimitsWakesWaitersUnderTheNewOnes() {
+        RateLimiter limiter = limiter(Limit.perHour(1));
+        Decision old = limiter.tryAcquire("a").block();
+        limiter.replaceLimits(List.of(Limit.perMinute(100), Limit.perHour(1)));
+        wait(limiter, "first", 1, LONG.multipliedBy(2));
+        assertThat(served).isEmpty();
+        limiter.refund(old).block();
+        assertThat(served).containsExactly("first");
+        assertNoWaiterIsLeft(limiter);
+    }
+
     /** A waiter joins when it requests the decision, and its claims are older. */
     @Test
     void aWaiterThatJoinsWithOldClaimsGetsNewOnes() {
