@@ -767,7 +767,7 @@ public final class RateLimiter implements AutoCloseable {
     public Mono<Void> ready() {
         return store.prepare()
                 .then(Mono.defer(() -> store.peek(claims.of(READY)))
-                        .filter(made -> !isOfFallback(made))
+                        .filter(made -> !made.isByFallback())
                         .repeatWhenEmpty(made -> made.take(READY_LONGEST, Schedulers.parallel())
                                 .delayElements(READY_PAUSE, Schedulers.parallel()))
                         .switchIfEmpty(Mono.error(() -> new LimitStoreUnavailableException(
@@ -775,10 +775,6 @@ public final class RateLimiter implements AutoCloseable {
                                         + state().problem().orElse("it does not reply by the deadline"),
                                 null))))
                 .then();
-    }
-
-    private boolean isOfFallback(Decision made) {
-        return store instanceof ResilientStore && (made.source() == Source.LOCAL || made.source() == Source.FALLBACK);
     }
 
     /**

@@ -112,12 +112,12 @@ final class CountChanges {
     }
 
     private Mono<Void> refund(StoreDecision decision, List<Claim> claims) {
-        boolean byFallback = decision.source() == fallback.state().source();
+        boolean byFallback = decision.isByFallback(fallback);
         LocalFallback ledgers = local;
         if (ledgers == null) {
             return byFallback
                     ? fallback.refund(decision)
-                    : call(claims, deadline -> primary.refund(decision), store -> store.refund(decision));
+                    : call(claims, deadline -> primary.refund(decision), store -> Mono.empty());
         }
         if (byFallback) {
             return Mono.defer(() -> {
@@ -126,7 +126,10 @@ final class CountChanges {
             });
         }
         Mono<Void> onPrimary = call(claims, deadline -> primary.refund(decision), store -> Mono.empty());
-        return Mono.defer(() -> ledgers.refund(decision).then(onPrimary));
+        return Mono.defer(() -> {
+            ledgers.refundConfirmed(decision);
+            return onPrimary;
+        });
     }
 
     /**
@@ -148,7 +151,7 @@ final class CountChanges {
 
     private Mono<Void> settle(Settlement one) {
         LocalFallback ledgers = local;
-        if (one.decision().source() == fallback.state().source()) {
+        if (one.decision().isByFallback(fallback)) {
             return ledgers == null ? fallback.settle(List.of(one)).then() : settleGrant(one, ledgers);
         }
         boolean isDown = failover.gates().to(List.of(one.claim())).isOpen();

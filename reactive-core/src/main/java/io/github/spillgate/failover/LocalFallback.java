@@ -1,7 +1,6 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.Algorithm;
-import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.local.CountTable;
@@ -120,17 +119,9 @@ public final class LocalFallback implements LimitStore {
         return ledgers.peek(claims);
     }
 
-    /** Refunds a decision of this store, or subtracts one of the primary store from the confirmed usage. */
     @Override
     public Mono<Void> refund(StoreDecision decision) {
-        return Mono.fromRunnable(() -> {
-            if (decision.source() == Source.LOCAL) {
-                refundGrants(decision);
-                return;
-            }
-            boolean isEvidence = decision.isEvidence();
-            ofRates(decision, (ledger, permits, takenAt) -> ledger.refundConfirmed(permits, takenAt, isEvidence));
-        });
+        return Mono.fromRunnable(() -> refundGrants(decision));
     }
 
     @Override
@@ -141,9 +132,7 @@ public final class LocalFallback implements LimitStore {
 
     @Override
     public Mono<StoreDecision> settle(List<Settlement> settlements) {
-        return Mono.fromRunnable(() -> settlements.stream()
-                .filter(one -> one.decision().source() == Source.LOCAL)
-                .forEach(this::settleGrant));
+        return Mono.fromRunnable(() -> settlements.forEach(this::settleGrant));
     }
 
     @Override
@@ -323,6 +312,12 @@ public final class LocalFallback implements LimitStore {
     /** Grants the additional cost of a decision of the primary store, which cannot be asked. */
     void takeBeyond(Settlement one) {
         change(one.claim(), ledger -> ledger.takeBeyond(one.claim().limit(), one.toCharge(), one.most()));
+    }
+
+    /** Subtracts a decision of the primary store from the confirmed usage. Call this before that refunds it. */
+    void refundConfirmed(StoreDecision decision) {
+        boolean isEvidence = decision.isEvidence();
+        ofRates(decision, (ledger, permits, takenAt) -> ledger.refundConfirmed(permits, takenAt, isEvidence));
     }
 
     /** Subtracts what is refunded of a decision of the primary store. Call this before that is asked. */

@@ -21,7 +21,8 @@ import reactor.core.publisher.Mono;
  * value.
  *
  * <p>A store that wraps another one must also delegate the methods with a default implementation; otherwise these
- * features of the wrapped store are lost.
+ * features of the wrapped store are lost. It passes on the decisions of the wrapped store as they are: a decision notes
+ * whether a fallback has made it, and what of it is refunded.
  *
  * <p>To test a store of your own, extend {@code io.github.spillgate.testkit.LimitStoreContract}, the tests of what this
  * interface promises. They are in this artifact with the classifier {@code contract}.

@@ -62,6 +62,12 @@ public final class StoreDecision implements Decision {
     /** Changed only before this decision is passed on. */
     private boolean isEvidence = true;
 
+    /**
+     * The fallbacks that have decided; several if one of them has a fallback itself. Changed only before this decision
+     * is passed on.
+     */
+    private List<LimitStore> fallbacks = List.of();
+
     private StoreDecision(
             Source source,
             long at,
@@ -442,7 +448,9 @@ public final class StoreDecision implements Decision {
                 false,
                 at,
                 usage.wholeAt().toEpochMilli());
-        return ofLease(source, at, chargedAt, stamp, asking);
+        StoreDecision part = ofLease(source, at, chargedAt, stamp, asking);
+        part.fallbacks = fallbacks;
+        return part;
     }
 
     /**
@@ -471,7 +479,43 @@ public final class StoreDecision implements Decision {
                 .toList();
         StoreDecision selected = new StoreDecision(source, at, chargedAt, stamp, admission, some, someParts);
         selected.isEvidence = isEvidence;
+        selected.fallbacks = fallbacks;
         return selected;
+    }
+
+    /**
+     * Returns this decision with the note that a fallback has made it. The {@link #source()} does not tell: the store
+     * that fell back may have the same one.
+     *
+     * @param fallback the store that decided instead of another one
+     * @return the same decision, not redeemed
+     */
+    public StoreDecision byFallback(LimitStore fallback) {
+        List<StoreDecision> marked =
+                parts.stream().map(part -> part.byFallback(fallback)).toList();
+        StoreDecision same = new StoreDecision(source, at, chargedAt, stamp, admission, usages, marked);
+        same.isEvidence = isEvidence;
+        same.fallbacks = Stream.concat(fallbacks.stream(), Stream.of(fallback)).toList();
+        return same;
+    }
+
+    /**
+     * Returns whether a fallback has decided, instead of the store that it is for.
+     *
+     * @return true if {@link #byFallback} has noted it
+     */
+    public boolean isByFallback() {
+        return !fallbacks.isEmpty();
+    }
+
+    /**
+     * Returns whether a fallback has decided, so that it refunds and settles this decision.
+     *
+     * @param fallback the fallback
+     * @return true if {@link #byFallback} has noted this one
+     */
+    public boolean isByFallback(LimitStore fallback) {
+        return fallbacks.contains(fallback);
     }
 
     /**

@@ -121,7 +121,11 @@ class BucketFallbackTest {
                 .isTrue();
         clock.advanceMillis(2_000);
         assertThat(now(instance.fallback.peek(List.of(one))).remaining()).isEqualTo(2);
-        (hasDecision ? instance.fallback.refund(last) : instance.fallback.refund(List.of(one))).block();
+        if (hasDecision) {
+            instance.fallback.refundConfirmed(last);
+        } else {
+            instance.fallback.refund(List.of(one)).block();
+        }
         assertThat(now(instance.fallback.peek(List.of(one))).remaining()).isBetween(2L, 3L);
     }
 

@@ -318,12 +318,12 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         StoreDecision before = taken(limiter, "a", 2);
         clock.advanceMillis(1);
         taken(limiter, "a", 3);
-        store.refund(before).block();
+        store.refundConfirmed(before);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(7);
 
         clock.advanceMillis(61_000);
         StoreDecision after = taken(limiter, "a", 4);
-        store.refund(after).block();
+        store.refundConfirmed(after);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
     }
 
@@ -335,7 +335,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         StoreDecision before = taken(limiter, "a", 2);
         clock.advanceMillis(1);
         taken(limiter, "a", 3);
-        store.refund(before).block();
+        store.refundConfirmed(before);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(7);
     }
 
@@ -349,7 +349,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(-3_600_000);
         now(limiter.peek("a"));
         clock.advanceMillis(61_000);
-        store.refund(taken(limiter, "a", 4)).block();
+        store.refundConfirmed(taken(limiter, "a", 4));
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
     }
 

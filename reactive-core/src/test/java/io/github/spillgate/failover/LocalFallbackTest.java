@@ -120,7 +120,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
         StoreDecision taken = taken(limiter, "a", 3);
         clock.advanceMillis(WINDOW - 1);
         remember(limiter, "a", 8, WINDOW);
-        store.refund(taken).block();
+        store.refundConfirmed(taken);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
     }
 
@@ -129,7 +129,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
         StoreDecision taken = taken(limiter, "a", 3);
         clock.advanceMillis(WINDOW);
         remember(limiter, "a", 8, WINDOW);
-        store.refund(taken).block();
+        store.refundConfirmed(taken);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(2);
     }
 
@@ -138,13 +138,13 @@ class LocalFallbackTest extends LocalFallbackFixture {
     void aRefundIsSubtractedFromACounterOnlyIfNoReplyIsNewer() {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter());
         StoreDecision taken = taken(limiter, "a", 3);
-        store.refund(taken).block();
+        store.refundConfirmed(taken);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
         clock.advanceMillis(1);
         StoreDecision faded = taken(limiter, "a", 3);
         clock.advanceMillis(1);
         remember(limiter, "a", 4, WINDOW);
-        store.refund(faded).block();
+        store.refundConfirmed(faded);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
     }
 

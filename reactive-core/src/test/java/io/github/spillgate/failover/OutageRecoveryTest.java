@@ -208,7 +208,7 @@ class OutageRecoveryTest extends LocalFallbackFixture {
             if (decision.isAllowed()) {
                 Admission admission = admit();
                 if (random.nextInt(20) == 0 && !isOther) {
-                    fallback.refund(decision).block();
+                    fallback.refundConfirmed(decision);
                     primary.refund(decision).block();
                     admissions.remove(admission);
                 }
