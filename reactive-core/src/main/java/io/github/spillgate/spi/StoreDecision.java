@@ -177,16 +177,23 @@ public final class StoreDecision implements Decision {
     }
 
     /**
-     * Returns a decision that this instance made with leased permits.
+     * Returns a decision that this instance made with leased permits. Its times are those of the usages, converted to
+     * one clock, because the leases may be of several servers.
      *
-     * @param at the time of the decision, in milliseconds of the store's clock
-     * @param usages the usage of each claim
+     * @param at the time of the decision, in milliseconds of the clock of one of the servers
+     * @param usages the usage of each claim, which {@linkplain StoreUsage#fitsAt fits} at the time of the decision by
+     *     the clock of its own server
      * @param leases for each claim, the lease of its permits
      * @return the decision, which was charged
      */
     public static StoreDecision ofLeased(long at, List<StoreUsage> usages, List<StoreDecision> leases) {
         Admission admission = Admission.allowed(asksForAny(usages));
-        return new StoreDecision(Source.LEASE, at, at, NO_STAMP, admission, List.copyOf(usages), List.copyOf(leases));
+        List<StoreUsage> shown = usages.size() == 1
+                ? List.copyOf(usages)
+                : usages.stream()
+                        .map(usage -> usage.later(at - usage.fitsAtMillis(), false))
+                        .toList();
+        return new StoreDecision(Source.LEASE, at, at, NO_STAMP, admission, shown, List.copyOf(leases));
     }
 
     /**

@@ -9,7 +9,10 @@ import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -22,6 +25,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import org.reactivestreams.Subscription;
 import reactor.core.Disposable;
 import reactor.core.publisher.BaseSubscriber;
+import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.test.subscriber.TestSubscriber;
 
@@ -229,6 +233,33 @@ class LeasesTest extends ResilientStoreFixture {
         Decision last = take(limiter, "a", 60).get(59);
         assertThat(last.source()).isEqualTo(Source.LEASE);
         assertThat(last.limits()).isUnmodifiable();
+    }
+
+    /** The clocks of the servers differ by 10 s. */
+    @Test
+    void aDecisionOnLeasesOfTwoServersHasTimesOfOneClock() {
+        LimitStore servers = new TwoServers(
+                LocalStore.bounded(100, time),
+                LocalStore.bounded(100, () -> time.instant().plusSeconds(10)));
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(servers)
+                .fallback(local)
+                .limit(LEASED)
+                .build();
+        Decision last = null;
+        for (int i = 0; i < 60; i++) {
+            last = now(limiter.tryAcquire(Charge.of("a"), Charge.of("b")));
+        }
+        assertThat(last.source()).isEqualTo(Source.LEASE);
+        for (Decision.Usage usage : last.limits()) {
+            assertThat(Duration.between(last.at(), usage.wholeAt()))
+                    .isBetween(LEASED.window(), LEASED.window().plusMillis(102));
+            assertThat(usage.fitsAt()).isEqualTo(last.at());
+        }
+        listen(limiter.refund(last));
+        time.passMillis(150);
+        assertThat(now(limiter.peek("a")).limits().get(0).used()).isEqualTo(59);
+        assertThat(now(limiter.peek("b")).limits().get(0).used()).isEqualTo(59);
     }
 
     @Test
@@ -476,5 +507,48 @@ class LeasesTest extends ResilientStoreFixture {
 
     private long usedOf(String key) {
         return used(key, LEASED);
+    }
+
+    /** A store of two servers, one of which decides on the key "a". */
+    private static final class TwoServers extends WithoutDeadline {
+
+        private final LimitStore one;
+        private final LimitStore other;
+
+        TwoServers(LimitStore one, LimitStore other) {
+            super(one);
+            this.one = one;
+            this.other = other;
+        }
+
+        private LimitStore of(List<Claim> claims) {
+            return claims.get(0).key().equals("a") ? one : other;
+        }
+
+        @Override
+        public Mono<StoreDecision> take(List<Claim> claims) {
+            return Flux.fromIterable(claims)
+                    .map(List::of)
+                    .concatMap(claim -> of(claim).take(claim))
+                    .collectList()
+                    .map(parts -> StoreDecision.ofParts(claims, parts));
+        }
+
+        @Override
+        public Mono<StoreDecision> lease(Claim claim, int parts, long deadline) {
+            return of(List.of(claim)).lease(claim, parts, deadline);
+        }
+
+        @Override
+        public Mono<StoreDecision> peek(List<Claim> claims) {
+            return of(claims).peek(claims);
+        }
+
+        @Override
+        public Mono<Void> refund(StoreDecision decision) {
+            return Flux.fromIterable(decision.parts())
+                    .concatMap(part -> of(part.claims()).refund(part))
+                    .then();
+        }
     }
 }
