@@ -257,7 +257,8 @@ public final class StoreState {
      * @param blocks the number of leases
      * @param permits the permits that were leased
      * @param refunded the permits of these that were not spent
-     * @param denied the permits of logs that the store denied while permits were leased, by any instance
+     * @param denied the permits of logs that the store denied while permits were leased, by this instance or, as far as
+     *     replies show it, by others: rarely if slots are longer than the lease time
      */
     public record LeaseStatistics(long decisions, long blocks, long permits, long refunded, long denied) {
 

@@ -1,5 +1,6 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.spi.Claim;
@@ -347,16 +348,25 @@ final class Leases {
         }
     }
 
-    /** Notes a reply of the store, which may have denied because of leases of other instances. */
+    /** Notes a reply of the store, which may have denied because of leases. */
     void replied(StoreDecision decision) {
         if (decision.isAllowed()) {
             return;
         }
         for (StoreUsage usage : decision.usages()) {
-            if (usage.isViolated() && decision.showsLeases(usage)) {
+            if (usage.isViolated() && (decision.showsLeases(usage) || hasUnspent(usage))) {
                 denied.add(usage.claim().permits());
             }
         }
+    }
+
+    /** Returns whether this instance has leased permits of a log. The reply does not show it if slots are long. */
+    private boolean hasUnspent(StoreUsage usage) {
+        if (!usage.limit().isLeased() || usage.limit().algorithm() != Algorithm.LOG) {
+            return false;
+        }
+        LeasedKey key = find(usage.claim().handle());
+        return key != null && key.has(1, Deadlines.now());
     }
 
     /**

@@ -414,6 +414,24 @@ class LeasesTest extends ResilientStoreFixture {
         assertThat(decisions).hasSize(1).allMatch(Decision::isAllowed);
     }
 
+    /** In a log with long slots, the reply does not show that permits are leased. */
+    @Test
+    void aDenialBesideALeaseOfThisInstanceIsCounted() {
+        Limit coarse = Limit.perDay(20_000).leased();
+        RateLimiter leasing = limiter(coarse);
+        RateLimiter other = remote.unprotected("api").limit(coarse).build();
+        time.passMillis(coarse.resolution().toMillis()
+                - time.millis() % coarse.resolution().toMillis());
+        take(leasing, "a", 100);
+        now(other.tryAcquire("a", 20_000 - used("a", coarse)));
+        assertThat(now(leasing.tryAcquire("a", 1_000)).isAllowed()).isFalse();
+        assertThat(leasing.state().leases().denied()).isEqualTo(1_000);
+        time.passMillis(300);
+        now(other.tryAcquire("a", 20_000 - used("a", coarse)));
+        assertThat(now(leasing.tryAcquire("a", 1_000)).isAllowed()).isFalse();
+        assertThat(leasing.state().leases().denied()).isEqualTo(1_000);
+    }
+
     /** A slot of this log is longer than the lease time. Most leases end in the slot in which they were charged. */
     @Test
     void aWaiterGetsPermitsThatAreRefundedFromALogWithLongSlots() {
