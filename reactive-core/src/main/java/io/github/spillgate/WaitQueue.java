@@ -53,7 +53,8 @@ final class WaitQueue {
     // also ends the waits that are over before that.
     //
     // Leases. A denial does not know that leased permits may be refunded soon. So if permits of a log are leased, or
-    // were until just now, the head asks again after two lease times.
+    // were until just now, the head asks again after two lease times. If the limit is not leased on this instance, only
+    // permits that the log shows as leased count, so that a log without leases is asked at its retry time.
     //
     // Locking. The monitor guards the state of this class, and no foreign code runs under it. Consequences of a state
     // change are added to "tasks", and the thread that made the change runs them after it has released the monitor. A

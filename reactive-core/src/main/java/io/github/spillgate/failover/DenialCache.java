@@ -124,7 +124,7 @@ final class DenialCache {
                 continue;
             }
             long fitsAt = usage.fitsAt().toEpochMilli();
-            long held = Math.min(longest(usage.limit()), TimeUnit.MILLISECONDS.toNanos(fitsAt - at) - GRAIN);
+            long held = Math.min(longest(usage, decision), TimeUnit.MILLISECONDS.toNanos(fitsAt - at) - GRAIN);
             boolean denies = usage.isViolated() && held > 0;
             remember(new CachedDenial(
                     usage.claim().handle(),
@@ -141,8 +141,11 @@ final class DenialCache {
     }
 
     /** Returns how long a denial is cached. Other instances refund leased permits after a lease time. */
-    private long longest(Limit limit) {
-        return limit.isLeased() ? Math.min(longest, limit.leaseTime().toNanos()) : longest;
+    private long longest(StoreUsage usage, StoreDecision decision) {
+        Limit limit = usage.limit();
+        return limit.isLeased() || decision.showsLeases(usage)
+                ? Math.min(longest, limit.leaseTime().toNanos())
+                : longest;
     }
 
     /** Replaces the denial in the slot, unless that covers the new one. */

@@ -377,14 +377,16 @@ public final class StoreDecision implements Decision {
 
     /**
      * Returns whether a usage shows that permits are leased, which may be refunded within a lease time. They are
-     * charged later than all that were taken by now. The level of a bucket does not show it.
+     * charged later than all that were taken by now, unless a slot is longer than the lease time. The level of a bucket
+     * does not show it.
      *
      * @param usage a usage of this decision
-     * @return true if the limit is a leased log, and permits of it are leased, by any instance
+     * @return true if permits of this log are leased, by any instance, also by one with another setting than this one.
+     *     For some time after the store's clock was set back it is true without leases
      */
     public boolean showsLeases(StoreUsage usage) {
         Limit limit = usage.limit();
-        return limit.isLeased() && limit.algorithm() == Algorithm.LOG && newestSlot(usage) > at;
+        return limit.algorithm() == Algorithm.LOG && newestSlot(usage) > at;
     }
 
     /**
@@ -393,12 +395,16 @@ public final class StoreDecision implements Decision {
      * leases.
      *
      * @param usage a usage of this decision
-     * @return true if the limit is a leased log, and its newest slot had not ended one lease time ago
+     * @return true if the usage {@linkplain #showsLeases shows} leases, or if the limit is a leased log, and its newest
+     *     slot had not ended one lease time ago
      */
     public boolean mayRefundLeases(StoreUsage usage) {
         Limit limit = usage.limit();
+        if (!limit.isLeased() || limit.algorithm() != Algorithm.LOG) {
+            return showsLeases(usage);
+        }
         long slack = limit.resolution().toMillis() + limit.leaseTime().toMillis();
-        return limit.isLeased() && limit.algorithm() == Algorithm.LOG && newestSlot(usage) + slack > at;
+        return newestSlot(usage) + slack > at;
     }
 
     /** Returns the beginning of the slot of a log that expires last. */

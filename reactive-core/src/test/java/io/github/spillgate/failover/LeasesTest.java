@@ -452,6 +452,27 @@ class LeasesTest extends ResilientStoreFixture {
         assertThat(decisions).hasSize(1).allMatch(Decision::isAllowed);
     }
 
+    /** As during a deployment that switches leases on. The log shows that another instance leases. */
+    @Test
+    void aWaiterOfAnInstanceWithoutLeasesGetsPermitsThatAreRefunded() {
+        Limit unleased = Limit.perMinute(1_000);
+        RateLimiter leasing = limiter(LEASED);
+        RateLimiter waiting = RateLimiter.builder("api")
+                .store(remote)
+                .fallback(Fallback.deny())
+                .limit(unleased)
+                .build();
+        take(leasing, "a", 100);
+        assertThat(now(waiting.tryAcquire("a", 1_000 - usedOf("a"))).isAllowed())
+                .isTrue();
+        List<Decision> decisions = new ArrayList<>();
+        waiting.acquire("a", Duration.ofMinutes(2)).subscribe(decisions::add);
+        assertThat(decisions).isEmpty();
+        time.passMillis(300);
+        assertThat(usedOf("a")).isLessThan(1_000);
+        assertThat(decisions).hasSize(1).allMatch(Decision::isAllowed);
+    }
+
     /** A limit without leases denies for longer, so the waiter does not ask in vain. */
     @Test
     void aWaiterDoesNotAskAgainForALimitWithoutLeases() {
