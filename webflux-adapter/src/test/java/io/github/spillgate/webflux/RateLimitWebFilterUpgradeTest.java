@@ -14,6 +14,7 @@ import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
 import java.io.IOException;
 import java.io.InputStream;
+import java.net.InetAddress;
 import java.net.Socket;
 import java.time.Duration;
 import java.util.List;
@@ -69,7 +70,8 @@ class RateLimitWebFilterUpgradeTest {
     @ParameterizedTest
     @ValueSource(strings = {"", "Connection: Upgrade\r\nUpgrade: websocket\r\n"})
     void theResponseEndsAfterTheSettlement(String upgrade) throws IOException {
-        try (Socket socket = new Socket("127.0.0.1", service.uri("/plain").getPort())) {
+        try (Socket socket = new Socket(
+                InetAddress.getLoopbackAddress(), service.uri("/plain").getPort())) {
             socket.setSoTimeout(30_000);
             socket.getOutputStream()
                     .write(("GET /plain HTTP/1.1\r\nHost: localhost\r\n" + upgrade + "\r\n").getBytes(US_ASCII));
