@@ -504,11 +504,14 @@ public final class StoreDecision implements Decision {
      * @return the same decision, not redeemed
      */
     public StoreDecision byFallback(LimitStore fallback) {
-        List<StoreDecision> marked =
-                parts.stream().map(part -> part.byFallback(fallback)).toList();
+        List<StoreDecision> marked = parts.isEmpty()
+                ? parts
+                : parts.stream().map(part -> part.byFallback(fallback)).toList();
         StoreDecision same = new StoreDecision(source, at, chargedAt, stamp, admission, usages, marked);
         same.isEvidence = isEvidence;
-        same.fallbacks = Stream.concat(fallbacks.stream(), Stream.of(fallback)).toList();
+        same.fallbacks = fallbacks.isEmpty()
+                ? List.of(fallback)
+                : Stream.concat(fallbacks.stream(), Stream.of(fallback)).toList();
         return same;
     }
 
