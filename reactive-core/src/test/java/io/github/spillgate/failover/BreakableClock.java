@@ -1,13 +1,10 @@
 package io.github.spillgate.failover;
 
-import java.time.Clock;
 import java.time.Instant;
 import java.time.InstantSource;
-import java.time.ZoneId;
-import java.time.ZoneOffset;
 
 /** A clock for a circuit breaker that throws while it is broken. */
-final class BreakableClock extends Clock {
+final class BreakableClock implements InstantSource {
 
     private final InstantSource time;
     private volatile boolean broken;
@@ -26,15 +23,5 @@ final class BreakableClock extends Clock {
             throw new IllegalStateException("broken");
         }
         return time.instant();
-    }
-
-    @Override
-    public ZoneId getZone() {
-        return ZoneOffset.UTC;
-    }
-
-    @Override
-    public Clock withZone(ZoneId zone) {
-        return this;
     }
 }

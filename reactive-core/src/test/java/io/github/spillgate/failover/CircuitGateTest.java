@@ -11,11 +11,15 @@ import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.internal.SharedFailure;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
+import java.time.InstantSource;
+import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
@@ -105,12 +109,33 @@ class CircuitGateTest {
     void theStoreIsProbedAfterTheBreakerHasThrown() {
         try (VirtualTime time = new VirtualTime()) {
             BreakableClock clock = new BreakableClock(time);
-            CircuitGate gate = gate(settings -> settings.clock(clock));
+            CircuitGate gate = gate(settings -> settings.clock(clock.withZone(ZoneOffset.UTC)));
             failed(gate, 10);
             time.pass(Duration.ofSeconds(2));
             clock.setBroken(true);
             assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.FAILED);
             clock.setBroken(false);
+            assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
+        }
+    }
+
+    /** To become half open, the breaker takes a lock, for which event loops must not wait. */
+    @Test
+    void oneThreadAtATimeAsksAnOpenBreaker() {
+        try (VirtualTime time = new VirtualTime()) {
+            AtomicReference<Runnable> whileAsked = new AtomicReference<>(() -> {});
+            InstantSource clock = () -> {
+                whileAsked.getAndSet(() -> {}).run();
+                return time.instant();
+            };
+            CircuitGate gate = gate(settings -> settings.clock(clock.withZone(ZoneOffset.UTC)));
+            failed(gate, 10);
+            time.pass(Duration.ofSeconds(2));
+            List<CircuitGate.Passage> others = new ArrayList<>();
+            whileAsked.set(
+                    () -> others.add(CompletableFuture.supplyAsync(gate::pass).join()));
+            assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
+            assertThat(others).containsExactly(CircuitGate.Passage.OPEN);
             assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
         }
     }

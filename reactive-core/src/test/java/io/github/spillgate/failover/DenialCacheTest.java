@@ -264,6 +264,19 @@ class DenialCacheTest {
             assertThat(now(limiter.tryAcquire("a", 1)).isAllowed()).isTrue();
         }
 
+        @Test
+        void aDenialOfAHighCostDoesNotReplaceOneOfALowCostThatWasInFlightWithIt() {
+            RateLimiter limiter = limiter(TEN);
+            now(limiter.tryAcquire("a", 10));
+            remote.holdsReplies();
+            listen(limiter.tryAcquire("a", 1));
+            listen(limiter.tryAcquire("a", 5));
+            remote.replyToAll();
+            remote.isAvailable();
+            assertThat(sources()).containsExactly(Source.OTHER, Source.OTHER);
+            assertDeniedByTheCache(limiter.tryAcquire("a", 1));
+        }
+
         /** It is the shortest wait that may be enough. */
         @Test
         void theRetryAfterOfACachedDenialMayBeTooEarlyForAHigherCost() {

@@ -10,7 +10,10 @@ import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.LostPermits;
+import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
+import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Function;
@@ -98,6 +101,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.HALF_OPEN);
         remote.replyToAll();
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+        assertThat(limiter.state().isFallbackActive()).isFalse();
         remote.isAvailable();
         assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
     }
@@ -130,6 +134,31 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         assertThat(limiter.state().toReconcile()).isZero();
         assertThat(used("b")).isEqualTo(3);
         assertThat(now(limiter.tryAcquire("b")).remaining()).isEqualTo(6);
+    }
+
+    /** The store has lost its data, which are not restored yet. It still decides on all other keys. */
+    @Test
+    void repliesThatDoNotFitAreNoOutage() {
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(new WithoutDeadline(remote) {
+                    @Override
+                    public Mono<StoreDecision> restore(LostPermits permits) {
+                        return Mono.never();
+                    }
+                })
+                .fallback(local)
+                .limit(LIMIT)
+                .build();
+        now(limiter.tryAcquire("a", 10));
+        time.passMillis(2);
+        remote.unprotected("api").limit(LIMIT).build().reset("a").block();
+        for (int i = 0; i < 20; i++) {
+            Decision denied = now(limiter.tryAcquire("a"));
+            assertThat(denied.source()).isEqualTo(Source.LOCAL);
+            assertThat(denied.isAllowed()).isFalse();
+            time.passMillis(100);
+        }
+        assertThat(limiter.state().isFallbackActive()).isFalse();
     }
 
     /** The gate does not report every success to the breaker; the omitted ones must make no difference. */
@@ -216,7 +245,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         BreakableClock clock = new BreakableClock(time);
         RateLimiter limiter = on(ResilientStore.builder(remote)
                 .fallback(local)
-                .breaker(settings -> settings.clock(clock))
+                .breaker(settings -> settings.clock(clock.withZone(ZoneOffset.UTC)))
                 .build());
         open(limiter);
         now(limiter.tryAcquire("a"));

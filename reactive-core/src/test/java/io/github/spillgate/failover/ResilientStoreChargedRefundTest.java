@@ -13,6 +13,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** The refund of a local grant that the store has charged, or may have, removes no permits of other requests. */
 class ResilientStoreChargedRefundTest {
@@ -155,21 +156,24 @@ class ResilientStoreChargedRefundTest {
         assertThat(history.grantedSince(before)).isEqualTo(10);
     }
 
-    @Test
-    void aLaterChargeAfterAChargeThatWasRejected() {
+    /** It has no part in the charges around it, and its refund would remove permits of others. */
+    @ParameterizedTest
+    @ValueSource(ints = {0, 2})
+    void aLaterChargeAfterAChargeThatWasRejected(int chargedBefore) {
         passToStartOf(ALIGNED);
         FailoverHistory history = history(ALIGNED);
         Instance first = history.instance(0);
         Instance second = history.instance(1);
+        first.acquireReconciled(chargedBefore);
         history.rejectsAReconciliation();
         first.acquireReconciled(4);
         assertThat(first.lost()).isEqualTo(4);
         int before = history.requests();
         first.acquireReconciled(4);
-        assertThat(history.used()).isEqualTo(4);
-        first.refundFirst();
+        assertThat(history.used()).isEqualTo(chargedBefore + 4);
+        first.refund(1);
         second.acquireAll();
-        assertThat(history.grantedSince(before)).isEqualTo(10);
+        assertThat(history.grantedSince(before)).isEqualTo(10 - chargedBefore);
     }
 
     // Refunds during a second outage.
