@@ -35,7 +35,7 @@ final class LeaseSimulation implements AutoCloseable {
     private final List<ResilientStore> stores;
     private final List<RateLimiter> limiters;
     private final RateLimiter exact;
-    private final Window granted = new Window();
+    private final Window granted;
     private final List<DelayedSync> models = new ArrayList<>();
     private int highestCost = 1;
     private long nanosPassed;
@@ -66,6 +66,7 @@ final class LeaseSimulation implements AutoCloseable {
     LeaseSimulation(Limit limit, int instances, long seed) {
         this.limit = limit;
         this.random = new Random(seed);
+        this.granted = new Window();
         LocalStore shared = LocalStore.bounded(200_000, time);
         stores = IntStream.range(0, instances)
                 .mapToObj(i ->
@@ -92,6 +93,7 @@ final class LeaseSimulation implements AutoCloseable {
     Result run(Duration length, double perSecond, double[] parts, IntFunction<String> keys) {
         long[] sums = send(length, perSecond, parts, keys);
         time.passMillis(1_000);
+        granted.addAllBut(0);
         return new Result(sums[0], sums[1], sums[3], sums[2], trips, refunds, granted.most);
     }
 
@@ -176,11 +178,16 @@ final class LeaseSimulation implements AutoCloseable {
         void add(Grant grant) {
             late.add(grant);
             if (late.size() > 1_000) {
-                late.sort(Comparator.comparingLong(Grant::at));
-                List<Grant> old = late.subList(0, 500);
-                old.forEach(this::addInOrder);
-                old.clear();
+                addAllBut(500);
             }
+        }
+
+        /** Adds all but the newest, of which later replies may be older. */
+        void addAllBut(int newest) {
+            late.sort(Comparator.comparingLong(Grant::at));
+            List<Grant> old = late.subList(0, late.size() - newest);
+            old.forEach(this::addInOrder);
+            old.clear();
         }
 
         private void addInOrder(Grant grant) {
