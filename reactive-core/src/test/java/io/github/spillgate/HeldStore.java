@@ -1,7 +1,7 @@
 package io.github.spillgate;
 
-import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
@@ -16,6 +16,7 @@ import reactor.core.publisher.Sinks;
  */
 final class HeldStore extends Unprotected {
 
+    private final LimitStore store;
     private final List<Held<?>> held = new ArrayList<>();
     private boolean early = true;
     private int takes;
@@ -23,6 +24,7 @@ final class HeldStore extends Unprotected {
 
     HeldStore(LimitStore store) {
         super(store);
+        this.store = store;
     }
 
     /** Sets whether the store decides at the call, or only when its reply is released. */
@@ -59,38 +61,27 @@ final class HeldStore extends Unprotected {
 
     @Override
     public Mono<StoreDecision> take(List<Claim> claims) {
-        return Mono.defer(() -> {
-            takes++;
-            return hold(super.take(claims));
-        });
+        return super.take(claims).doOnSubscribe(any -> takes++);
     }
 
     @Override
     public Mono<StoreDecision> peek(List<Claim> claims) {
-        return Mono.defer(() -> {
-            peeks++;
-            return hold(super.peek(claims));
-        });
+        return super.peek(claims).doOnSubscribe(any -> peeks++);
     }
 
     @Override
-    public Mono<Void> refund(StoreDecision decision) {
-        return Mono.defer(() -> hold(super.refund(decision)));
+    protected <T> Mono<T> around(Mono<T> operation) {
+        return Mono.defer(() -> hold(operation));
     }
 
     @Override
-    public Mono<Void> refund(List<Claim> claims) {
-        return Mono.defer(() -> hold(super.refund(claims)));
+    public Mono<Void> release(List<Claim> holds) {
+        return store.release(holds);
     }
 
     @Override
-    public Mono<Void> refundCharged(List<ChargedPermits> permits) {
-        return Mono.defer(() -> hold(super.refundCharged(permits)));
-    }
-
-    @Override
-    public Mono<Void> reset(List<Claim> claims) {
-        return Mono.defer(() -> hold(super.reset(claims)));
+    public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
+        return store.renew(holds);
     }
 
     private <T> Mono<T> hold(Mono<T> decision) {

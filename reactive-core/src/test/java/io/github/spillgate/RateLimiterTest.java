@@ -285,34 +285,14 @@ class RateLimiterTest {
     }
 
     /** A store that fails each call. */
-    private static final class NoStore implements LimitStore {
-        @Override
-        public Optional<Duration> deadline() {
-            return Optional.of(Duration.ZERO);
+    private static final class NoStore extends Unprotected {
+
+        NoStore() {
+            super(LocalStore.bounded(16));
         }
 
         @Override
-        public Mono<StoreDecision> take(List<Claim> claims) {
-            return Mono.error(new LimitStoreException("there is no store", null));
-        }
-
-        @Override
-        public Mono<StoreDecision> peek(List<Claim> claims) {
-            return take(claims);
-        }
-
-        @Override
-        public Mono<Void> refund(StoreDecision decision) {
-            return Mono.error(new LimitStoreException("there is no store", null));
-        }
-
-        @Override
-        public Mono<Void> refund(List<Claim> claims) {
-            return Mono.error(new LimitStoreException("there is no store", null));
-        }
-
-        @Override
-        public Mono<Void> reset(List<Claim> claims) {
+        protected <T> Mono<T> around(Mono<T> operation) {
             return Mono.error(new LimitStoreException("there is no store", null));
         }
     }

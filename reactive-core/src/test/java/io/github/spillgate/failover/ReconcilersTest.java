@@ -9,8 +9,8 @@ import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
@@ -183,12 +183,17 @@ class ReconcilersTest {
     }
 
     /** An unreachable store with one node per count. */
-    private static final class UnreachableStore implements LimitStore {
+    private static final class UnreachableStore extends WithoutDeadline {
 
         private final AtomicInteger callsAfterTheEnd = new AtomicInteger();
         private volatile boolean hasEnded;
 
-        private <T> Mono<T> gone() {
+        UnreachableStore() {
+            super(LocalStore.bounded(16));
+        }
+
+        @Override
+        protected <T> Mono<T> around(Mono<T> operation) {
             return Mono.error(() -> {
                 if (hasEnded) {
                     callsAfterTheEnd.incrementAndGet();
@@ -204,37 +209,7 @@ class ReconcilersTest {
 
         @Override
         public Mono<Void> prepare() {
-            return gone();
-        }
-
-        @Override
-        public Mono<StoreDecision> take(List<Claim> claims) {
-            return gone();
-        }
-
-        @Override
-        public Mono<StoreDecision> peek(List<Claim> claims) {
-            return gone();
-        }
-
-        @Override
-        public Mono<Void> refund(List<Claim> claims) {
-            return gone();
-        }
-
-        @Override
-        public Mono<Void> refund(StoreDecision decision) {
-            return gone();
-        }
-
-        @Override
-        public Mono<Void> reset(List<Claim> claims) {
-            return gone();
-        }
-
-        @Override
-        public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
-            return gone();
+            return around(Mono.empty());
         }
 
         @Override

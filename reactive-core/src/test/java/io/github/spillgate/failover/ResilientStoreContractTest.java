@@ -1,11 +1,10 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.LimitStoreContract;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
@@ -109,20 +108,14 @@ class ResilientStoreContractTest {
         }
     }
 
-    private static final class Hanging implements LimitStore {
+    private static final class Hanging extends WithoutDeadline {
 
-        @Override
-        public Mono<StoreDecision> take(List<Claim> claims) {
-            return Mono.never();
+        Hanging() {
+            super(LocalStore.bounded(16));
         }
 
         @Override
-        public Mono<StoreDecision> peek(List<Claim> claims) {
-            return Mono.never();
-        }
-
-        @Override
-        public Mono<Void> refund(StoreDecision decision) {
+        protected <T> Mono<T> around(Mono<T> operation) {
             return Mono.never();
         }
 
@@ -130,16 +123,6 @@ class ResilientStoreContractTest {
         @Override
         public Mono<Void> refund(List<Claim> claims) {
             return Mono.error(new LimitStoreUnavailableException("busy: expected it to be asked again later", null));
-        }
-
-        @Override
-        public Mono<Void> reset(List<Claim> claims) {
-            return Mono.never();
-        }
-
-        @Override
-        public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
-            return Mono.never();
         }
     }
 }

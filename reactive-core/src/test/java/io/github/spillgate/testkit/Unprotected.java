@@ -36,59 +36,64 @@ public class Unprotected implements LimitStore {
         return builder.build();
     }
 
+    /** Returns what the caller of any operation on counts gets; a subclass may change it. */
+    protected <T> Mono<T> around(Mono<T> operation) {
+        return operation;
+    }
+
     @Override
     public Mono<StoreDecision> take(List<Claim> claims) {
-        return store.take(claims);
+        return around(store.take(claims));
     }
 
     @Override
     public Mono<StoreDecision> peek(List<Claim> claims) {
-        return store.peek(claims);
+        return around(store.peek(claims));
     }
 
     @Override
     public Mono<StoreDecision> lease(Claim claim, int parts, long deadline) {
-        return store.lease(claim, parts, deadline);
+        return around(store.lease(claim, parts, deadline));
     }
 
     @Override
     public Mono<Void> refund(StoreDecision decision) {
-        return store.refund(decision);
+        return around(store.refund(decision));
     }
 
     @Override
     public Mono<Void> refund(List<Claim> claims) {
-        return store.refund(claims);
+        return around(store.refund(claims));
     }
 
     @Override
     public Mono<Void> refundCharged(List<ChargedPermits> permits) {
-        return store.refundCharged(permits);
+        return around(store.refundCharged(permits));
     }
 
     @Override
     public Mono<Void> release(List<Claim> holds) {
-        return store.release(holds);
+        return around(store.release(holds));
     }
 
     @Override
     public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
-        return store.renew(holds);
+        return around(store.renew(holds));
     }
 
     @Override
     public Mono<Void> reset(List<Claim> claims) {
-        return store.reset(claims);
+        return around(store.reset(claims));
     }
 
     @Override
     public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
-        return store.reconcile(reconciliations);
+        return around(store.reconcile(reconciliations));
     }
 
     @Override
     public Mono<StoreDecision> settle(List<Settlement> settlements) {
-        return store.settle(settlements);
+        return around(store.settle(settlements));
     }
 
     @Override
