@@ -8,6 +8,7 @@ import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 import io.github.spillgate.internal.Text;
 import java.time.Duration;
 import java.util.List;
+import java.util.function.Function;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -473,21 +474,25 @@ class LimitTest {
         }
     }
 
-    @Test
-    void aRetryTimeIsInRange() {
-        Limit limit = Limit.concurrent(20);
-        for (Duration retry : List.of(
+    private static void assertOutOfRange(String name, long tooShortMillis, Function<Duration, Limit> setting) {
+        for (Duration time : List.of(
                 Duration.ZERO,
-                Duration.ofMillis(99),
+                Duration.ofMillis(tooShortMillis),
                 Duration.ofMillis(-1),
                 Duration.ofDays(1).plusMillis(1),
                 Duration.ofDays(900),
                 Duration.ofSeconds(2).plusNanos(1))) {
             assertThatIllegalArgumentException()
-                    .isThrownBy(() -> limit.retryAfter(retry))
-                    .withMessageContaining("retry time " + retry)
+                    .isThrownBy(() -> setting.apply(time))
+                    .withMessageContaining(name + time)
                     .withMessageContaining("for example");
         }
+    }
+
+    @Test
+    void aRetryTimeIsInRange() {
+        Limit limit = Limit.concurrent(20);
+        assertOutOfRange("retry time ", 99, limit::retryAfter);
         assertThatNullPointerException()
                 .isThrownBy(() -> limit.retryAfter(null))
                 .withMessageContaining("for example");
@@ -509,18 +514,7 @@ class LimitTest {
     @Test
     void aHoldTimeIsInRange() {
         Limit limit = Limit.concurrent(20);
-        for (Duration hold : List.of(
-                Duration.ZERO,
-                Duration.ofMillis(999),
-                Duration.ofMillis(-1),
-                Duration.ofDays(1).plusMillis(1),
-                Duration.ofDays(900),
-                Duration.ofSeconds(2).plusNanos(1))) {
-            assertThatIllegalArgumentException()
-                    .isThrownBy(() -> limit.hold(hold))
-                    .withMessageContaining("hold time " + hold)
-                    .withMessageContaining("for example");
-        }
+        assertOutOfRange("hold time ", 999, limit::hold);
         assertThat(limit.hold(Limit.SHORTEST_HOLD).window()).isEqualTo(Limit.SHORTEST_HOLD);
         assertThat(limit.hold(Limit.LONGEST_HOLD).window()).isEqualTo(Limit.LONGEST_HOLD);
         for (long permits : new long[] {0, -1, 1_001}) {

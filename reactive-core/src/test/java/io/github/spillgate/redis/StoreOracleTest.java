@@ -62,6 +62,18 @@ class StoreOracleTest {
     private static ScriptStores shortPieces;
     private static ScriptStores longPieces;
 
+    private static final Take TAKE = take(1);
+    private static final Peek PEEK = new Peek(List.of(new ChargeSpec(0, 1, 1)));
+
+    private static Take take(int cost) {
+        return new Take(List.of(new ChargeSpec(0, 1, cost)));
+    }
+
+    /** Returns a single limit with a window of a second. */
+    private static List<Form> form(String kind, int permits) {
+        return List.of(new Form(kind, permits, 1_000, 1, false, 0));
+    }
+
     @BeforeContainer
     static void connect() {
         client = RedisClient.create(RedisForTests.first().uri());
@@ -135,11 +147,11 @@ class StoreOracleTest {
                 traffic.add(new Take(List.of(one)));
                 traffic.add(new Tick(1_001 - 100));
                 traffic.add(new Peek(List.of(new ChargeSpec(0, 1, costOfLast))));
-                traffic.add(new Take(List.of(new ChargeSpec(0, 1, 200))));
+                traffic.add(take(200));
                 traffic.add(new Tick(-80));
                 traffic.add(new Peek(List.of(one)));
-                assertSameReplies(List.of(new Form("log", 200, 1_000, 1, false, 0)), traffic, true);
-                assertSameReplies(List.of(new Form("log", 200, 1_000, 1, false, 0)), traffic, false);
+                assertSameReplies(form("log", 200), traffic, true);
+                assertSameReplies(form("log", 200), traffic, false);
             }
         }
     }
@@ -147,27 +159,25 @@ class StoreOracleTest {
     /** A grant that changes only the head of a log must not count expired entries, nor a counter its last window. */
     @Example
     void modelJavaAndLuaAgreeOnSingleGrants() {
-        Take take = new Take(List.of(new ChargeSpec(0, 1, 1)));
         assertSameReplies(
-                List.of(new Form("log", 5, 1_000, 1, false, 0)),
-                List.of(take, new Tick(500), take, new Tick(460), take, new Tick(50), take, take, take, take),
+                form("log", 5),
+                List.of(TAKE, new Tick(500), TAKE, new Tick(460), TAKE, new Tick(50), TAKE, TAKE, TAKE, TAKE),
                 false);
         for (String kind : List.of("counter", "clock")) {
             assertSameReplies(
-                    List.of(new Form(kind, 3, 1_000, 1, false, 0)),
-                    List.of(take, take, take, new Tick(1_300), take, new Tick(400), take, take, take),
+                    form(kind, 3),
+                    List.of(TAKE, TAKE, TAKE, new Tick(1_300), TAKE, new Tick(400), TAKE, TAKE, TAKE),
                     false);
         }
         // Around the moments in which a hit or a window ends.
-        Peek peek = new Peek(List.of(new ChargeSpec(0, 1, 1)));
         for (String kind : List.of("log", "counter", "clock", "bucket")) {
             for (int pause : new int[] {998, 999, 1_000, 1_001, 1_002, 1_999, 2_000, 2_001}) {
                 for (int apart : new int[] {0, 1, 500}) {
                     List<Action> traffic =
-                            new ArrayList<>(List.of(take, new Tick(apart), take, new Tick(pause - apart)));
-                    traffic.addAll(List.of(take, peek, new Tick(1), take, peek, take, peek));
-                    assertSameReplies(List.of(new Form(kind, 3, 1_000, 1, false, 0)), traffic, false);
-                    assertSameReplies(List.of(new Form(kind, 3, 1_000, 1, false, 0)), traffic, true);
+                            new ArrayList<>(List.of(TAKE, new Tick(apart), TAKE, new Tick(pause - apart)));
+                    traffic.addAll(List.of(TAKE, PEEK, new Tick(1), TAKE, PEEK, TAKE, PEEK));
+                    assertSameReplies(form(kind, 3), traffic, false);
+                    assertSameReplies(form(kind, 3), traffic, true);
                 }
             }
         }
@@ -176,53 +186,41 @@ class StoreOracleTest {
     /** Later denials and the expiry depend on the hits that remain after a refund. */
     @Example
     void modelJavaAndLuaAgreeOnRefunds() {
-        List<Form> three = List.of(new Form("log", 3, 1_000, 1, false, 0));
-        Take take = new Take(List.of(new ChargeSpec(0, 1, 1)));
-        Peek peek = new Peek(List.of(new ChargeSpec(0, 1, 1)));
+        List<Form> three = form("log", 3);
         // The only hit of its slot, with others before and behind it.
         for (int given = 0; given < 3; given++) {
             assertSameReplies(
                     three,
-                    List.of(take, new Tick(10), take, new Tick(10), take, new Refund(given), new Tick(10), take, peek),
+                    List.of(TAKE, new Tick(10), TAKE, new Tick(10), TAKE, new Refund(given), new Tick(10), TAKE, PEEK),
                     true);
         }
         // The newest, long after the one before.
         assertSameReplies(
-                three, List.of(take, new Tick(990), take, new Refund(1), new Tick(5), peek, take, take, peek), true);
+                three, List.of(TAKE, new Tick(990), TAKE, new Refund(1), new Tick(5), PEEK, TAKE, TAKE, PEEK), true);
         // The one that a counter's window began with, when that has passed.
-        assertSameReplies(
-                List.of(new Form("counter", 3, 1_000, 1, false, 0)),
-                List.of(take, new Tick(1_000), take, peek, new Refund(0), peek),
-                true);
+        assertSameReplies(form("counter", 3), List.of(TAKE, new Tick(1_000), TAKE, PEEK, new Refund(0), PEEK), true);
     }
 
     /** A late refund changes nothing, but hits in the future are moved to now all the same. */
     @Example
     void modelJavaAndLuaAgreeOnLateRefundsAfterAClockStepBack() {
-        Take take = new Take(List.of(new ChargeSpec(0, 1, 1)));
-        Peek peek = new Peek(List.of(new ChargeSpec(0, 1, 1)));
         for (String kind : List.of("log", "counter", "clock")) {
             assertSameReplies(
-                    List.of(new Form(kind, 3, 1_000, 1, false, 0)),
-                    List.of(take, new Tick(10_000), take, new Tick(-5_000), new Refund(0), new Tick(2_500), peek),
+                    form(kind, 3),
+                    List.of(TAKE, new Tick(10_000), TAKE, new Tick(-5_000), new Refund(0), new Tick(2_500), PEEK),
                     true);
             RefundOldest oldest = new RefundOldest(new ChargeSpec(0, 1, 1));
-            assertSameReplies(
-                    List.of(new Form(kind, 3, 1_000, 1, false, 0)),
-                    List.of(take, new Tick(10_000), oldest, new Tick(-9_500), peek),
-                    true);
+            assertSameReplies(form(kind, 3), List.of(TAKE, new Tick(10_000), oldest, new Tick(-9_500), PEEK), true);
         }
     }
 
     /** If the clock steps back onto a hit, later hits are moved to now and merge with it. */
     @Example
     void modelJavaAndLuaAgreeOnRefundsAfterAClockStepBackOntoTheHit() {
-        Take two = new Take(List.of(new ChargeSpec(0, 1, 2)));
-        Take one = new Take(List.of(new ChargeSpec(0, 1, 1)));
-        Peek peek = new Peek(List.of(new ChargeSpec(0, 1, 1)));
+        Take two = take(2);
         assertSameReplies(
-                List.of(new Form("log", 3, 1_000, 1, false, 0)),
-                List.of(two, new Tick(1), one, new Tick(-1), peek, new Refund(0), peek, new Tick(500), two, peek),
+                form("log", 3),
+                List.of(two, new Tick(1), TAKE, new Tick(-1), PEEK, new Refund(0), PEEK, new Tick(500), two, PEEK),
                 true);
     }
 
@@ -230,36 +228,32 @@ class StoreOracleTest {
     @Example
     void modelJavaAndLuaAgreeOnRefundsOfABucket() {
         List<Form> bucket = List.of(new Form("bucket", 10, 10_000, 1, false, 0));
-        Take five = new Take(List.of(new ChargeSpec(0, 1, 5)));
-        Take one = new Take(List.of(new ChargeSpec(0, 1, 1)));
-        Peek peek = new Peek(List.of(new ChargeSpec(0, 1, 1)));
-        assertSameReplies(bucket, List.of(five, new Tick(4_000), five, new Refund(0), peek, new Refund(1), peek), true);
-        assertSameReplies(bucket, List.of(five, one, new Tick(5_000), five, new Refund(0), new Refund(1), peek), true);
+        Take five = take(5);
+        assertSameReplies(bucket, List.of(five, new Tick(4_000), five, new Refund(0), PEEK, new Refund(1), PEEK), true);
+        assertSameReplies(bucket, List.of(five, TAKE, new Tick(5_000), five, new Refund(0), new Refund(1), PEEK), true);
         assertSameReplies(
                 bucket,
-                List.of(one, new Tick(1), one, new Tick(1), one, new Refund(0), new Refund(2), new Refund(1), peek),
+                List.of(TAKE, new Tick(1), TAKE, new Tick(1), TAKE, new Refund(0), new Refund(2), new Refund(1), PEEK),
                 true);
         // Two different requests in one millisecond: the second one does not replace the older mark.
-        Take three = new Take(List.of(new ChargeSpec(0, 1, 3)));
+        Take three = take(3);
         assertSameReplies(
                 List.of(new Form("bucket", 10, 10_000, 3, false, 0)),
-                List.of(five, new Tick(3_000), three, new Tick(3_000), five, one, new Refund(0), peek),
+                List.of(five, new Tick(3_000), three, new Tick(3_000), five, TAKE, new Refund(0), PEEK),
                 true);
         assertSameReplies(
                 bucket,
-                List.of(five, new Tick(1_000), one, new Tick(-1_500), new Refund(0), peek, new Tick(2_000), peek),
+                List.of(five, new Tick(1_000), TAKE, new Tick(-1_500), new Refund(0), PEEK, new Tick(2_000), PEEK),
                 true);
     }
 
     /** What was used in addition counts from the settlement on, up to the debt. */
     @Example
     void modelJavaAndLuaAgreeOnSettledCosts() {
-        Take two = new Take(List.of(new ChargeSpec(0, 1, 2)));
-        Take one = new Take(List.of(new ChargeSpec(0, 1, 1)));
-        Peek peek = new Peek(List.of(new ChargeSpec(0, 1, 1)));
+        Take two = take(2);
         for (String kind : List.of("log", "counter", "clock", "bucket")) {
             for (int permits : new int[] {4, 5, 6, 7}) {
-                List<Form> forms = List.of(new Form(kind, permits, 1_000, 1, false, 0));
+                List<Form> forms = form(kind, permits);
                 for (long actual : new long[] {0, 1, 3, 7, 1_000_000_000_000L}) {
                     assertSameReplies(
                             forms,
@@ -268,18 +262,18 @@ class StoreOracleTest {
                                     new Tick(300),
                                     two,
                                     new Settle(0, actual),
-                                    peek,
+                                    PEEK,
                                     new Settle(0, 0),
                                     new Refund(0),
-                                    peek,
+                                    PEEK,
                                     new Settle(1, actual),
-                                    peek,
+                                    PEEK,
                                     new Tick(800),
-                                    one,
-                                    peek,
+                                    TAKE,
+                                    PEEK,
                                     new Tick(900),
-                                    one,
-                                    peek),
+                                    TAKE,
+                                    PEEK),
                             true);
                 }
             }
@@ -290,26 +284,22 @@ class StoreOracleTest {
     @Example
     void modelJavaAndLuaAgreeOnHoldersAfterAClockStepBack() {
         ChargeSpec one = new ChargeSpec(0, 1, 1);
-        Peek peek = new Peek(List.of(one));
         assertSameReplies(
                 List.of(new Form("holds", 4, 1, 1, false, 0)),
-                List.of(new Take(List.of(one)), new Tick(-1), new RefundOldest(one), new Tick(171), peek),
+                List.of(new Take(List.of(one)), new Tick(-1), new RefundOldest(one), new Tick(171), PEEK),
                 false);
     }
 
     /** One script charges two slots of a log, which may be empty, expired, or in a piece of the string only. */
     @Example
     void modelJavaAndLuaAgreeOnLeasesBesideDecisions() {
-        ChargeSpec one = new ChargeSpec(0, 1, 1);
-        Take take = new Take(List.of(one));
-        Peek peek = new Peek(List.of(one));
         Lease lease = new Lease(new ChargeSpec(0, 1, 3), 4);
         // The first request leaves alone.
-        Together together = new Together(List.of(peek, take, lease, take, lease, peek));
+        Together together = new Together(List.of(PEEK, TAKE, lease, TAKE, lease, PEEK));
         Tick expired = new Tick(1_050);
         for (boolean shortened : new boolean[] {true, false}) {
             assertSameReplies(
-                    List.of(new Form("leased", 40, 1_000, 1, false, 0)),
+                    form("leased", 40),
                     List.of(
                             together,
                             new Tick(5),
@@ -318,20 +308,20 @@ class StoreOracleTest {
                             together,
                             new Refund(0),
                             new Refund(3),
-                            peek,
+                            PEEK,
                             new Tick(20),
-                            take,
+                            TAKE,
                             new Tick(20),
-                            take,
+                            TAKE,
                             new Tick(20),
                             together,
                             expired,
-                            peek,
+                            PEEK,
                             together,
                             new Tick(-15),
                             together,
                             new Refund(5),
-                            peek,
+                            PEEK,
                             new Tick(3),
                             together),
                     shortened);
@@ -341,37 +331,35 @@ class StoreOracleTest {
     /** Permits that are leased raise a low level, and count as taken when the lease ends. */
     @Example
     void modelJavaAndLuaAgreeOnLeasesOfABucket() {
-        Take take = new Take(List.of(new ChargeSpec(0, 1, 1)));
-        Peek peek = new Peek(List.of(new ChargeSpec(0, 1, 1)));
         Lease lease = new Lease(new ChargeSpec(0, 1, 7), 2);
-        Together together = new Together(List.of(peek, take, lease, take, lease, peek));
+        Together together = new Together(List.of(PEEK, TAKE, lease, TAKE, lease, PEEK));
         for (int permits : new int[] {40, 400, 4_000}) {
             assertSameReplies(
                     List.of(new Form("leasedBucket", permits, 1_000, 2, false, 0)),
                     List.of(
                             lease,
-                            peek,
+                            PEEK,
                             new Tick(3),
-                            take,
+                            TAKE,
                             new Refund(2),
                             new Refund(0),
-                            peek,
+                            PEEK,
                             new Tick(7),
                             new Refund(1),
-                            peek,
+                            PEEK,
                             together,
                             new Tick(5),
                             lease,
                             new Settle(3, 3),
                             new Tick(2),
-                            take,
+                            TAKE,
                             new Tick(-1),
                             new Refund(4),
-                            peek,
+                            PEEK,
                             lease,
                             new Tick(-4),
-                            peek,
-                            take,
+                            PEEK,
+                            TAKE,
                             new Refund(5),
                             new Tick(20),
                             together,
@@ -381,11 +369,11 @@ class StoreOracleTest {
                             new Tick(9),
                             new Refund(0),
                             new Tick(2_000),
-                            take,
+                            TAKE,
                             new Tick(1),
-                            take,
+                            TAKE,
                             new Refund(1),
-                            peek),
+                            PEEK),
                     true);
         }
     }
@@ -393,13 +381,11 @@ class StoreOracleTest {
     /** An expired hit is not refunded in place of one that still counts. */
     @Example
     void modelJavaAndLuaAgreeOnRefundsOfTheOldestPermits() {
-        Take one = new Take(List.of(new ChargeSpec(0, 1, 1)));
-        Take two = new Take(List.of(new ChargeSpec(0, 1, 2)));
-        Peek peek = new Peek(List.of(new ChargeSpec(0, 1, 1)));
+        Take two = take(2);
         RefundOldest oldest = new RefundOldest(new ChargeSpec(0, 1, 2));
         assertSameReplies(
-                List.of(new Form("log", 5, 1_000, 1, false, 0)),
-                List.of(two, new Tick(300), one, new Tick(300), two, new Tick(401), oldest, peek, new Tick(300), peek),
+                form("log", 5),
+                List.of(two, new Tick(300), TAKE, new Tick(300), two, new Tick(401), oldest, PEEK, new Tick(300), PEEK),
                 true);
     }
 

@@ -219,7 +219,7 @@ public final class RedisForTests implements AutoCloseable {
         return process == null ? name : name + ", 127.0.0.1:" + process.port();
     }
 
-    private static void unchecked(Action action) {
+    static void unchecked(Action action) {
         try {
             action.run();
         } catch (IOException e) {
@@ -227,7 +227,7 @@ public final class RedisForTests implements AutoCloseable {
         }
     }
 
-    private interface Action {
+    interface Action {
         void run() throws IOException;
     }
 

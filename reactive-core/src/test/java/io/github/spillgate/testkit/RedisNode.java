@@ -5,8 +5,6 @@ import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.api.sync.RedisCommands;
-import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
@@ -82,7 +80,7 @@ public final class RedisNode {
     /** Kills it; connections break and new ones are refused. When this returns, it is gone. */
     public synchronized void kill() {
         stopped = true;
-        unchecked(process::kill);
+        RedisForTests.unchecked(process::kill);
     }
 
     /** Starts it again on the same port, without its data, but knowing its cluster; kills it first if it still runs. */
@@ -91,19 +89,19 @@ public final class RedisNode {
         if (known != null) {
             known.close();
         }
-        unchecked(process::restart);
+        RedisForTests.unchecked(process::restart);
         stopped = false;
     }
 
     /** Stops it in its tracks (SIGSTOP): it keeps its connections, and nothing is answered. */
     public synchronized void pause() {
-        unchecked(process::pause);
+        RedisForTests.unchecked(process::pause);
         stopped = true;
     }
 
     /** Lets it go on after {@link #pause()}. */
     public synchronized void resume() {
-        unchecked(process::resume);
+        RedisForTests.unchecked(process::resume);
         stopped = false;
     }
 
@@ -113,19 +111,7 @@ public final class RedisNode {
     }
 
     void close() {
-        unchecked(process::close);
-    }
-
-    private static void unchecked(Action action) {
-        try {
-            action.run();
-        } catch (IOException e) {
-            throw new UncheckedIOException(e.getMessage(), e);
-        }
-    }
-
-    private interface Action {
-        void run() throws IOException;
+        RedisForTests.unchecked(process::close);
     }
 
     @Override
