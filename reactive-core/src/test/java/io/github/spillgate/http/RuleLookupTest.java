@@ -2,7 +2,6 @@ package io.github.spillgate.http;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
@@ -16,6 +15,7 @@ import io.github.spillgate.http.Rule.WhenLookupFails;
 import io.github.spillgate.http.Rule.WhenUndecided;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.VirtualTime;
 import io.lettuce.core.RedisClient;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -37,12 +37,14 @@ import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Hooks;
 import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
 import reactor.test.publisher.TestPublisher;
 
 /** Failed lookups of limits and costs. */
 class RuleLookupTest extends RulesFixture {
 
     private static final Duration SHORT = Duration.ofMillis(5);
+    private static final Duration DEADLINE = Duration.ofMillis(100);
 
     @AfterEach
     void resetHooks() {
@@ -166,19 +168,16 @@ class RuleLookupTest extends RulesFixture {
     @ValueSource(booleans = {true, false})
     void aHangingLookupLeavesTheStoreTimeToDecide(boolean isStrict) {
         RedisClient client = RedisClient.create(RedisForTests.first().uri());
-        try (RedisStore redis = RedisStore.create(client);
+        try (VirtualTime time = new VirtualTime();
+                RedisStore redis = RedisStore.builder(client)
+                        .deliverOn(Schedulers.immediate())
+                        .build();
                 RateLimiter onRedis = RateLimiter.builder("test-" + UUID.randomUUID())
                         .store(redis)
                         .fallback(isStrict ? Fallback.error() : Fallback.local(100))
-                        // Half of it is left for the store, also on a busy machine.
-                        .deadline(Duration.ofSeconds(8))
+                        .deadline(DEADLINE)
                         .build()) {
-            // A connection may take longer than the deadline of the first decision.
-            await().ignoreExceptions()
-                    .until(() -> Objects.requireNonNull(onRedis.tryAcquire(Charge.of("warm-up", Limit.perSecond(1_000)))
-                                            .block(LONG))
-                                    .source()
-                            == Source.REDIS);
+            onRedis.tryAcquire(Charge.of("warm-up", Limit.perSecond(1_000))).block(LONG);
             Rules rules = rules(
                     onRedis,
                     address("plan", 1).limits((match, key) -> Mono.never()).timeout(Duration.ofMinutes(1)),
@@ -187,15 +186,28 @@ class RuleLookupTest extends RulesFixture {
                             .limit(Limit.perMinute(1))
                             .timeout(Duration.ofMinutes(1)),
                     address("address", 5));
-            Decision decision = decide(rules).decision().orElseThrow();
+            Decision decision =
+                    decideAtHalfOfTheDeadline(rules, time).decision().orElseThrow();
             assertThat(decision.source()).isEqualTo(Source.REDIS);
             assertThat(decision.limits())
                     .extracting(usage -> usage.limit().name())
                     .containsExactly("plan-1m", "address-1m");
-            assertThat(decide(rules).isAllowed()).as("the second of one").isFalse();
+            assertThat(decideAtHalfOfTheDeadline(rules, time).isAllowed())
+                    .as("the second of one")
+                    .isFalse();
         } finally {
             client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
         }
+    }
+
+    /** The other half is left for the store, also on a busy machine. */
+    private static Verdict decideAtHalfOfTheDeadline(Rules rules, VirtualTime time) {
+        CompletableFuture<Verdict> verdict = rules.decide(SentRequest.get("/")).toFuture();
+        time.pass(DEADLINE.dividedBy(2).minusNanos(1));
+        assertThat(verdict).isNotDone();
+        time.pass(Duration.ofNanos(1));
+        assertThat(verdict).succeedsWithin(LONG);
+        return verdict.join();
     }
 
     @Test

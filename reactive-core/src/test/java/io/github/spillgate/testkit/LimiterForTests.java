@@ -11,10 +11,14 @@ import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.redis.PatientRedisStore;
 import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.spi.LimitStore;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import java.time.Duration;
 import java.util.UUID;
+import java.util.concurrent.TimeUnit;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
 import reactor.util.retry.Retry;
 
 /**
@@ -61,6 +65,14 @@ public final class LimiterForTests implements AutoCloseable {
         limiter.ready().retryWhen(Retry.fixedDelay(10, Duration.ofSeconds(1))).block();
         // If an attempt has failed, the breaker is open for a second.
         await().until(() -> limiter.peek(READY).block().source() == Source.REDIS);
+    }
+
+    /** Leaves a request only the last 100 ms of a deadline, so that a fallback decides soon if Redis does not. */
+    public static <T> Mono<T> almostLate(Mono<T> request, Duration deadline) {
+        return request.contextWrite(context -> context.put(
+                LimitStore.WAITING_SINCE,
+                Schedulers.parallel().now(TimeUnit.NANOSECONDS)
+                        - deadline.minusMillis(100).toNanos()));
     }
 
     /** The limiter; it is closed with this. */
