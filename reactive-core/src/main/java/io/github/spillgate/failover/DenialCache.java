@@ -212,7 +212,8 @@ final class DenialCache {
     }
 
     /**
-     * The state of a count when the store denied.
+     * The state of a count when the store denied. It is copied from the usage, which is not kept: the claim of a usage
+     * has the key as the client sent it, and that may be long.
      *
      * @param handle the identity of the count
      * @param room a claim with at most this room is denied

@@ -454,14 +454,7 @@ public final class StoreDecision implements Decision {
      * @return a decision on these permits only
      */
     public StoreDecision part(long permits) {
-        StoreUsage usage = usages.get(0);
-        StoreUsage asking = StoreUsage.of(
-                usage.claim().asking(permits),
-                usage.used(),
-                false,
-                at,
-                usage.wholeAt().toEpochMilli());
-        StoreDecision part = ofLease(source, at, chargedAt, stamp, asking);
+        StoreDecision part = ofLease(source, at, chargedAt, stamp, usages.get(0).part(permits, at));
         part.fallbacks = fallbacks;
         return part;
     }

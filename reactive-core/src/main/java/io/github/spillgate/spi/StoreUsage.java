@@ -100,7 +100,15 @@ public final class StoreUsage implements Decision.Usage {
         return wholeAtMillis;
     }
 
-    /** Returns this usage by a clock that is ahead by {@code millis}, with or without a refund. */
+    /** Returns this usage for some of its permits, which fitted at that time. */
+    StoreUsage part(long permits, long at) {
+        return new StoreUsage(claim.asking(permits), used, false, at, wholeAtMillis, null);
+    }
+
+    /**
+     * Returns this usage by a clock that is ahead by {@code millis}, with or without a refund. It has no state of a
+     * counter: that has the times of one server's clock.
+     */
     StoreUsage later(long millis, boolean refunded) {
         long left = refunded && !claim.limit().isCountingDenied() ? Math.max(0, used - claim.permits()) : used;
         return new StoreUsage(claim, left, violated, fitsAtMillis + millis, wholeAtMillis + millis, null);
