@@ -30,25 +30,29 @@ import reactor.core.publisher.Mono;
 public final class CountTable<C extends Count> {
     // Design notes.
     //
-    // A count is guarded by its own monitor: uncontended, that is one compare-and-set. A decision on several counts
+    // Locking. A count is guarded by its own monitor: uncontended, that is one compare-and-set. A decision on several
+    // counts
     // takes their monitors in the order of their identities, so that no two decisions wait for each other in a circle.
     // No cache operation happens while a monitor is held: the cache calls the eviction listener under a lock of its
     // own, and the listener takes the monitor of the count. So the order is the lock of the cache, then the monitor.
     //
-    // The cache may evict a count while a thread is deciding on it. Then there could be two counts of one identity,
+    // Eviction. The cache may evict a count while a thread is deciding on it. Then there could be two counts of one
+    // identity,
     // and both would admit. So the cache marks a count as evicted in the same step. A thread that finds that the count
     // it has locked is evicted looks it up again. A thread that locked it before has decided before the eviction.
     //
     // If the cache is so small for the load that it evicts counts as fast as they are looked up, that would never end.
     // After a few attempts the decision uses the counts at hand, as if they had been evicted right after it.
     //
-    // A protected count is not marked when the cache evicts it. So a lookup goes to the protected counts first, then
+    // Denied counts. A protected count is not marked when the cache evicts it. So a lookup goes to the protected counts
+    // first, then
     // to the cache, and then to the protected counts again: the count may have moved there, and been evicted, in
     // between.
 
     /** The smallest bound: no decision has more claims, so a table of that size holds all counts of one decision. */
     private static final int SMALLEST = 16;
 
+    /** After so many lookups a decision uses the counts at hand, evicted or not. */
     private static final int ATTEMPTS = 16;
 
     /** The retry time, in milliseconds, if a claim exceeds this process's share of its limit. */
@@ -251,10 +255,8 @@ public final class CountTable<C extends Count> {
                 long now = clock.millis();
                 long ofOthers = advance(claim, count, now);
                 boolean fits = count.fits(claim.limit(), claim.permits() + ofOthers);
-                if (charging) {
-                    charge(claim, count, fits);
-                }
-                decision = decision(charging, now, List.of(usage(claim, count, ofOthers, fits, fits, now)));
+                decision =
+                        decision(charging, now, List.of(decideOn(claim, count, ofOthers, fits, fits, charging, now)));
             }
             protectIfViolated(claim, count, decision, 0);
             return decision;
@@ -334,10 +336,7 @@ public final class CountTable<C extends Count> {
         for (int i = 0; i < fits.length; i++) {
             Claim claim = entries.get(i).claim;
             Count count = entries.get(i).count;
-            if (charging) {
-                charge(claim, count, allowed);
-            }
-            usages.add(usage(claim, count, ofOthers[i], fits[i], allowed, now));
+            usages.add(decideOn(claim, count, ofOthers[i], fits[i], allowed, charging, now));
         }
         return decision(charging, now, usages);
     }
@@ -366,7 +365,12 @@ public final class CountTable<C extends Count> {
         }
     }
 
-    private static StoreUsage usage(Claim claim, Count count, long ofOthers, boolean fits, boolean allowed, long now) {
+    /** Charges a claim unless it is only peeked at, and returns the usage afterwards. */
+    private static StoreUsage decideOn(
+            Claim claim, Count count, long ofOthers, boolean fits, boolean allowed, boolean charging, long now) {
+        if (charging) {
+            charge(claim, count, allowed);
+        }
         long fitsAt = allowed ? now : fitsAt(claim.limit(), count, claim.permits() + ofOthers, now);
         return StoreUsage.of(claim, count.used() + ofOthers, !fits, fitsAt, count.wholeAt());
     }

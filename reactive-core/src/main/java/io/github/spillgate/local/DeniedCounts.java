@@ -20,7 +20,10 @@ import org.jspecify.annotations.Nullable;
  */
 final class DeniedCounts<C extends Count> {
 
+    /** In milliseconds: a client that still retries does so more often. */
     private static final long PATIENCE = 10_000;
+
+    /** How many of the oldest counts may have to go for a new one. It bounds the work of each denial. */
     private static final int EXAMINED = 2;
 
     private final ConcurrentMap<Object, Kept<C>> counts = new ConcurrentHashMap<>();

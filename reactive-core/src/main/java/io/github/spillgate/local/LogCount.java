@@ -30,7 +30,11 @@ final class LogCount extends RateCount {
     private int mask;
     private int head;
     private int size;
+
+    /** The permits of all entries, also of those that have expired. */
     private long total;
+
+    // As of the last "advance".
 
     private long now;
     private long slotOfNow;
@@ -41,6 +45,8 @@ final class LogCount extends RateCount {
     private long window;
     private long resolution;
     private int expired;
+
+    /** The permits of the entries that have not expired. */
     private long used;
 
     @Override
