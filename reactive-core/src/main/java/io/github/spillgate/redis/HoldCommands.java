@@ -71,7 +71,7 @@ final class HoldCommands {
 
     private static RenewalOutcome outcome(ScriptReply reply, int i) {
         return switch (reply.status(i)) {
-            case FREE -> reply.granted(i) == 1 ? RenewalOutcome.RENEWED : RenewalOutcome.RESTORED;
+            case FREE -> reply.flag(i) ? RenewalOutcome.RENEWED : RenewalOutcome.RESTORED;
             case DENIED -> RenewalOutcome.RELEASED;
             default -> RenewalOutcome.FOREIGN;
         };

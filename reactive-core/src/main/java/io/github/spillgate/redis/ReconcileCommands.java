@@ -69,7 +69,7 @@ final class ReconcileCommands {
         List<StoreUsage> others = new ArrayList<>();
         for (int i = 0; i < reconciliations.size(); i++) {
             if (reply.status(i) != ScriptReply.Status.FOREIGN) {
-                (reply.granted(i) == 1 ? chargedNow : others)
+                (reply.flag(i) ? chargedNow : others)
                         .add(reply.usage(i, reconciliations.get(i).claim()));
             }
         }
@@ -99,7 +99,7 @@ final class ReconcileCommands {
         return StoreDecision.ofPeek(
                 Source.REDIS,
                 reply.millis(),
-                reply.granted(0) == 1 ? reply.micros() : UNKNOWN,
+                reply.flag(0) ? reply.micros() : UNKNOWN,
                 isForeign ? List.of() : List.of(reply.usage(0, claim)));
     }
 
@@ -122,8 +122,7 @@ final class ReconcileCommands {
             if (reply.status(i) == ScriptReply.Status.FREE) {
                 Settlement one = settlements.get(i);
                 // At the highest number of used permits, fewer may have been charged.
-                boolean isCharged =
-                        reply.granted(i) == 1 && reply.usage(i, one.claim()).used() < one.most();
+                boolean isCharged = reply.flag(i) && reply.usage(i, one.claim()).used() < one.most();
                 usages.add(reply.usage(i, one.claim().asking(isCharged ? one.toCharge() : 0)));
             }
         }

@@ -8,18 +8,18 @@ import java.nio.charset.StandardCharsets;
 
 /**
  * Decoder of the reply of a script that reports usages: the time of the server, and one usage for each count of the
- * request, in its order. {@code wire.lua} describes the format.
+ * request, in its order. {@code wire.lua} describes the format, and has it twice more, for {@code pack}.
  */
 final class ScriptReply {
 
     private static final Status[] STATUSES = Status.values();
 
     static final int TIME_LENGTH = 7;
-    private static final int STATUS = 4;
+    static final int STATUS = 4;
     private static final int FIRST = STATUS + 1;
     private static final int SECOND = FIRST + 7;
     private static final int THIRD = SECOND + 7;
-    private static final int USAGE_LENGTH = THIRD + 7;
+    static final int USAGE_LENGTH = THIRD + 7;
 
     private final byte[] bytes;
     private final long micros;
@@ -44,12 +44,19 @@ final class ScriptReply {
         return micros / 1_000;
     }
 
-    /**
-     * Returns how many of a group of equal requests are granted, or how many permits are leased. The headers of the
-     * other scripts say what it means there.
-     */
+    /** Returns how many of a group of equal requests are granted. */
     long granted(int usage) {
         return number(start(usage), 4);
+    }
+
+    /** Returns how many permits are leased: of a lease, that is the number in the place of {@link #granted}. */
+    long leased(int usage) {
+        return granted(usage);
+    }
+
+    /** Returns the flag that the other scripts have in the place of {@link #granted}; their headers describe it. */
+    boolean flag(int usage) {
+        return granted(usage) == 1;
     }
 
     Status status(int usage) {

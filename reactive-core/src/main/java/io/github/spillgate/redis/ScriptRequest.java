@@ -37,7 +37,7 @@ final class ScriptRequest {
     private static final int REFUND_OLDEST = 2;
 
     private static final int LIMITS_LENGTH = 2;
-    private static final int LIMIT_LENGTH = 1 + 7 + 6 + 6 + 1;
+    static final int LIMIT_LENGTH = 1 + 7 + 6 + 6 + 1;
     private static final int REFUND_LENGTH = 1;
     private static final int REFUND_CLAIM_LENGTH = 2 + 4 * 7;
     private static final int CLAIM_LENGTH = 2 + 7;
@@ -331,7 +331,7 @@ final class ScriptRequest {
         LEASE(2);
 
         /** The number of the mode in a request. */
-        private final int number;
+        final int number;
 
         Mode(int number) {
             this.number = number;

@@ -1,5 +1,5 @@
--- wire.lua: the format of a script's argument and reply. ScriptRequest.java writes the argument, codec.lua reads it and
--- writes the reply, and ScriptReply.java reads the reply.
+-- wire.lua: the format of a script's argument and reply. ScriptRequest.java writes the argument, codec.lua and
+-- fast-path.lua read it and write the reply, and ScriptReply.java reads the reply.
 --
 -- Numbers are unsigned and little-endian; the figure behind the colon is their length in bytes. ARGV[1] begins with the
 -- limits, each of them once. What follows refers to them by their position, beginning with 1:

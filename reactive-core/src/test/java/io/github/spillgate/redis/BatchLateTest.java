@@ -128,11 +128,11 @@ class BatchLateTest {
         answerLate(batch);
     }
 
-    /** The reply has a time, and for each count four bytes before the status. */
+    /** The reply has a time, and one usage with the status for LATE. */
     private void answerLate(Batch late) {
         late.request(new RedisClock(now::get));
-        byte[] reply = new byte[7 + 26];
-        reply[7 + 4] = 4;
+        byte[] reply = new byte[ScriptReply.TIME_LENGTH + ScriptReply.USAGE_LENGTH];
+        reply[ScriptReply.TIME_LENGTH + ScriptReply.STATUS] = 4; // LATE
         late.parts().forEach(part -> part.answer(new ScriptReply(reply)));
     }
 }
