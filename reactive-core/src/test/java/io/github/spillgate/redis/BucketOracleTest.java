@@ -9,6 +9,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.model.StoreModel;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.testkit.DecisionText;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.RedisForTests;
@@ -75,7 +76,7 @@ class BucketOracleTest {
                 subject.refund(charge);
                 clock.advanceMillis(-10);
                 scripted.show(clock);
-                assertThat(subject.take(charge)).as("on %s", store).startsWith("false");
+                assertThat(subject.take(charge)).as("on %s", store).startsWith("denied");
             }
         }
     }
@@ -164,25 +165,19 @@ class BucketOracleTest {
             if (decision.isAllowed()) {
                 allowed.add(decision);
             }
-            return describe(decision);
+            return DecisionText.of(decision);
         }
 
         String refund(int which, Limit limit) {
             if (!allowed.isEmpty()) {
                 limiter.refund(allowed.get(which % allowed.size())).block();
             }
-            return describe(limiter.peek(Charge.of("a", limit)).block());
+            return DecisionText.of(limiter.peek(Charge.of("a", limit)).block());
         }
 
         String refund(Charge charge) {
             limiter.refund(charge).block();
-            return describe(limiter.peek(charge.permits(1)).block());
-        }
-
-        private static String describe(Decision decision) {
-            Decision.Usage usage = decision.limits().get(0);
-            return decision.isAllowed() + " at " + decision.at() + " retry " + decision.retryAfter() + " used "
-                    + usage.used() + " of " + usage.limit() + " until " + usage.wholeAt();
+            return DecisionText.of(limiter.peek(charge.permits(1)).block());
         }
     }
 

@@ -15,6 +15,7 @@ import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.DecidedClaims;
+import io.github.spillgate.testkit.DecisionText;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
@@ -26,7 +27,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.function.Function;
-import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -213,7 +213,7 @@ class ReconcileOracleTest {
                 if (decision.isAllowed()) {
                     allowed.add(decision);
                 }
-                return describe(decision);
+                return DecisionText.of(decision);
             }
 
             String refund(int which) {
@@ -238,7 +238,7 @@ class ReconcileOracleTest {
                 reconciled.add(reconciliations);
                 StoreDecision reply = store.reconcile(reconciliations).block();
                 charged.add(reply);
-                return describe(reply) + peek();
+                return DecisionText.of(reply) + peek();
             }
 
             /** Until one window after the charge; the clock may have gone back since. */
@@ -264,7 +264,7 @@ class ReconcileOracleTest {
             String reconcileAgain(int which) {
                 return reconciled.isEmpty()
                         ? ""
-                        : describe(store.reconcile(reconciled.get(which % reconciled.size()))
+                        : DecisionText.of(store.reconcile(reconciled.get(which % reconciled.size()))
                                         .block())
                                 + peek();
             }
@@ -274,14 +274,8 @@ class ReconcileOracleTest {
             }
 
             private String peek() {
-                return describe(limiter.peek(List.of(Charge.of("key-0", limits), Charge.of("key-1", limits)))
+                return DecisionText.of(limiter.peek(List.of(Charge.of("key-0", limits), Charge.of("key-1", limits)))
                         .block());
-            }
-
-            private String describe(Decision decision) {
-                return decision.limits().stream()
-                        .map(usage -> usage.key() + " " + usage + " violated=" + usage.isViolated())
-                        .collect(Collectors.joining("; ", decision.retryAfter() + " [", "]"));
             }
         }
     }

@@ -14,6 +14,7 @@ import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.DecidedClaims;
+import io.github.spillgate.testkit.DecisionText;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
@@ -31,7 +32,6 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
-import java.util.stream.Stream;
 import net.jqwik.api.Arbitraries;
 import net.jqwik.api.Arbitrary;
 import net.jqwik.api.Combinators;
@@ -710,10 +710,10 @@ class StoreOracleTest {
                     if (decision.isAllowed() && !clock.instant().isBefore(resetAt)) {
                         allowed.add(decision);
                     }
-                    return describe(decision);
+                    return DecisionText.of(decision);
                 });
             } else if (action instanceof Peek peek) {
-                return limiter.peek(charges(peek.asked, limits)).map(Subject::describe);
+                return limiter.peek(charges(peek.asked, limits)).map(DecisionText::of);
             } else if (action instanceof Together together) {
                 int before = allowed.size();
                 return Flux.fromIterable(together.actions)
@@ -778,16 +778,16 @@ class StoreOracleTest {
                         .toList();
                 return holds.isEmpty()
                         ? Mono.just("")
-                        : store.release(holds).then(store.take(holds)).map(Subject::describe);
+                        : store.release(holds).then(store.take(holds)).map(DecisionText::of);
             });
         }
 
         /** Emits the request. A lease needs a claim, which the decision of a limiter has. */
         private Mono<Mono<String>> prepare(Action action, List<Limit> limits) {
             if (action instanceof Take take) {
-                return Mono.just(limiter.tryAcquire(charges(take.asked, limits)).map(Subject::describe));
+                return Mono.just(limiter.tryAcquire(charges(take.asked, limits)).map(DecisionText::of));
             } else if (action instanceof Peek peek) {
-                return Mono.just(limiter.peek(charges(peek.asked, limits)).map(Subject::describe));
+                return Mono.just(limiter.peek(charges(peek.asked, limits)).map(DecisionText::of));
             } else if (action instanceof Lease lease) {
                 Charge charge = lease.asked.charge(limits);
                 Limit limit = charge.limits().get(0);
@@ -810,7 +810,7 @@ class StoreOracleTest {
             if (leased > 1 && !clock.instant().isBefore(resetAt)) {
                 allowed.add(spent(lease, leased - 1));
             }
-            return leased + " charged " + (lease.chargedAt() - clock.millis()) + describe(lease);
+            return leased + " charged " + (lease.chargedAt() - clock.millis()) + DecisionText.of(lease);
         }
 
         private static Decision spent(StoreDecision lease, long permits) {
@@ -826,19 +826,6 @@ class StoreOracleTest {
 
         private static List<Charge> charges(List<ChargeSpec> asked, List<Limit> limits) {
             return asked.stream().map(one -> one.charge(limits)).toList();
-        }
-
-        /**
-         * Describes a decision without its source. A decision that no store made has no store's clock.
-         */
-        private static String describe(Decision decision) {
-            Stream<String> usages = decision.limits().stream()
-                    .map(usage -> usage.key() + " " + usage + " violated=" + usage.isViolated() + " remaining="
-                            + usage.remaining() + " used=" + usage.used() + " until " + usage.wholeAt());
-            return (decision.isAllowed() ? "allowed" : "denied")
-                    + (decision.limits().isEmpty() ? "" : " at " + decision.at())
-                    + " retry " + decision.retryAfter()
-                    + usages.collect(Collectors.joining("; ", " [", "]"));
         }
     }
 }
