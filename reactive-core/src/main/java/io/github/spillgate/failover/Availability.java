@@ -62,7 +62,7 @@ final class Availability {
     private volatile @Nullable String problem;
 
     /** What was last wrong, also if the store is available. */
-    private volatile Explanation last = new Explanation("no reply by the deadline", ExplanationKind.SYMPTOM);
+    private volatile Explanation lastExplanation = new Explanation("no reply by the deadline", ExplanationKind.SYMPTOM);
 
     /** The causes of the present outage that the log names, as {@link #causeIn}; guarded by this. */
     private final Set<String> causesLogged = new HashSet<>();
@@ -124,7 +124,7 @@ final class Availability {
     /** Explains an outage without a failure of the store. What was wrong before is not the reason. */
     private synchronized void explainNotAsked(String why) {
         if (!why.isEmpty() && problem == null) {
-            last = new Explanation("it was not asked, because " + why, ExplanationKind.SYMPTOM);
+            lastExplanation = new Explanation("it was not asked, because " + why, ExplanationKind.SYMPTOM);
         }
     }
 
@@ -145,7 +145,7 @@ final class Availability {
         if (!unavailable.compareAndSet(false, true)) {
             return null;
         }
-        Explanation known = last;
+        Explanation known = lastExplanation;
         causesLogged.clear();
         boolean unused = noteCause(known);
         problem = known.message;
@@ -209,12 +209,9 @@ final class Availability {
      * for another reason than all later ones, for example because this process lacks CPU time.
      */
     private void logCause() {
-        Explanation known = last;
+        Explanation known = lastExplanation;
         if (unavailable.get() && noteCause(known)) {
-            LOG.warn(
-                    known.kind == ExplanationKind.UNREACHABLE ? "{} cannot be reached: {}" : "{} cannot decide: {}",
-                    store,
-                    known.message);
+            LOG.warn(known.kind.line, store, known.message);
         }
     }
 
@@ -239,17 +236,17 @@ final class Availability {
     private synchronized void explain(Throwable error) {
         ExplanationKind kind = ExplanationKind.of(error);
         if (kind == ExplanationKind.UNREACHABLE
-                || last.kind != ExplanationKind.UNREACHABLE
+                || lastExplanation.kind != ExplanationKind.UNREACHABLE
                 || !(error instanceof LimitStoreUnansweredException)) {
             String message = error.getMessage();
-            last = new Explanation(message == null ? error.toString() : message, kind);
-            problem = last.message;
+            lastExplanation = new Explanation(message == null ? error.toString() : message, kind);
+            problem = lastExplanation.message;
         }
     }
 
     private synchronized void forgetProblem() {
         problem = null;
-        last = new Explanation(last.message, ExplanationKind.SYMPTOM);
+        lastExplanation = new Explanation(lastExplanation.message, ExplanationKind.SYMPTOM);
     }
 
     /** Notes that another program has written a key of the store. */
@@ -270,13 +267,20 @@ final class Availability {
     private enum ExplanationKind {
 
         /** It says that a reply is missing or a connection was lost, not why. */
-        SYMPTOM,
+        SYMPTOM("{} does not reply: {}"),
 
         /** The store could not decide, for example because Redis is out of memory. */
-        REFUSAL,
+        REFUSAL("{} cannot decide: {}"),
 
         /** The store could not be reached, which also explains why it does not reply. */
-        UNREACHABLE;
+        UNREACHABLE("{} cannot be reached: {}");
+
+        /** The line of the log, of the store and the message. A symptom is not logged as a cause. */
+        private final String line;
+
+        ExplanationKind(String line) {
+            this.line = line;
+        }
 
         static ExplanationKind of(Throwable error) {
             if (error instanceof LimitStoreUnreachableException) {

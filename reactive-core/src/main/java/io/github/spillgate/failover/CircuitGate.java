@@ -31,11 +31,24 @@ import reactor.util.context.Context;
 
 /**
  * Admits requests to the primary store: a bounded number in flight, and only those that the circuit breaker permits. An
- * admitted request reports its result once, and is released once.
+ * admitted request reports its result at most once, and is released once.
  *
  * <p>No method throws: what a function that the user has set for the breaker throws is dropped.
  */
 final class CircuitGate {
+    // Design notes.
+    //
+    // The life of a request:
+    //
+    //   pass()                         It is sent (ASK, PROBE), or the fallback decides at once: see Passage.
+    //   answered(), failed()           The result, for the breaker and for the health; or refused(), of which the
+    //                                  breaker learns nothing. At most one of them, once. After a probe always one:
+    //                                  the breaker waits for the results of its probes.
+    //   release()                      It takes no capacity any more, perhaps long after its result was reported; or
+    //                                  releaseWithoutResult(), which also tells the breaker to wait for none.
+    //
+    // These change the health only: failedLate(), missedDeadline() and fellBack() if the fallback decides, decided() if
+    // the store does. A breaker that closes is not enough for that, see Availability.
 
     /** Whether a request is sent to the store, or why the fallback decides at once. */
     enum Passage {

@@ -16,8 +16,7 @@ import reactor.util.context.ContextView;
  * @param leases the leased permits
  * @param deadlines the deadlines of calls
  * @param lateReplies the times until which a late reply is accepted
- * @param fallbacks how many calls fell back
- * @param missedDeadlines how many of them fell back at the deadline although the breaker was closed
+ * @param fallbacks how many calls fell back, and why
  */
 record Failover(
         LimitStore primary,
@@ -29,12 +28,36 @@ record Failover(
         Leases leases,
         Deadlines deadlines,
         Deadlines lateReplies,
-        LongAdder fallbacks,
-        LongAdder missedDeadlines) {
+        FallbackCounts fallbacks) {
 
     /** Returns how long a caller still waits, less the time that it has already spent waiting for something else. */
     long timeLeft(ContextView context) {
         Object since = context.getOrDefault(LimitStore.WAITING_SINCE, null);
         return since instanceof Long nanos ? deadlineNanos - Math.max(0, Deadlines.now() - nanos) : deadlineNanos;
+    }
+
+    /** How many calls the fallback has answered since the start, and how many of them for a certain reason. */
+    static final class FallbackCounts {
+
+        private final LongAdder all = new LongAdder();
+        private final LongAdder missedDeadlines = new LongAdder();
+
+        /** Counts a call, for any reason. */
+        void count() {
+            all.increment();
+        }
+
+        /** Counts a missed deadline while the breaker is closed. It is one of all, which {@link #count} counts. */
+        void countMissedDeadline() {
+            missedDeadlines.increment();
+        }
+
+        long all() {
+            return all.sum();
+        }
+
+        long missedDeadlines() {
+            return missedDeadlines.sum();
+        }
     }
 }

@@ -12,7 +12,6 @@ import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
-import java.util.concurrent.atomic.LongAdder;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
@@ -82,8 +81,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
                 new Leases(primary, grants),
                 new Deadlines(deadlineNanos),
                 new Deadlines(LONGEST.toNanos()),
-                new LongAdder(),
-                new LongAdder());
+                new Failover.FallbackCounts());
         changes = new CountChanges(failover);
         // So that a wrong setting is reported at startup, and the first request does not wait for a connection.
         Mono.defer(primary::prepare).subscribe(null, error -> gates.whole().failed(0, error));
@@ -201,8 +199,8 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
                         gates.state(),
                         gates.isAnyFallenBack(),
                         gates.problem(),
-                        failover.fallbacks().sum(),
-                        failover.missedDeadlines().sum(),
+                        failover.fallbacks().all(),
+                        failover.fallbacks().missedDeadlines(),
                         local.toReconcile(),
                         local.reconciled(),
                         local.lost() + failover.grants().lost(),

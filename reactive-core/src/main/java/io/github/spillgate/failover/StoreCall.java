@@ -168,7 +168,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         }
         pair = new GrantPair(failover.grants(), operation.isTake() ? claims : List.of());
         long timeLeft = failover.timeLeft(currentContext());
-        passage = timeLeft > 0 ? pass() : Passage.NO_TIME;
+        passage = pass(timeLeft);
         if (!passage.isSent()) {
             first(ENDED);
             if (first(SERVED)) {
@@ -200,7 +200,10 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         return (T) (leased == null ? failover.denials().find(claims) : leased);
     }
 
-    private Passage pass() {
+    private Passage pass(long timeLeft) {
+        if (timeLeft <= 0) {
+            return Passage.NO_TIME;
+        }
         try {
             gate = failover.gates().to(claims);
         } catch (Throwable e) {
@@ -487,7 +490,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     private void fallBackIfUnserved(boolean stoodStill) {
         if (first(SERVED)) {
             if (gate.missedDeadline(stoodStill)) {
-                failover.missedDeadlines().increment();
+                failover.fallbacks().countMissedDeadline();
             }
             pair().open();
             fallBack(null);
@@ -515,7 +518,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     // The fallback.
 
     private void fallBack(@Nullable Throwable primaryError) {
-        failover.fallbacks().increment();
+        failover.fallbacks().count();
         gate.fellBack(passage);
         if (Fallback.isError(failover.fallback())) {
             Throwable error =
