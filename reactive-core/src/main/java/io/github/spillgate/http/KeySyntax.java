@@ -3,9 +3,14 @@ package io.github.spillgate.http;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Text;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
+import java.util.function.BiFunction;
 import java.util.function.Function;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -31,6 +36,24 @@ import org.jspecify.annotations.Nullable;
  * <p>Immutable.
  */
 public final class KeySyntax {
+
+    /** The sources without a name. The order is that of an error message. */
+    private static final Map<String, Function<KeySyntax, KeySource>> UNNAMED = new LinkedHashMap<>();
+
+    /** The sources with a name behind a colon, in the same order. */
+    private static final Map<String, BiFunction<Parser, String, KeySource>> NAMED = new LinkedHashMap<>();
+
+    static {
+        UNNAMED.put("address", syntax -> KeySource.clientAddress(syntax.client));
+        UNNAMED.put("principal", syntax -> KeySource.principal());
+        NAMED.put("header", (parser, name) -> KeySource.header(name));
+        NAMED.put("query", (parser, name) -> KeySource.query(name));
+        NAMED.put("cookie", (parser, name) -> KeySource.cookie(name));
+        NAMED.put("path", (parser, name) -> KeySource.pathVariable(name));
+        NAMED.put("attribute", (parser, name) -> KeySource.attribute(name));
+        NAMED.put("constant", (parser, name) -> KeySource.constant(name));
+        NAMED.put("bean", Parser::bean);
+    }
 
     private final ClientAddress client;
     private final Function<String, Optional<KeySource>> beans;
@@ -93,6 +116,11 @@ public final class KeySyntax {
         return source;
     }
 
+    /** Returns the kinds of sources, each with the colon before its name, if it has one. */
+    static Stream<String> kinds() {
+        return Stream.concat(UNNAMED.keySet().stream(), NAMED.keySet().stream().map(kind -> kind + ":"));
+    }
+
     /** Returns how {@code address} is determined. */
     ClientAddress client() {
         return client;
@@ -142,33 +170,28 @@ public final class KeySyntax {
                 at++;
                 return named(kind, word("()|+"), start);
             }
-            return switch (kind) {
-                case "address" -> KeySource.clientAddress(client);
-                case "principal" -> KeySource.principal();
-                default -> throw unknownKind(start);
-            };
+            Function<KeySyntax, KeySource> unnamed = UNNAMED.get(kind);
+            if (unnamed == null) {
+                throw unknownKind(start);
+            }
+            return unnamed.apply(KeySyntax.this);
         }
 
         private KeySource named(String kind, String name, int start) {
             if (name.isEmpty()) {
                 throw refused("a name after \"" + kind + ":\", for example header:X-Api-Key");
             }
-            return switch (kind) {
-                case "header" -> KeySource.header(name);
-                case "query" -> KeySource.query(name);
-                case "cookie" -> KeySource.cookie(name);
-                case "path" -> KeySource.pathVariable(name);
-                case "attribute" -> KeySource.attribute(name);
-                case "constant" -> KeySource.constant(name);
-                case "bean" -> bean(name);
-                default -> throw unknownKind(start);
-            };
+            BiFunction<Parser, String, KeySource> named = NAMED.get(kind);
+            if (named == null) {
+                throw unknownKind(start);
+            }
+            return named.apply(this, name);
         }
 
         private IllegalArgumentException unknownKind(int start) {
             at = start;
-            return refused("address, principal, header:…, query:…, cookie:…, path:…, attribute:…, constant:…, bean:… or"
-                    + " hashed(…), for example principal | address");
+            return refused(kinds().map(kind -> kind.endsWith(":") ? kind + "…" : kind)
+                            .collect(Collectors.joining(", ")) + " or hashed(…), for example principal | address");
         }
 
         private KeySource bean(String name) {

@@ -3,11 +3,15 @@ package io.github.spillgate.http;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 
+import io.github.spillgate.testkit.Snippets;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.util.List;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.FieldSource;
 import reactor.core.publisher.Mono;
 
 class KeySyntaxTest {
@@ -28,29 +32,41 @@ class KeySyntaxTest {
             .beans(name -> name.equals("tenantKey") ? Optional.of(OWN) : Optional.empty())
             .secret(new byte[16]);
 
+    private static final List<String> SOURCES = List.of(
+            "address",
+            "principal",
+            "header:X-Api-Key",
+            "query:api_key",
+            "cookie:session",
+            "path:id",
+            "attribute:tenant",
+            "constant:every:body",
+            "bean:tenantKey",
+            "hashed(header:X-Api-Key)",
+            "principal | address",
+            "principal | header:X-Api-Key | address",
+            "address + header:User-Agent",
+            "principal | address + header:User-Agent",
+            "hashed(principal | address + query:a) + address");
+
     @ParameterizedTest
-    @ValueSource(
-            strings = {
-                "address",
-                "principal",
-                "header:X-Api-Key",
-                "query:api_key",
-                "cookie:session",
-                "path:id",
-                "attribute:tenant",
-                "constant:every:body",
-                "bean:tenantKey",
-                "hashed(header:X-Api-Key)",
-                "principal | address",
-                "principal | header:X-Api-Key | address",
-                "address + header:User-Agent",
-                "principal | address + header:User-Agent",
-                "hashed(principal | address + query:a) + address"
-            })
+    @FieldSource("SOURCES")
     void aSourceIsWrittenAsItIsRead(String text) {
         assertThat(SYNTAX.parse(text)).hasToString(text);
         assertThat(SYNTAX.parse("  " + text.replace(" ", "   ") + " ")).hasToString(text);
         assertThat(SYNTAX.parse(text.replace(" ", ""))).hasToString(text);
+    }
+
+    @Test
+    void eachKindIsTestedHereAndListedInTheDocumentation() throws IOException {
+        String page = Files.readString(Snippets.ROOT.resolve("docs/keys-and-proxies.md"));
+        String javadoc = Files.readString(
+                Snippets.ROOT.resolve("reactive-core/src/main/java/io/github/spillgate/http/KeySyntax.java"));
+        assertThat(KeySyntax.kinds()).allSatisfy(kind -> {
+            assertThat(SOURCES).anyMatch(source -> source.startsWith(kind));
+            assertThat(page).containsPattern("(?m)^\\|.*`" + kind);
+            assertThat(javadoc).containsPattern("<td>.*\\{@code " + kind);
+        });
     }
 
     @ParameterizedTest

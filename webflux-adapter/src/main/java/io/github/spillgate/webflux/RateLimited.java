@@ -46,9 +46,8 @@ public @interface RateLimited {
     String[] value();
 
     /**
-     * The key that is charged, in the format of {@code KeySyntax}: {@code address}, {@code principal}, {@code
-     * header:X-Api-Key}, {@code cookie:session}, {@code query:tenant}, {@code path:id}, {@code bean:tenantKey}, and so
-     * on.
+     * The key that is charged, such as {@code address}, {@code principal} or {@code header:X-Api-Key}; {@link
+     * io.github.spillgate.http.KeySyntax KeySyntax} lists all.
      *
      * @return the key source
      */

@@ -196,7 +196,7 @@ public record SpillgateProperties(
      * @param paths patterns of the paths that the rule applies to, such as /users/{id}; all paths by default
      * @param excludePaths patterns of the paths that the rule does not apply to, such as /static/**
      * @param methods methods that the rule applies to; all methods by default
-     * @param key key that is charged: address, principal, header:X-Api-Key, cookie:id, path:id, bean:tenantKey …
+     * @param key key that is charged, such as address, principal, header:X-Api-Key or bean:tenantKey; see KeySyntax
      * @param limits limits such as 120/1m; all of them must allow a request
      * @param limitsFrom name of a bean of type Rule.LimitSource that looks up the limits of a key
      * @param cost number of permits that a request takes
