@@ -2,7 +2,6 @@ package io.github.spillgate;
 
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
-import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -11,7 +10,6 @@ import java.util.Deque;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.RejectedExecutionException;
-import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 import reactor.core.Disposable;
@@ -75,21 +73,14 @@ final class WaitQueue {
     /** The maximum number of nested calls of {@link #drain()} by one thread. */
     private static final int MAX_DEPTH = 8;
 
-    /** By which part of the time an attempt for permits of a concurrency limit is earlier or later. */
-    private static final double SPREAD = 0.25;
-
-    /** After so many lease times, all permits that are leased now are spent or refunded. */
-    private static final int LEASE_TIMES = 2;
-
     private static final long MILLISECOND = TimeUnit.MILLISECONDS.toNanos(1);
-
-    /** The longest time between two attempts for permits of a concurrency limit. */
-    private static final long LONGEST_POLL = TimeUnit.SECONDS.toNanos(1);
 
     private final WaitQueues queues;
     private final String name;
-    private final Deque<Runnable> tasks = new ArrayDeque<>();
 
+    // All fields below, and the waiters in the list, are guarded by the monitor of this queue.
+
+    private final Deque<Runnable> tasks = new ArrayDeque<>();
     private final WaiterList waiters = new WaiterList();
 
     /** The places reserved for this queue: as many as its waiters or its attempts in flight, whichever are more. */
@@ -420,7 +411,7 @@ final class WaitQueue {
             tasks.add(() -> head.deny(decision));
             return;
         }
-        HeadDenial denied = new HeadDenial(request, decision, wait.get(), now());
+        HeadDenial denied = new HeadDenial(request.claims, request.sentAt, decision, wait.get(), now());
         denial = denied;
         lastGrant = null;
         // Before tasks that call subscribers, which may take long.
@@ -615,70 +606,14 @@ final class WaitQueue {
         return system + steppedBackNanos;
     }
 
-    private static long sum(long instant, long duration) {
+    /** Returns a later time, or the latest one if there is none. */
+    static long sum(long instant, long duration) {
         long sum = instant + duration;
         return sum < instant ? Long.MAX_VALUE : sum;
     }
 
     /** A request of the head, as it is sent to the store in one or more attempts. */
     private record HeadRequest(List<Claim> claims, Context context, long sentAt, int wakes) {}
-
-    /** The denial of a head request, and the time of the next attempt. */
-    private static final class HeadDenial {
-
-        final Decision decision;
-        final List<Claim> claims;
-        final long receivedAt;
-        final long retryAfter;
-        final long retryAt;
-
-        /** The time before which the claims do not fit. Of a concurrency limit it is not known. */
-        final long fitsAt;
-
-        HeadDenial(HeadRequest request, StoreDecision decision, Duration wait, long now) {
-            this.decision = decision;
-            this.claims = request.claims;
-            this.receivedAt = now;
-            boolean isHeld = decision.violated().stream().anyMatch(limit -> limit.algorithm() == Algorithm.CONCURRENT);
-            boolean isLeased =
-                    decision.usages().stream().anyMatch(usage -> usage.isViolated() && decision.mayRefundLeases(usage));
-            long millis = isLeased && !isHeld ? waitForWindows(decision) : wait.toMillis();
-            long nanos = Math.max(MILLISECOND, TimeUnit.MILLISECONDS.toNanos(millis));
-            long shortest = isHeld ? TimeUnit.MILLISECONDS.toNanos(waitForWindows(decision)) : nanos;
-            this.retryAfter = isHeld ? Math.max(shortest, spread(Math.min(nanos, LONGEST_POLL))) : nanos;
-            // Measured from the time of sending, so that the next attempt reaches the store when the permit is free. An
-            // instance with a slow network would otherwise always come second.
-            this.retryAt = sum(request.sentAt, retryAfter);
-            this.fitsAt = sum(request.sentAt, shortest);
-        }
-
-        /** Returns whether the claims may fit before the next attempt, so that a waiter may wait for less than that. */
-        boolean isPoll() {
-            return fitsAt < retryAt;
-        }
-
-        private static long waitForWindows(StoreDecision decision) {
-            return decision.usages().stream()
-                    .filter(usage -> usage.limit().algorithm() != Algorithm.CONCURRENT)
-                    .mapToLong(usage -> waitFor(usage, decision))
-                    .max()
-                    .orElse(0);
-        }
-
-        /** A denial does not know that leased permits may be refunded. */
-        private static long waitFor(StoreUsage usage, StoreDecision decision) {
-            long wait = Duration.between(decision.at(), usage.fitsAt()).toMillis();
-            return decision.mayRefundLeases(usage)
-                    ? Math.min(wait, LEASE_TIMES * usage.limit().leaseTime().toMillis())
-                    : wait;
-        }
-
-        /** Several instances must not ask at the same time. */
-        private static long spread(long nanos) {
-            return (long)
-                    (nanos * (1 + SPREAD * (2 * ThreadLocalRandom.current().nextDouble() - 1)));
-        }
-    }
 
     /** The subscriber of one attempt. It handles the first signal only. */
     private final class AttemptSubscriber extends BaseSubscriber<StoreDecision> {
