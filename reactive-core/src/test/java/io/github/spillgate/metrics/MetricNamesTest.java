@@ -21,6 +21,7 @@ import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.Snippets;
 import io.github.spillgate.testkit.StoreForTests;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.micrometer.prometheusmetrics.PrometheusConfig;
 import io.micrometer.prometheusmetrics.PrometheusMeterRegistry;
 import java.io.IOException;
@@ -128,6 +129,19 @@ class MetricNamesTest {
                         .map(meter -> meter.getId().getName())
                         .toList()));
         assertThat(metrics).isEqualTo(scraped.keySet());
+    }
+
+    @Test
+    void theJavadocOfAStateListsEachOfItsMeters() throws IOException {
+        String source = Files.readString(
+                Snippets.ROOT.resolve("reactive-core/src/main/java/io/github/spillgate/metrics/LimiterMetrics.java"));
+        SimpleMeterRegistry own = new SimpleMeterRegistry();
+        LimiterMetrics.of(limiter, "test").bindTo(own);
+        assertThat(own.getMeters())
+                .isNotEmpty()
+                .allSatisfy(meter -> assertThat(source)
+                        .contains("<td>{@code " + meter.getId().getName() + "}"));
+        own.close();
     }
 
     /** Prometheus would drop the second of two meters with one name and other tags. */
