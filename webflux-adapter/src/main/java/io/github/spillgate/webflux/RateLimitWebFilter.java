@@ -115,6 +115,7 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
                 verdict,
                 problem -> responses.deny(exchange, problem),
                 () -> LimitedExchange.settleAtEnd(exchange, chain.filter(exchange)));
+        // Around the decision as well: a client may disconnect while permits are being taken.
         return LimitedExchange.releaseAtEnd(exchange, limited);
     }
 }
