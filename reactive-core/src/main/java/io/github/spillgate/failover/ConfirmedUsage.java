@@ -31,6 +31,12 @@ final class ConfirmedUsage {
     // The store's clock is taken to run from the newest reply on. That is never ahead of it, because the reply was made
     // before it arrived. Counters and buckets are read at steps, so that a search for the time at which a cost fits
     // ends.
+    //
+    // The permits of this instance are evidence of a loss (certainIn). Invariant: they are never more than the primary
+    // store has, or the next reply would show a loss that did not happen. After a restoration, the store may have the
+    // larger of two numbers: permits that were restored, and those that it has granted since the loss. A counter does,
+    // and a log does for permits of the same slot. So all that were taken until the restoration are evidence up to the
+    // number in the newest reply then. That also has permits of which this instance learns later, so these are none.
 
     /**
      * Replies arrive out of order by at most the time for which late replies are accepted. If one is older than that,
@@ -87,8 +93,14 @@ final class ConfirmedUsage {
     /** The server's time of the first reply since the last reset: what was taken before it is not included. */
     private long firstReply;
 
-    /** Permits that were granted before this server's time may be the same for the primary store as restored ones. */
+    /** The server's time from which on permits may be the same for the primary store as restored ones. */
+    private long combinedFrom;
+
+    /** Until when they may be. Before any time if none may be. */
     private long combinedUntil = Long.MIN_VALUE;
+
+    /** The permits in use at that time. A grant of that millisecond with more in its reply is later. */
+    private long combinedUsed;
 
     /** Replies that arrive before this local time may be from before the last reset. */
     private long resetUncertainUntil = Long.MIN_VALUE;
@@ -194,10 +206,15 @@ final class ConfirmedUsage {
         }
     }
 
-    /** Records that the primary store has granted permits to this instance, at a time of its clock. */
-    void granted(long permits, long takenAt) {
+    /**
+     * Records that the primary store has granted permits to this instance.
+     *
+     * @param usedThen the permits in use in its reply
+     * @param takenAt the server's time
+     */
+    void granted(long permits, long usedThen, long takenAt) {
         // From before a reset, they may not be in use any more. If the clock was set back, they last longer.
-        if (takenAt >= firstReply && takenAt >= combinedUntil && newestReply - takenAt < SET_BACK) {
+        if (takenAt >= firstReply && !mayBeCombined(takenAt, usedThen) && newestReply - takenAt < SET_BACK) {
             own.add(limit, takenAt, permits);
         }
         if (traffic != null) {
@@ -208,12 +225,15 @@ final class ConfirmedUsage {
     /**
      * Records that the primary store has charged permits that this instance has granted itself.
      *
+     * @param usedThen the permits in use in its reply
      * @param takenAt the time of the grants, or earlier, on the store's clock
      * @param chargedAt the time of the charge
      */
-    void charged(long permits, long takenAt, long chargedAt) {
+    void charged(long permits, long usedThen, long takenAt, long chargedAt) {
         // Older ones the store may not have charged, because they no longer count.
-        if (chargedAt >= firstReply && chargedAt - takenAt < OwnUsage.windowOf(limit)) {
+        if (chargedAt >= firstReply
+                && !mayBeCombined(chargedAt, usedThen)
+                && chargedAt - takenAt < OwnUsage.windowOf(limit)) {
             chargedLater().add(limit, takenAt, permits);
             if (traffic != null) {
                 traffic.took(limit, permits, takenAt);
@@ -230,25 +250,48 @@ final class ConfirmedUsage {
         if (traffic != null && missing.traffic != null) {
             traffic.restored(limit, missing.traffic);
         }
-        boolean mayBeCombined = mayBeCombinedWith(missing);
+        long since = firstReply;
         firstReply = Math.min(firstReply, missing.firstReply);
-        if (mayBeCombined) {
-            combinedUntil = restoredAt;
-            long excess = (long) Math.ceil(inUseOfOwn(newestReply) - used - ROUNDING);
-            own.refundOldest(limit, newestReply, Math.max(0, excess));
+        if (!isBucket()) {
+            noteCombined(since, missing.newestReply, Math.max(restoredAt, newestReply));
         }
     }
 
     /**
-     * Returns whether the primary store may have the larger of two numbers: permits that were restored, and those that
-     * it has granted since. A counter does, and a log does for permits of the same slot.
+     * Notes which permits may be the same for the primary store as restored ones: of a counter all; of a log those of
+     * the slot of the last reply before the loss, and with them all later ones, which the newest reply includes.
+     *
+     * @param since the time of the first reply since the loss
+     * @param lastReply the time of the last reply before the loss
+     * @param until the time of the newest reply, or of the restoration if that is later
      */
-    private boolean mayBeCombinedWith(ConfirmedUsage restored) {
-        if (limit.algorithm() != Algorithm.LOG) {
-            return !isBucket();
-        }
+    private void noteCombined(long since, long lastReply, long until) {
+        boolean isLog = limit.algorithm() == Algorithm.LOG;
         long slot = limit.resolution().toMillis();
-        return firstReply / slot <= restored.newestReply / slot;
+        long start = lastReply - lastReply % slot;
+        combinedFrom = isLog ? start : Long.MIN_VALUE;
+        if (isLog && since >= start + slot) {
+            combinedUntil = start + slot;
+            combinedUsed = 0;
+            return;
+        }
+        combinedUntil = until;
+        combinedUsed = used;
+        keepAtMost(used);
+    }
+
+    /** Returns whether permits of this time may be the same for the primary store as restored ones. */
+    private boolean mayBeCombined(long takenAt, long usedThen) {
+        return takenAt >= combinedFrom
+                && (takenAt < combinedUntil || (takenAt == combinedUntil && usedThen <= combinedUsed));
+    }
+
+    /** Drops the oldest permits of this instance, so that no more are in use at the newest reply than this. */
+    private void keepAtMost(long permits) {
+        double excess = own.dropOldest(limit, newestReply, inUseOfOwn(newestReply) - permits);
+        if (chargedLater != null) {
+            chargedLater.dropOldest(limit, newestReply, excess);
+        }
     }
 
     private OwnUsage chargedLater() {
@@ -267,6 +310,7 @@ final class ConfirmedUsage {
     private void clearOwn() {
         own.clear();
         chargedLater = null;
+        combinedUntil = Long.MIN_VALUE;
         traffic = isBucket() ? new BucketTraffic() : null;
     }
 
@@ -405,6 +449,11 @@ final class ConfirmedUsage {
     /** Returns since when nothing of it is in use, or from when on. */
     long emptyAt(long now) {
         return endsAt(Math.min(receivedAt, now));
+    }
+
+    /** Returns the server's time of the first reply since the last reset, or since a loss that is not restored. */
+    long firstReply() {
+        return firstReply;
     }
 
     /** Returns the server's time of the newest reply. */

@@ -240,7 +240,11 @@ public final class LocalFallback implements LimitStore {
 
     /** Notes that a decision of the primary store was granted to this instance after all. */
     void granted(StoreDecision decision) {
-        ofRates(decision, RateLedger::grantedInPrimary);
+        for (StoreDecision part : decision.parts()) {
+            for (StoreUsage usage : part.usages()) {
+                ofRate(usage.claim(), ledger -> ledger.grantedInPrimary(usage, part));
+            }
+        }
     }
 
     /** Records what the primary store has settled: an additional cost is charged even if it does not fit. */
@@ -255,7 +259,7 @@ public final class LocalFallback implements LimitStore {
         Fit fit = ledgers.apply(claim, usage.used() > 0, ledger -> {
             Fit found = ledger.confirm(usage, decision);
             if (isGrantedIfFits && found == Fit.YES && ledger instanceof RateLedger rate) {
-                rate.grantedInPrimary(claim.permits(), decision.at().toEpochMilli());
+                rate.grantedInPrimary(usage, decision);
             }
             return found;
         });

@@ -260,8 +260,8 @@ final class RateLedger extends Ledger {
     }
 
     /** Notes that the primary store has granted permits of a decision that fits. Call this once for each. */
-    void grantedInPrimary(long permits, long takenAt) {
-        confirmed.granted(permits, takenAt);
+    void grantedInPrimary(StoreUsage usage, StoreDecision decision) {
+        confirmed.granted(usage.claim().permits(), usage.used(), decision.at().toEpochMilli());
     }
 
     /**
@@ -332,6 +332,10 @@ final class RateLedger extends Ledger {
     /** Notes that permits of a decision are refunded in the primary store, which took them at a time of its clock. */
     void refundedInPrimary(long permits, long takenAt) {
         confirmed.refunded(permits, takenAt);
+        if (lost != null && takenAt < confirmed.firstReply()) {
+            // They are no evidence once the others are restored, which may overtake the refund.
+            lost.refunded(permits, takenAt);
+        }
     }
 
     /** Notes that the oldest permits, of any instance, are refunded in the primary store. */
@@ -348,7 +352,7 @@ final class RateLedger extends Ledger {
      */
     void refundConfirmed(long permits, long takenAt, boolean isEvidence) {
         if (isEvidence) {
-            confirmed.refunded(permits, takenAt);
+            refundedInPrimary(permits, takenAt);
         }
         if (confirmed.includes(takenAt)) {
             confirmed.subtract(permits, now());
@@ -472,7 +476,7 @@ final class RateLedger extends Ledger {
         if (reply.stamp() > 0) {
             long at = reply.at().toEpochMilli();
             for (Grants some : sent.agesIn(reply)) {
-                confirmed.charged(some.permits(), at - some.toMillis(), at);
+                confirmed.charged(some.permits(), usage == null ? 0 : usage.used(), at - some.toMillis(), at);
             }
         }
         ChargedGrants newest = ChargedGrants.of(sent, reply, usage, now());

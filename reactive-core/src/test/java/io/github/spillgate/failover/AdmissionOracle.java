@@ -66,6 +66,9 @@ final class AdmissionOracle {
     //              the same or an earlier slot of a log. Not a reconciliation that this instance knows to be charged
     //              when it notices the loss. Also what another instance has restored and this one did not know: the
     //              mark of a restoration counts all permits that were in use then, lost or not.
+    //   combined   Of indistinct permits of this instance, and those that it has restored, the store certainly has the
+    //              larger number only. What was granted before the restoration, or in its millisecond, and has a later
+    //              reply, is no evidence at all: the newest reply may have included it.
     //   refunds    A refund of permits that the store has lost may remove others; so may one of permits that were taken
     //              in the millisecond of a loss. A store that returns to a snapshot has refunded permits again, in
     //              place of others.
@@ -259,6 +262,9 @@ final class AdmissionOracle {
         /** The time of the reply that showed the last loss: earlier grants are no evidence of another one. */
         private long evidenceSince = Long.MIN_VALUE;
 
+        /** Grants until this time are no evidence if their reply is later than that to the restoration. */
+        private long combinedUntil = Long.MIN_VALUE;
+
         /** Grants that are no evidence of a loss until they are restored. */
         private List<Request> forgotten = List.of();
 
@@ -377,7 +383,8 @@ final class AdmissionOracle {
             if (local) {
                 by.checkLocalGrant(this);
             } else {
-                evidence = at >= by.knowledge(key).evidenceSince;
+                Knowledge knowledge = by.knowledge(key);
+                evidence = at >= knowledge.evidenceSince && !by.isOfLateReply(this, knowledge);
                 certainAt = at;
                 by.checkStoreGrant(this);
             }
@@ -743,7 +750,7 @@ final class AdmissionOracle {
                 if (call.kind() != Call.Kind.RESTORE) {
                     notice(key, call, reply, usage, then);
                 } else if (((LostPermits) call.request()).since() == knowledge.lastSent) {
-                    restored(knowledge, reply, then);
+                    restored(key, knowledge, reply, then);
                 }
                 if (call.kind() == Call.Kind.TAKE && request != null && reply.isAllowed()) {
                     request.chargeKnown = true;
@@ -756,12 +763,28 @@ final class AdmissionOracle {
         }
 
         /** The reply to the newest restoration; an earlier one only shows the usage. */
-        private void restored(Knowledge knowledge, StoreDecision reply, Executed then) {
+        private void restored(String key, Knowledge knowledge, StoreDecision reply, Executed then) {
             knowledge.restoredStep = then.step;
-            // Refunds and losses before the restoration are too many cases to follow.
-            if (reply.stamp() > 0 && clock.getAsLong() == knowledge.evidenceSince) {
-                knowledge.forgotten.forEach(one -> one.evidence = true);
+            if (reply.stamp() == 0) {
+                return;
             }
+            knowledge.combinedUntil = Math.max(reply.at().toEpochMilli(), knowledge.newestAt);
+            // Refunds and losses before the restoration are too many cases to follow.
+            if (clock.getAsLong() == knowledge.evidenceSince) {
+                List<Request> combined = key(key).requests.stream()
+                        .filter(one -> one.by == this && one.evidence && isIndistinct(one, knowledge.lastSent))
+                        .toList();
+                boolean areFewer = sum(combined, Request::counts) <= sum(knowledge.forgotten, Request::counts);
+                combined.forEach(one -> one.evidence = !areFewer);
+                knowledge.forgotten.forEach(one -> one.evidence = areFewer);
+            }
+        }
+
+        /** Whether a grant, of which the instance learns only now, may have become one with restored ones. */
+        private boolean isOfLateReply(Request grant, Knowledge knowledge) {
+            return !knowledge.isPending()
+                    && grant.at <= knowledge.combinedUntil
+                    && (limit.algorithm() == Algorithm.COUNTER || isIndistinct(grant, knowledge.lastSent));
         }
 
         private void reconciled(Call call, String key, boolean isChargedNow, long repliedAt) {

@@ -140,8 +140,9 @@ class LedgerLossTest extends LocalFallbackFixture {
         long at = clock.millis();
         ledger.advanceTo(at);
         StoreUsage usage = usage(ledger, permits, used);
-        ledger.confirm(usage, StoreDecision.ofTake(Source.OTHER, at, List.of(usage)));
-        ledger.grantedInPrimary(permits, at);
+        StoreDecision reply = StoreDecision.ofTake(Source.OTHER, at, List.of(usage));
+        ledger.confirm(usage, reply);
+        ledger.grantedInPrimary(usage, reply);
     }
 
     private StoreUsage usage(RateLedger ledger, long permits, long used) {

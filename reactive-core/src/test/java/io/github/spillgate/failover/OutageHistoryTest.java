@@ -77,7 +77,10 @@ class OutageHistoryTest {
         "4, 9106284435928084113",
         "4, -6210114667130767354",
         "1, 5913602666388066003",
-        "1, 3458438750270765779"
+        "1, 3458438750270765779",
+        "4, -1988121919985651200",
+        "1, -3846495563177978257",
+        "4, 4877358473904465349"
     })
     void anEarlierFailureDoesNotReturn(int instances, long seed) {
         runOne(instances, new Random(seed));

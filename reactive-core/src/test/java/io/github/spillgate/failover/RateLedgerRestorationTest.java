@@ -1,0 +1,283 @@
+package io.github.spillgate.failover;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.failover.Ledger.Fit;
+import io.github.spillgate.model.LossyStore;
+import io.github.spillgate.spi.LostPermits;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.Random;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * Replies around a restoration that arrive in another order than the store executed the requests. The store takes some
+ * permits that it has granted since the loss for restored ones: all of the current window of an aligned counter, and
+ * those of the same slot of a log. They are no second loss, and a second loss still shows.
+ */
+class RateLedgerRestorationTest extends LocalFallbackFixture {
+
+    private static final long LOST = 10;
+    private static final long GRANTED = 3;
+    private static final int SEEDS = 500;
+    private static final int STEPS = 60;
+
+    @ParameterizedTest
+    @ValueSource(strings = {"100/1h counter aligned", "100/1h resolution=1m", "100/1h counter", "100/1h"})
+    void aGrantFromBeforeTheRestorationWithALateReplyIsNoSecondLoss(String limit) {
+        Instance instance = afterALoss(limit);
+        StoreDecision late = instance.take(GRANTED);
+        clock.advanceMillis(1);
+        instance.confirmRestored(instance.restore());
+        instance.confirm(late);
+        instance.staysWithin(LOST + 2 * GRANTED);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"100/1h counter aligned", "100/1h resolution=1m", "100/1h counter", "100/1h"})
+    void aGrantFromTheMillisecondOfTheRestorationIsNoSecondLoss(String limit) {
+        Instance instance = afterALoss(limit);
+        StoreDecision late = instance.take(GRANTED);
+        instance.confirmRestored(instance.restore());
+        instance.confirm(late);
+        instance.staysWithin(LOST + 2 * GRANTED);
+    }
+
+    /** The newest reply has the permits of a grant of which the instance does not know yet. */
+    @ParameterizedTest
+    @ValueSource(strings = {"100/1h counter aligned", "100/1h resolution=1m", "100/1h counter", "100/1h"})
+    void aGrantBeforeTheNewestReplyIsNoSecondLossIfTheRestorationIsConfirmedLater(String limit) {
+        Instance instance = afterALoss(limit);
+        StoreDecision restored = instance.restore();
+        clock.advanceMillis(1);
+        StoreDecision late = instance.take(GRANTED);
+        clock.advanceMillis(1);
+        instance.acquire(1);
+        instance.confirmRestored(restored);
+        instance.confirm(late);
+        instance.staysWithin(LOST + 2 * GRANTED + 1);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"100/1h counter aligned", "100/1h resolution=1m", "100/1h counter", "100/1h"})
+    void aChargeFromBeforeTheRestorationWithALateReplyIsNoSecondLoss(String limit) {
+        Instance instance = afterALoss(limit);
+        instance.ledger.advanceTo(clock.millis());
+        instance.ledger.take(GRANTED);
+        Reconciliation sent = Objects.requireNonNull(instance.ledger.handOver("id-1", clock));
+        sent.agesToSend();
+        StoreDecision late =
+                Objects.requireNonNull(instance.store.reconcile(List.of(sent)).block());
+        clock.advanceMillis(1);
+        instance.confirmRestored(instance.restore());
+        instance.ledger.charged(sent, late.parts().get(0));
+        instance.staysWithin(LOST + GRANTED);
+    }
+
+    /** The restoration may overtake the refund. */
+    @ParameterizedTest
+    @ValueSource(strings = {"100/1h counter", "100/1h"})
+    void aRefundOfLostPermitsIsNoSecondLoss(String limit) {
+        Instance instance = new Instance(limit);
+        StoreDecision grant = instance.take(LOST);
+        instance.confirm(grant);
+        instance.acquire(1);
+        clock.advanceMillis(1);
+        instance.store.loseAll();
+        clock.advanceMillis(1);
+        instance.acquire(GRANTED);
+        instance.noteRefund(grant);
+        clock.advanceMillis(1);
+        StoreDecision restored = instance.restore();
+        instance.store.refund(grant).block();
+        instance.confirmRestored(restored);
+        instance.staysWithin(LOST + GRANTED + 1);
+    }
+
+    /** Requests, replies and restorations in any order. Only replies from before a loss do not arrive after it. */
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "200/1h counter aligned",
+                "200/400ms counter aligned",
+                "200/1h resolution=1m",
+                "200/400ms resolution=40ms",
+                "200/400ms resolution=5ms",
+                "200/1h counter",
+                "200/400ms counter",
+                "200/1h",
+                "200/400ms"
+            })
+    void noLossIsNoticedTwice(String limit) {
+        for (int seed = 0; seed < SEEDS; seed++) {
+            new Instance(limit).run(new Random(seed), seed);
+        }
+    }
+
+    /** Returns an instance that has noticed a loss, and has been granted permits since. */
+    private Instance afterALoss(String limit) {
+        Instance instance = new Instance(limit);
+        instance.acquire(LOST);
+        clock.advanceMillis(1);
+        instance.store.loseAll();
+        clock.advanceMillis(1);
+        instance.acquire(GRANTED);
+        assertThat(instance.noticed).as("losses").isOne();
+        clock.advanceMillis(1);
+        return instance;
+    }
+
+    /** A ledger and its store. Requests and replies are steps of their own. */
+    private final class Instance {
+
+        private final LossyStore store = new LossyStore(clock);
+        private final RateLedger ledger;
+        private LostPermits lost;
+        private ConfirmedUsage missing;
+        private long noticedAt;
+        private int noticed;
+        private int losses;
+        private long granted;
+
+        Instance(String limit) {
+            ReconciliationQueue queue = new ReconciliationQueue(clock, () -> true);
+            ledger = new RateLedger(
+                    claim(limiter(Limit.parse(limit)), "a"), queue, new OutageShare(), null, (permits, usage) -> {
+                        lost = permits;
+                        missing = usage;
+                        noticedAt = clock.millis();
+                        noticed++;
+                    });
+        }
+
+        /** Executes a request. */
+        StoreDecision take(long permits) {
+            return Objects.requireNonNull(
+                    store.take(List.of(ledger.claim().asking(permits))).block());
+        }
+
+        /** Gets the reply to it. */
+        void confirm(StoreDecision reply) {
+            ledger.advanceTo(clock.millis());
+            StoreUsage usage = reply.usages().get(0);
+            Fit fit = ledger.confirm(usage, reply);
+            if (!reply.isCharged()) {
+                return;
+            }
+            if (fit == Fit.YES) {
+                granted += usage.claim().permits();
+                ledger.grantedInPrimary(usage, reply);
+            } else {
+                store.refund(reply).block();
+            }
+        }
+
+        /** Notes a refund, which the store executes later. */
+        void noteRefund(StoreDecision grant) {
+            ledger.advanceTo(clock.millis());
+            ledger.refundConfirmed(
+                    grant.usages().get(0).claim().permits(), grant.at().toEpochMilli(), grant.isEvidence());
+        }
+
+        void acquire(long permits) {
+            confirm(take(permits));
+        }
+
+        StoreDecision restore() {
+            return Objects.requireNonNull(
+                    store.restore(lost.after(clock.millis() - noticedAt)).block());
+        }
+
+        void confirmRestored(StoreDecision reply) {
+            ledger.advanceTo(clock.millis());
+            ledger.restored(missing, reply);
+        }
+
+        /** Asserts that no loss is noticed, and that the next one is, with the store's use of permits. */
+        void staysWithin(long used) {
+            for (int i = 0; i < 3; i++) {
+                clock.advanceMillis(1);
+                acquire(1);
+            }
+            assertThat(noticed).as("losses").isOne();
+            assertThat(granted).isEqualTo(used + 3);
+            store.loseAll();
+            clock.advanceMillis(1);
+            acquire(1);
+            assertThat(noticed).as("losses").isEqualTo(2);
+        }
+
+        void run(Random random, int seed) {
+            List<Runnable> inFlight = new ArrayList<>();
+            List<Runnable> grants = new ArrayList<>();
+            List<String> history = new ArrayList<>();
+            for (int i = 0; i < STEPS; i++) {
+                switch (random.nextInt(12)) {
+                    case 0 -> {
+                        if (random.nextInt(3) == 0) {
+                            // Of a loss in the millisecond of a reply, that reply may be older.
+                            clock.advanceMillis(1);
+                            store.loseAll();
+                            losses++;
+                            history.add(clock.millis() % 10_000 + " loses all");
+                            // With a late reply from before the loss, the instance learns of lost permits later.
+                            inFlight.removeAll(grants);
+                            grants.clear();
+                            clock.advanceMillis(1);
+                        }
+                    }
+                    case 1, 2 -> {
+                        if (lost != null) {
+                            ConfirmedUsage what = missing;
+                            StoreDecision reply = restore();
+                            lost = null;
+                            history.add(text("restores", reply));
+                            inFlight.add(() -> {
+                                history.add(text("restored", reply));
+                                ledger.advanceTo(clock.millis());
+                                ledger.restored(what, reply);
+                            });
+                        }
+                    }
+                    case 3, 4, 5, 6 -> {
+                        StoreDecision reply = take(1 + random.nextInt(6));
+                        history.add(text("takes", reply));
+                        Runnable confirm = () -> {
+                            history.add(text("replies", reply));
+                            confirm(reply);
+                        };
+                        grants.add(confirm);
+                        inFlight.add(confirm);
+                    }
+                    case 7, 8 -> {
+                        if (!inFlight.isEmpty()) {
+                            inFlight.remove(random.nextInt(inFlight.size())).run();
+                        }
+                    }
+                    case 9 -> {
+                        while (!inFlight.isEmpty()) {
+                            inFlight.remove(0).run();
+                        }
+                    }
+                    default -> clock.advanceMillis(random.nextInt(random.nextInt(10) == 0 ? 60 : 3));
+                }
+                assertThat(noticed)
+                        .as("seed %d, losses noticed:%n%s", seed, String.join("\n", history))
+                        .isLessThanOrEqualTo(losses);
+            }
+        }
+
+        private String text(String what, StoreDecision reply) {
+            StoreUsage usage = reply.usages().get(0);
+            return clock.millis() % 10_000 + " " + what + " " + usage.claim().permits() + " at "
+                    + reply.at().toEpochMilli() % 10_000 + ", used " + usage.used() + " charged " + reply.isCharged()
+                    + " noticed " + noticed;
+        }
+    }
+}
