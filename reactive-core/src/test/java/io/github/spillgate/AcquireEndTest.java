@@ -30,8 +30,8 @@ import reactor.util.context.Context;
  */
 class AcquireEndTest extends AcquireFixture {
 
-    @Test
-    void ifAServedCallerCancelsTheNextWaiterItsPermitGoesToTheOneBehind() {
+    /** Returns a limiter with waiters, of which the second one cancels the third when it is served. */
+    private RateLimiter limiterWithFourWaiters() {
         RateLimiter limiter = limiter(Limit.perSecond(3));
         limiter.tryAcquire("a", 3).block();
         List<Disposable> next = new ArrayList<>();
@@ -42,6 +42,12 @@ class AcquireEndTest extends AcquireFixture {
         });
         next.add(wait(limiter, "third", 1, LONG));
         wait(limiter, "fourth", 1, LONG);
+        return limiter;
+    }
+
+    @Test
+    void ifAServedCallerCancelsTheNextWaiterItsPermitGoesToTheOneBehind() {
+        RateLimiter limiter = limiterWithFourWaiters();
         wait(limiter, "fifth", 1, LONG);
         time.passMillis(1_001);
         assertThat(served).containsExactly("first", "second", "fourth");
@@ -52,16 +58,7 @@ class AcquireEndTest extends AcquireFixture {
 
     @Test
     void aWaiterCancelledDuringItsGrantLeavesTheQueueOnce() {
-        RateLimiter limiter = limiter(Limit.perSecond(3));
-        limiter.tryAcquire("a", 3).block();
-        List<Disposable> next = new ArrayList<>();
-        wait(limiter, "first", 1, LONG);
-        limiter.acquire("a", LONG).subscribe(decision -> {
-            served.add("second");
-            next.get(0).dispose();
-        });
-        next.add(wait(limiter, "third", 1, LONG));
-        wait(limiter, "fourth", 1, LONG);
+        RateLimiter limiter = limiterWithFourWaiters();
         List<Throwable> errors = new ArrayList<>();
         limiter.acquire("a", LONG).subscribe(decision -> served.add("?"), errors::add);
         time.passMillis(1_001);

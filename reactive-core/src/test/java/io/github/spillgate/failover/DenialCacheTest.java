@@ -82,12 +82,7 @@ class DenialCacheTest {
         @Test
         void theExpiryOfACachedDenialCountsFromTheRequest() {
             RateLimiter limiter = limiter(ONE);
-            now(limiter.tryAcquire("a"));
-            remote.holdsReplies();
-            listen(limiter.tryAcquire("a"));
-            time.passMillis(60);
-            remote.replyToAll();
-            remote.isAvailable();
+            deniedAfter(60, limiter);
             assertThat(decision(0).retryAfter()).hasValue(Duration.ofMillis(101));
 
             time.passMillis(39);
@@ -100,12 +95,7 @@ class DenialCacheTest {
         void aDenialThatArrivesAfterItsExpiryIsNotCached() {
             Limit quick = Limit.of(1, Duration.ofMillis(20));
             RateLimiter limiter = limiter(quick);
-            now(limiter.tryAcquire("a"));
-            remote.holdsReplies();
-            listen(limiter.tryAcquire("a"));
-            time.passMillis(50);
-            remote.replyToAll();
-            remote.isAvailable();
+            deniedAfter(50, limiter);
             assertThat(decision(0).isAllowed()).isFalse();
             assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
         }
@@ -357,12 +347,7 @@ class DenialCacheTest {
         @Test
         void aRetryAfterTheRetryTimeOfACachedDenialIsAllowed() {
             RateLimiter limiter = limiter(ONE);
-            now(limiter.tryAcquire("a"));
-            remote.holdsReplies();
-            listen(limiter.tryAcquire("a"));
-            time.passMillis(30);
-            remote.replyToAll();
-            remote.isAvailable();
+            deniedAfter(30, limiter);
             time.passMillis(10);
             Decision here = deniedByTheCache(limiter.tryAcquire("a"));
             time.pass(here.retryAfter().orElseThrow());
@@ -553,6 +538,16 @@ class DenialCacheTest {
                     .as("keys without a collision, if the slots are used evenly")
                     .isBetween(3_000, 1 << 14);
             assertThat(denying.asked).isEqualTo(2 * keys - remembered);
+        }
+
+        /** Takes a permit, and gets the denial of another one this much later than it was requested. */
+        private void deniedAfter(int millis, RateLimiter limiter) {
+            now(limiter.tryAcquire("a"));
+            remote.holdsReplies();
+            listen(limiter.tryAcquire("a"));
+            time.passMillis(millis);
+            remote.replyToAll();
+            remote.isAvailable();
         }
 
         private RateLimiter caching(Duration longest, Limit limit) {

@@ -23,12 +23,18 @@ class ResilientStoreChargedRefundTest {
     @AutoClose
     private final VirtualTime time = new VirtualTime();
 
-    private FailoverHistory history(Limit log, Algorithm algorithm) {
-        return new FailoverHistory(time, FailoverHistory.ofKind(algorithm, log), 2);
+    private FailoverHistory history;
+    private Instance first;
+    private Instance second;
+
+    private void begin(Limit log, Algorithm algorithm) {
+        begin(FailoverHistory.ofKind(algorithm, log));
     }
 
-    private FailoverHistory history(Limit limit) {
-        return new FailoverHistory(time, limit, 2);
+    private void begin(Limit limit) {
+        history = new FailoverHistory(time, limit, 2);
+        first = history.instance(0);
+        second = history.instance(1);
     }
 
     // What takes effect between the refund and its execution.
@@ -36,9 +42,7 @@ class ResilientStoreChargedRefundTest {
     @ParameterizedTest
     @CsvSource({"LOG, 0", "LOG, 1", "COUNTER, 0", "COUNTER, 1", "BUCKET, 0", "BUCKET, 1"})
     void aResetThatOvertakesTheRefund(Algorithm algorithm, int resetting) {
-        FailoverHistory history = history(Limit.perHour(2), algorithm);
-        Instance first = history.instance(0);
-        Instance second = history.instance(1);
+        begin(Limit.perHour(2), algorithm);
         first.acquireReconciled(2);
         first.connection(Mode.STALLED);
         first.refundFirst();
@@ -54,9 +58,7 @@ class ResilientStoreChargedRefundTest {
 
     @Test
     void theEndOfTheWindowBeforeTheRefundIsExecuted() {
-        FailoverHistory history = history(Limit.of(2, Duration.ofSeconds(10)));
-        Instance first = history.instance(0);
-        Instance second = history.instance(1);
+        begin(Limit.of(2, Duration.ofSeconds(10)));
         first.acquireReconciled(2);
         first.connection(Mode.STALLED);
         first.refundFirst();
@@ -70,8 +72,7 @@ class ResilientStoreChargedRefundTest {
 
     @Test
     void aSinglePermitIsRefunded() {
-        FailoverHistory history = history(Limit.perHour(2));
-        Instance first = history.instance(0);
+        begin(Limit.perHour(2));
         first.acquireReconciled(1);
         first.refundFirst();
         time.passMillis(100);
@@ -81,9 +82,7 @@ class ResilientStoreChargedRefundTest {
     /** The repeated reconciliation is answered after the reset, and was charged before it. */
     @Test
     void aResetBetweenALostReplyAndItsRepetition() {
-        FailoverHistory history = history(Limit.perHour(2));
-        Instance first = history.instance(0);
-        Instance second = history.instance(1);
+        begin(Limit.perHour(2));
         first.connection(Mode.DOWN);
         first.acquire(2);
         first.connection(Mode.LOSES_REPLIES);
@@ -101,9 +100,7 @@ class ResilientStoreChargedRefundTest {
     /** Redis moves to a server with another clock, and grants seem to expire sooner. */
     @Test
     void aClockOfTheStoreThatStepsForward() {
-        FailoverHistory history = history(Limit.perMinute(2));
-        Instance first = history.instance(0);
-        Instance second = history.instance(1);
+        begin(Limit.perMinute(2));
         first.acquireReconciled(1);
         history.setRemoteAhead(Duration.ofSeconds(30));
         first.acquireReconciled(1);
@@ -121,9 +118,7 @@ class ResilientStoreChargedRefundTest {
     @Test
     void aLaterGrantInFlightAfterAReset() {
         passToStartOf(ALIGNED);
-        FailoverHistory history = history(ALIGNED);
-        Instance first = history.instance(0);
-        Instance second = history.instance(1);
+        begin(ALIGNED);
         first.acquireReconciled(4);
         second.reset();
         int before = history.requests();
@@ -141,9 +136,7 @@ class ResilientStoreChargedRefundTest {
     @Test
     void aLaterGrantThatIsNotHandedOver() {
         passToStartOf(ALIGNED);
-        FailoverHistory history = history(ALIGNED);
-        Instance first = history.instance(0);
-        Instance second = history.instance(1);
+        begin(ALIGNED);
         first.acquireReconciled(4);
         second.reset();
         int before = history.requests();
@@ -161,9 +154,7 @@ class ResilientStoreChargedRefundTest {
     @ValueSource(ints = {0, 2})
     void aLaterChargeAfterAChargeThatWasRejected(int chargedBefore) {
         passToStartOf(ALIGNED);
-        FailoverHistory history = history(ALIGNED);
-        Instance first = history.instance(0);
-        Instance second = history.instance(1);
+        begin(ALIGNED);
         first.acquireReconciled(chargedBefore);
         history.rejectsAReconciliation();
         first.acquireReconciled(4);
@@ -187,8 +178,7 @@ class ResilientStoreChargedRefundTest {
         Limit limit = Limit.perMinute(10).counter().alignedToClock();
         passToStartOf(limit);
         time.passMillis(40_000);
-        FailoverHistory history = history(limit);
-        Instance first = history.instance(0);
+        begin(limit);
         first.acquireReconciled(10);
         time.passMillis(47_000);
         int before = history.requests();
@@ -206,8 +196,7 @@ class ResilientStoreChargedRefundTest {
     @ParameterizedTest
     @EnumSource(value = Algorithm.class, mode = EnumSource.Mode.EXCLUDE, names = "CONCURRENT")
     void aResetThatAReplyHasShown(Algorithm algorithm) {
-        FailoverHistory history = history(Limit.perHour(4), algorithm);
-        Instance first = history.instance(0);
+        begin(Limit.perHour(4), algorithm);
         first.acquireReconciled(4);
         history.instance(1).reset();
         int before = history.requests();

@@ -271,6 +271,14 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         remote.isAvailable();
     }
 
+    /** Passes the deadline, at which the fallback grants. */
+    private void replyToALocalGrantAfter(int millis) {
+        time.passMillis(millis);
+        assertThat(decisions().get(0).isAllowed()).isTrue();
+        remote.isAvailable();
+        remote.replyToAll();
+    }
+
     private void take(RateLimiter limiter, int times) {
         for (int i = 0; i < times; i++) {
             listen(limiter.tryAcquire("a"));
@@ -300,10 +308,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         listen(limiter.tryAcquire("a", 3));
         limiter.tryAcquire("b", 3).subscribe();
         limiter.reset("a").subscribe();
-        time.passMillis(100);
-        assertThat(decisions().get(0).isAllowed()).isTrue();
-        remote.isAvailable();
-        remote.replyToAll();
+        replyToALocalGrantAfter(100);
         assertThat(limiter.state().toReconcile()).isEqualTo(3);
         now(limiter.peek("c"));
         time.pass(Duration.ofSeconds(3));
@@ -320,10 +325,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         limiter.reset("a").subscribe();
         time.passMillis(50);
         listen(limiter.tryAcquire("a", 3));
-        time.passMillis(100);
-        assertThat(decisions().get(0).isAllowed()).isTrue();
-        remote.isAvailable();
-        remote.replyToAll();
+        replyToALocalGrantAfter(100);
         assertThat(limiter.state().toReconcile()).isEqualTo(3);
     }
 
@@ -335,10 +337,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         listen(limiter.tryAcquire("a", 3));
         time.passMillis(60);
         limiter.reset("a").subscribe();
-        time.passMillis(60);
-        assertThat(decisions().get(0).isAllowed()).isTrue();
-        remote.isAvailable();
-        remote.replyToAll();
+        replyToALocalGrantAfter(60);
         assertThat(limiter.state().toReconcile()).isEqualTo(3);
     }
 
@@ -350,10 +349,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         time.passMillis(50);
         listen(limiter.tryAcquire("a", 3));
         pending.dispose();
-        time.passMillis(100);
-        assertThat(decisions().get(0).isAllowed()).isTrue();
-        remote.isAvailable();
-        remote.replyToAll();
+        replyToALocalGrantAfter(100);
         assertThat(limiter.state().toReconcile()).isEqualTo(3);
     }
 
@@ -364,10 +360,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         time.passMillis(1);
         remote.holdsReplies();
         listen(limiter.tryAcquire("a", 3));
-        time.passMillis(100);
-        assertThat(decisions().get(0).isAllowed()).isTrue();
-        remote.isAvailable();
-        remote.replyToAll();
+        replyToALocalGrantAfter(100);
         assertThat(limiter.state().toReconcile()).isZero();
         assertThat(used("a")).isEqualTo(3);
     }

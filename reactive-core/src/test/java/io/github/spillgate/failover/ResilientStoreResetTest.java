@@ -16,12 +16,19 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** Resets that overlap with decisions and reconciliations: one instance grants a limit before and a limit after. */
 class ResilientStoreResetTest extends ResilientStoreFixture {
 
+    private FailoverHistory history;
+    private Instance instance;
+
+    private void begin(String limit) {
+        history = new FailoverHistory(time, Limit.parse(limit), 1);
+        instance = history.instance(0);
+    }
+
     /** The reply fits only once what is in flight is reconciled. The reset forgets what is in flight. */
     @ParameterizedTest
     @ValueSource(strings = {"10/1d", "10/1d counter"})
     void aResetWhileAReplyWaitsForAReconciliation(String limit) {
-        FailoverHistory history = history(limit);
-        Instance instance = history.instance(0);
+        begin(limit);
         instance.connection(Mode.DOWN);
         instance.acquire(10);
         assertThat(history.granted()).isEqualTo(10);
@@ -41,8 +48,7 @@ class ResilientStoreResetTest extends ResilientStoreFixture {
     @ParameterizedTest
     @ValueSource(strings = {"10/1d", "10/1d counter"})
     void aReconciliationDoesNotOvertakeAReset(String limit) {
-        FailoverHistory history = history(limit);
-        Instance instance = history.instance(0);
+        begin(limit);
         instance.acquire(10);
         time.passMillis(1);
         assertThat(history.granted()).isEqualTo(10);
@@ -63,8 +69,7 @@ class ResilientStoreResetTest extends ResilientStoreFixture {
     @ParameterizedTest
     @ValueSource(strings = {"10/1d", "10/1d counter"})
     void aGrantThatAResetRemovedIsNotRefunded(String limit) {
-        FailoverHistory history = history(limit);
-        Instance instance = history.instance(0);
+        begin(limit);
         instance.connection(Mode.STALLED);
         instance.reset();
         instance.connection(Mode.DOWN);
@@ -89,8 +94,7 @@ class ResilientStoreResetTest extends ResilientStoreFixture {
     @ParameterizedTest
     @ValueSource(strings = {"10/1d", "10/1d resolution=1m", "10/1d counter", "10/1d counter aligned"})
     void aReplyDuringAResetCancelsNoGrant(String limit) {
-        FailoverHistory history = history(limit);
-        Instance instance = history.instance(0);
+        begin(limit);
         instance.connection(Mode.DOWN);
         for (int i = 0; i < 20; i++) {
             instance.peek();
@@ -119,8 +123,7 @@ class ResilientStoreResetTest extends ResilientStoreFixture {
     @ParameterizedTest
     @ValueSource(strings = {"10/1d", "10/1d counter"})
     void aRefusedResetForgetsNoGrants(String limit) {
-        FailoverHistory history = history(limit);
-        Instance instance = history.instance(0);
+        begin(limit);
         instance.connection(Mode.DOWN);
         instance.acquire(10);
         assertThat(history.granted()).isEqualTo(10);
@@ -169,9 +172,5 @@ class ResilientStoreResetTest extends ResilientStoreFixture {
         listen(limiter.reset("a").thenReturn("reset"));
         time.passMillis(100);
         assertThat(signals).containsExactly("reset");
-    }
-
-    private FailoverHistory history(String limit) {
-        return new FailoverHistory(time, Limit.parse(limit), 1);
     }
 }

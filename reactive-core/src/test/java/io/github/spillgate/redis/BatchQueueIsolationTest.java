@@ -53,16 +53,7 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
                         ask(5, i -> limiter.tryAcquire("ours-" + i)))
                 .flatMap(List::stream)
                 .toList());
-        assertThat(decisions(heard.subList(0, 5)))
-                .extracting(Decision::remaining)
-                .containsOnly(999L);
-        for (Heard one : heard.subList(5, 15)) {
-            assertThat(one.error()).isInstanceOf(ForeignValueException.class).hasMessageContaining(key);
-        }
-        assertThat(decisions(heard.subList(15, 20)))
-                .extracting(Decision::remaining)
-                .as("nothing was charged together with what is foreign")
-                .containsOnly(998L);
+        assertThatOnlyTheMiddleFails(heard, key);
         assertThat(keyspace.commands().lrange(key, 0, -1)).containsExactly("a foreign value");
     }
 
@@ -85,15 +76,7 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
                         ask(5, i -> limiter.tryAcquire("ours-" + i)))
                 .flatMap(List::stream)
                 .toList());
-        assertThat(decisions(heard.subList(0, 5)))
-                .extracting(Decision::remaining)
-                .containsOnly(999L);
-        for (Heard one : heard.subList(5, 15)) {
-            assertThat(one.error()).isInstanceOf(ForeignValueException.class).hasMessageContaining(key);
-        }
-        assertThat(decisions(heard.subList(15, 20)))
-                .extracting(Decision::remaining)
-                .containsOnly(998L);
+        assertThatOnlyTheMiddleFails(heard, key);
         for (int i = 0; i < 5; i++) {
             assertThat(limiter.peek("ours-" + i).block(LONG).remaining()).isEqualTo(998);
         }
@@ -103,6 +86,20 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
                 .isEqualTo(before);
         keyspace.commands().del(key);
         StoredLog.checkAll(keyspace);
+    }
+
+    /** Asserts that ten of twenty decisions fail, because of a key, and that nothing else was charged with them. */
+    private static void assertThatOnlyTheMiddleFails(List<Heard> heard, String key) {
+        assertThat(decisions(heard.subList(0, 5)))
+                .extracting(Decision::remaining)
+                .containsOnly(999L);
+        for (Heard one : heard.subList(5, 15)) {
+            assertThat(one.error()).isInstanceOf(ForeignValueException.class).hasMessageContaining(key);
+        }
+        assertThat(decisions(heard.subList(15, 20)))
+                .extracting(Decision::remaining)
+                .as("nothing was charged together with the others")
+                .containsOnly(998L);
     }
 
     /** A denied request that counts changes an entry where it lies; the torn value is found out only after that. */
