@@ -37,6 +37,8 @@ final class ConfirmedUsage {
     // larger of two numbers: permits that were restored, and those that it has granted since the loss. A counter does,
     // and a log does for permits of the same slot. So all that were taken until the restoration are evidence up to the
     // number in the newest reply then. That also has permits of which this instance learns later, so these are none.
+    // Not covered: if some of these are refunded, the store may have fewer, because it counts two of them as one. Then
+    // the next reply shows a loss, and a second restoration adds what is missing.
 
     /**
      * Replies arrive out of order by at most the time for which late replies are accepted. If one is older than that,
