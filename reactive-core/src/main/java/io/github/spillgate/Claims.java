@@ -94,9 +94,9 @@ final class Claims {
         for (Claim claim : made) {
             for (Prefix limit : under.prefixes) {
                 // A store of the user's own may have replaced the claim.
-                if (claim instanceof CountClaim ours
-                        && known.add(ours.under(limit).handle())) {
-                    renewed.add(ours.under(limit));
+                CountClaim now = claim instanceof CountClaim ours ? ours.under(limit) : null;
+                if (now != null && known.add(now.handle())) {
+                    renewed.add(now);
                 }
             }
         }
