@@ -164,8 +164,7 @@ final class Leases {
         List<StoreUsage> usages = new ArrayList<>(claims.size());
         List<Lease> spentFrom = new ArrayList<>(claims.size());
         // By one clock, none of the times is before now, and each lease was charged before now. So the earliest is
-        // right
-        // for all. Other clocks, of nodes of a cluster, are converted to it.
+        // right for all. Other clocks, of nodes of a cluster, are converted to it.
         long at = Long.MAX_VALUE;
         for (int i = 0; i < claims.size(); i++) {
             Claim claim = claims.get(i);

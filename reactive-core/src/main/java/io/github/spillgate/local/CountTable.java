@@ -37,17 +37,16 @@ public final class CountTable<C extends Count> {
     // own, and the listener takes the monitor of the count. So the order is the lock of the cache, then the monitor.
     //
     // Eviction. The cache may evict a count while a thread is deciding on it. Then there could be two counts of one
-    // identity,
-    // and both would admit. So the cache marks a count as evicted in the same step. A thread that finds that the count
-    // it has locked is evicted looks it up again. A thread that locked it before has decided before the eviction.
+    // identity, and both would admit. So the cache marks a count as evicted in the same step. A thread that finds that
+    // the count it has locked is evicted looks it up again. A thread that locked it before has decided before the
+    // eviction.
     //
     // If the cache is so small for the load that it evicts counts as fast as they are looked up, that would never end.
     // After a few attempts the decision uses the counts at hand, as if they had been evicted right after it.
     //
     // Denied counts. A protected count is not marked when the cache evicts it. So a lookup goes to the protected counts
-    // first, then
-    // to the cache, and then to the protected counts again: the count may have moved there, and been evicted, in
-    // between.
+    // first, then to the cache, and then to the protected counts again: the count may have moved there, and been
+    // evicted, in between.
 
     /** The smallest bound: no decision has more claims, so a table of that size holds all counts of one decision. */
     private static final int SMALLEST = 16;
