@@ -584,12 +584,6 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         }
     }
 
-    /** Notes on a decision that the fallback has made it, because a refund of it belongs there. */
-    @SuppressWarnings("unchecked") // the result has the type of a decision
-    private @Nullable T marked(@Nullable T result) {
-        return result instanceof StoreDecision made ? (T) made.byFallback(failover.fallback()) : result;
-    }
-
     private void fail(Throwable error) {
         CoreSubscriber<? super T> served = takeCaller();
         if (served != null) {
@@ -630,7 +624,10 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         private void serveOnce(@Nullable T result, @Nullable Throwable error) {
             if (!done) {
                 done = true;
-                serveFallback(marked(result), error);
+                if (result instanceof StoreDecision made) {
+                    made.noteFallback(failover.fallback()); // a refund of it belongs there
+                }
+                serveFallback(result, error);
             }
         }
     }

@@ -63,8 +63,8 @@ public final class StoreDecision implements Decision {
     private boolean isEvidence = true;
 
     /**
-     * The fallbacks that have decided; several if one of them has a fallback itself. Changed only before this decision
-     * is passed on.
+     * The fallbacks that have decided; several if one of them has a fallback itself. Changed only before the store that
+     * fell back passes this decision on.
      */
     private List<LimitStore> fallbacks = List.of();
 
@@ -490,28 +490,27 @@ public final class StoreDecision implements Decision {
     }
 
     /**
-     * Returns this decision with the note that a fallback has made it. The {@link #source()} does not tell: the store
-     * that fell back may have the same one.
+     * Notes that a fallback has made this decision. The {@link #source()} does not tell: the store that fell back may
+     * have the same one. Call this before the decision is passed on. It is the same object afterwards, because the
+     * fallback may still {@linkplain #moveTo move} its permits.
      *
      * @param fallback the store that decided instead of another one
-     * @return the same decision, not redeemed
      */
-    public StoreDecision byFallback(LimitStore fallback) {
-        List<StoreDecision> marked = parts.isEmpty()
-                ? parts
-                : parts.stream().map(part -> part.byFallback(fallback)).toList();
-        StoreDecision same = new StoreDecision(source, at, chargedAt, stamp, admission, usages, marked);
-        same.isEvidence = isEvidence;
-        same.fallbacks = fallbacks.isEmpty()
-                ? List.of(fallback)
-                : Stream.concat(fallbacks.stream(), Stream.of(fallback)).toList();
-        return same;
+    public void noteFallback(LimitStore fallback) {
+        if (!isByFallback(fallback)) {
+            fallbacks = fallbacks.isEmpty()
+                    ? List.of(fallback)
+                    : Stream.concat(fallbacks.stream(), Stream.of(fallback)).toList();
+        }
+        for (StoreDecision part : parts) {
+            part.noteFallback(fallback);
+        }
     }
 
     /**
      * Returns whether a fallback has decided, instead of the store that it is for.
      *
-     * @return true if {@link #byFallback} has noted it
+     * @return true if {@link #noteFallback} has noted any
      */
     public boolean isByFallback() {
         return !fallbacks.isEmpty();
@@ -521,7 +520,7 @@ public final class StoreDecision implements Decision {
      * Returns whether a fallback has decided, so that it refunds and settles this decision.
      *
      * @param fallback the fallback
-     * @return true if {@link #byFallback} has noted this one
+     * @return true if {@link #noteFallback} has noted this one
      */
     public boolean isByFallback(LimitStore fallback) {
         return fallbacks.contains(fallback);
@@ -571,8 +570,12 @@ public final class StoreDecision implements Decision {
         if (first == 0) {
             return null;
         }
-        StoreDecision redeemed =
-                ((before & MOVED) == 0 ? this : Objects.requireNonNull(holder)).onlyOf(handlesOf(first));
+        boolean isMoved = (before & MOVED) != 0;
+        StoreDecision redeemed = (isMoved ? Objects.requireNonNull(holder) : this).onlyOf(handlesOf(first));
+        if (isMoved) {
+            // They have left the first fallback for the store around it, which may be a fallback itself.
+            fallbacks.stream().skip(1).forEach(redeemed::noteFallback);
+        }
         return redeemed.usages.isEmpty() ? null : redeemed;
     }
 

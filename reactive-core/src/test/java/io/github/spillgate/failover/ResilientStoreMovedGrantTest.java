@@ -139,6 +139,37 @@ class ResilientStoreMovedGrantTest extends ResilientStoreFixture {
         assertThat(used(LIMIT)).isEqualTo(3);
     }
 
+    /** The other store notes on the decision that its fallback has made it. */
+    @Test
+    void aRefundChangesTheChargeIfTheStoreIsAFallback() {
+        RateLimiter limiter = limiterWithAResilientFallback();
+        Decision moved = movedBesideAGrantOfFour(limiter);
+        limiter.refund(moved).subscribe();
+        assertThat(limiter.state().toReconcile()).isEqualTo(4);
+        assertThat(used(LIMIT)).isZero();
+    }
+
+    @Test
+    void aRefundBeforeTheLateReplyIsMadeOnceIfTheStoreIsAFallback() {
+        RateLimiter limiter = limiterWithAResilientFallback();
+        Decision refunded = grantsOfTheSameTime(limiter).get(0);
+        limiter.refund(refunded).subscribe();
+        assertThat(limiter.state().toReconcile()).isEqualTo(4);
+        remote.replyToAll();
+        assertThat(limiter.state().toReconcile()).isEqualTo(4);
+        assertThat(used(LIMIT)).isZero();
+    }
+
+    private RateLimiter limiterWithAResilientFallback() {
+        ControlledStore other = new ControlledStore(time);
+        other.isUnreachable();
+        return RateLimiter.builder("api")
+                .store(other)
+                .fallback(ResilientStore.builder(remote).fallback(local).build())
+                .limit(LIMIT)
+                .build();
+    }
+
     /**
      * Returns a grant of 3 permits that a late reply has cancelled. A grant of 4 permits of the same time is to be
      * reconciled.
