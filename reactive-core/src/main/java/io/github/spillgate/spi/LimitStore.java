@@ -20,6 +20,10 @@ import reactor.core.publisher.Mono;
  * that, they may have been charged. A store that cannot decide signals a {@link LimitStoreException}; a denial is a
  * value.
  *
+ * <p>A store that needs the Reactor Context of the subscriber must read it on subscription. A {@link
+ * io.github.spillgate.failover.ResilientStore} lets go of a caller, and so of its Context, when the caller has a result
+ * or cancels; it still waits for the reply of its primary store, which then finds an empty Context.
+ *
  * <p>A store that wraps another one must also delegate the methods with a default implementation; otherwise these
  * features of the wrapped store are lost. It passes on the decisions of the wrapped store as they are: a decision notes
  * whether a fallback has made it, and what of it is refunded.
