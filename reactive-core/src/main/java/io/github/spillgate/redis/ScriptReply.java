@@ -8,7 +8,8 @@ import java.nio.charset.StandardCharsets;
 
 /**
  * Decoder of the reply of a script that reports usages: the time of the server, and one usage for each count of the
- * request, in its order. {@code wire.lua} describes the format, and has it twice more, for {@code pack}.
+ * request, in its order. {@code wire.lua} describes the format in its header, and has two patterns of it for {@code
+ * pack}.
  */
 final class ScriptReply {
 
