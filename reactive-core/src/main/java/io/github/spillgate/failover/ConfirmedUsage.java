@@ -332,9 +332,13 @@ final class ConfirmedUsage {
     /** Records that the oldest permits, of any instance, are refunded in the primary store. */
     void refundedOldest(long permits, long now) {
         long time = newestReply + Math.max(0, now - receivedAt);
-        long left = own.refundOldest(limit, time, permits);
-        if (chargedLater != null) {
-            chargedLater.refundOldest(limit, time, left);
+        if (chargedLater == null) {
+            own.refundOldest(limit, time, permits);
+        } else {
+            // Times in chargedLater may be too early, so the oldest of own may be removed: it is not certain when these
+            // expire. By number, the oldest of both are removed, and the permits that stay are not taken for older ones.
+            own.moveOldest(limit, time, permits, chargedLater);
+            chargedLater.refundOldest(limit, time, permits);
         }
         if (traffic != null) {
             traffic.refunded(limit, permits, newestReply);

@@ -134,6 +134,18 @@ final class OwnUsage {
         return isBucket(limit) ? subtractBefore(limit, left) : left;
     }
 
+    /** Moves the oldest permits that are certainly in use at a time of the store's clock; not of a bucket. */
+    void moveOldest(Limit limit, long time, long most, OwnUsage to) {
+        long left = most;
+        for (long slot = firstInUse(limit, time); slot <= newest && left > 0; slot++) {
+            long some = subtract(slot, left);
+            if (some > 0) {
+                to.add(limit, slot * length(limit), some);
+                left -= some;
+            }
+        }
+    }
+
     /** Subtracts permits of a bucket that are in no slot, and returns how many are not there. */
     private long subtractBefore(Limit limit, long refunded) {
         long less = Math.min(refunded, new BucketState(levelBefore, 0).used(limit));

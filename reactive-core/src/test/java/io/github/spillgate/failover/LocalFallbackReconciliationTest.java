@@ -8,6 +8,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.local.CountTables;
+import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.StoreDecision;
@@ -119,6 +120,36 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         assertRefundedInThePrimary(first);
         clock.advanceMillis(10_000);
         assertThat(charged(reconciliation)).isZero();
+    }
+
+    /** The primary store removes the oldest permits. Those that stay must not count as expired with these. */
+    @Test
+    void aRefundOfChargedGrantsLeavesTheLaterPermitsOfThisInstance() {
+        RateLimiter limiter = limiter(Limit.parse("10/16s"));
+        store.share(0.5);
+        StoreDecision first = now(limiter.tryAcquire("a", 5));
+        Reconciliation sent = store.handOver(10, claim -> false).get(0);
+        store.refundGrants(first);
+        clock.advanceMillis(8_000);
+        Claim claim = claim(limiter, "a");
+        assertThat(store.confirm(reply(claim.asking(10), 10, clock.millis(), 16_000)))
+                .isEqualTo(Fit.YES);
+        ChargedPermits refund = Objects.requireNonNull(store.charged(
+                sent,
+                StoreDecision.ofPeek(
+                        Source.OTHER,
+                        clock.millis(),
+                        1,
+                        List.of(StoreUsage.of(claim, 15, false, clock.millis(), clock.millis() + 16_000)))));
+        assertThat(permits(refund)).isEqualTo(5);
+        store.refundedOldestInPrimary(List.of(refund.claim()));
+        clock.advanceMillis(1);
+        report(limiter, "a", 10, 15_999);
+        // Those granted first have expired.
+        clock.advanceMillis(11_000);
+        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
+        clock.advanceMillis(6_000);
+        assertThat(now(limiter.tryAcquire("a", 5)).isAllowed()).isTrue();
     }
 
     @Test

@@ -80,7 +80,8 @@ class OutageHistoryTest {
         "1, 3458438750270765779",
         "4, -1988121919985651200",
         "1, -3846495563177978257",
-        "4, 4877358473904465349"
+        "4, 4877358473904465349",
+        "4, -7769765164012473829"
     })
     void anEarlierFailureDoesNotReturn(int instances, long seed) {
         runOne(instances, new Random(seed));
