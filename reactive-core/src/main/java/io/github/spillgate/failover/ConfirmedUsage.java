@@ -252,34 +252,47 @@ final class ConfirmedUsage {
         if (traffic != null && missing.traffic != null) {
             traffic.restored(limit, missing.traffic);
         }
-        long since = firstReply;
+        boolean areAnyCombined = mayBeCombinedWith(missing);
         firstReply = Math.min(firstReply, missing.firstReply);
         if (!isBucket()) {
-            noteCombined(since, missing.newestReply, Math.max(restoredAt, newestReply));
+            noteCombined(areAnyCombined, missing.newestReply, Math.max(restoredAt, newestReply));
         }
     }
 
     /**
-     * Notes which permits may be the same for the primary store as restored ones: of a counter all; of a log those of
-     * the slot of the last reply before the loss, and with them all later ones, which the newest reply includes.
+     * Returns whether the primary store may take permits that it has granted since a loss for lost ones that are
+     * restored: of a counter all; of a log those of the slot of the last reply before the loss.
+     */
+    boolean mayBeCombinedWith(ConfirmedUsage missing) {
+        return switch (limit.algorithm()) {
+            case COUNTER -> true;
+            case LOG -> firstReply < startOfSlot(missing.newestReply) + limit.resolution().toMillis();
+            default -> false;
+        };
+    }
+
+    private long startOfSlot(long time) {
+        return time - time % limit.resolution().toMillis();
+    }
+
+    /**
+     * Notes which permits may be the same for the primary store as restored ones. If any granted since are, this also
+     * applies to all later ones, which the newest reply includes.
      *
-     * @param since the time of the first reply since the loss
      * @param lastReply the time of the last reply before the loss
      * @param until the time of the newest reply, or of the restoration if that is later
      */
-    private void noteCombined(long since, long lastReply, long until) {
+    private void noteCombined(boolean areAnyCombined, long lastReply, long until) {
         boolean isLog = limit.algorithm() == Algorithm.LOG;
-        long slot = limit.resolution().toMillis();
-        long start = lastReply - lastReply % slot;
-        combinedFrom = isLog ? start : Long.MIN_VALUE;
-        if (isLog && since >= start + slot) {
-            combinedUntil = start + slot;
+        combinedFrom = isLog ? startOfSlot(lastReply) : Long.MIN_VALUE;
+        if (areAnyCombined) {
+            combinedUntil = until;
+            combinedUsed = used;
+            keepAtMost(used);
+        } else {
+            combinedUntil = combinedFrom + limit.resolution().toMillis();
             combinedUsed = 0;
-            return;
         }
-        combinedUntil = until;
-        combinedUsed = used;
-        keepAtMost(used);
     }
 
     /** Returns whether permits of this time may be the same for the primary store as restored ones. */

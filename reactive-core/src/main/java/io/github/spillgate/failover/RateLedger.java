@@ -313,6 +313,10 @@ final class RateLedger extends Ledger {
     void restored(ConfirmedUsage missing, @Nullable StoreDecision reply) {
         if (reply != null) {
             for (StoreUsage usage : reply.usages()) {
+                // Granted since and lost again, they would not show once the restored ones stand for them. Others will.
+                if (lost != missing || confirmed.mayBeCombinedWith(missing)) {
+                    checkForLoss(usage, reply, null);
+                }
                 confirmed.report(usage, reply.at().toEpochMilli(), now());
             }
         }

@@ -54,7 +54,8 @@ final class AdmissionOracle {
     //
     // An instance must notice a loss if a newer reply counts fewer permits, without those of the request, than the
     // store has certainly granted to it: a permit counts as certain in a log for W less two slots of OwnUsage, and in a
-    // counter as if it had begun to fade with the start of its slot. Then it must send a restoration in the same
+    // counter as if it had begun to fade with the start of its slot. Of replies to a restoration, this applies to those
+    // of a counter: its next reply would not show the loss any more. Then it must send a restoration in the same
     // millisecond, and what it knew by its last reply is not lost any more once that is executed. Allowances:
     //
     //   kept       What the store has granted between the loss and the reply by which an instance notices it: that is
@@ -747,11 +748,13 @@ final class AdmissionOracle {
                 String key = usage.claim().key();
                 Knowledge knowledge = knowledge(key);
                 Request request = call.context().getOrDefault(Request.class, null);
-                if (call.kind() != Call.Kind.RESTORE) {
-                    notice(key, call, reply, usage, then);
-                } else if (((LostPermits) call.request()).since() == knowledge.lastSent) {
-                    restored(key, knowledge, reply, then);
-                }
+                boolean isNewestRestoration = call.kind() == Call.Kind.RESTORE
+                        && ((LostPermits) call.request()).since() == knowledge.lastSent;
+                boolean mayNotice = call.kind() != Call.Kind.RESTORE
+                        || (isNewestRestoration
+                                && knowledge.isPending()
+                                && limit.algorithm() == Algorithm.COUNTER);
+                boolean isNoticed = mayNotice && notice(key, call, reply, usage, then);
                 if (call.kind() == Call.Kind.TAKE && request != null && reply.isAllowed()) {
                     request.chargeKnown = true;
                 }
@@ -759,6 +762,9 @@ final class AdmissionOracle {
                     reconciled(call, key, reply.stamp() > 0, reply.at().toEpochMilli());
                 }
                 learn(knowledge, reply.at().toEpochMilli(), usage, then.charged.get(key));
+                if (isNewestRestoration && !isNoticed) {
+                    restored(key, knowledge, reply, then);
+                }
             }
         }
 
@@ -768,7 +774,7 @@ final class AdmissionOracle {
             if (reply.stamp() == 0) {
                 return;
             }
-            knowledge.combinedUntil = Math.max(reply.at().toEpochMilli(), knowledge.newestAt);
+            knowledge.combinedUntil = knowledge.newestAt;
             // Refunds and losses before the restoration are too many cases to follow.
             if (clock.getAsLong() == knowledge.evidenceSince) {
                 List<Request> combined = key(key).requests.stream()
@@ -817,14 +823,15 @@ final class AdmissionOracle {
             }
         }
 
-        private void notice(String key, Call call, StoreDecision reply, StoreUsage usage, Executed then) {
+        /** Returns whether the instance must notice a loss. */
+        private boolean notice(String key, Call call, StoreDecision reply, StoreUsage usage, Executed then) {
             Knowledge knowledge = knowledge(key);
             long at = reply.at().toEpochMilli();
             double charged = reply.isCharged() ? usage.claim().permits() : charged(key, call, reply);
             long kept = usage.used() - (long) Math.ceil(charged - 1e-6);
             long most = usage.used() - (reply.stamp() > 0 ? (long) charged : 0);
             if (at <= knowledge.newestAt || most >= certain(key, knowledge, at)) {
-                return;
+                return false;
             }
             List<Request> known = knowledge.newest;
             long stale = stale(key, knowledge);
@@ -852,6 +859,7 @@ final class AdmissionOracle {
                 // The store has granted as much in the millisecond of that reply: the ledger has nothing to wait for.
                 knowledge.forgotten = List.of();
             }
+            return true;
         }
 
         /** Returns the grants of a reconciliation. */

@@ -81,7 +81,8 @@ class OutageHistoryTest {
         "4, -1988121919985651200",
         "1, -3846495563177978257",
         "4, 4877358473904465349",
-        "4, -7769765164012473829"
+        "4, -7769765164012473829",
+        "4, 1719202061085833829"
     })
     void anEarlierFailureDoesNotReturn(int instances, long seed) {
         runOne(instances, new Random(seed));

@@ -80,6 +80,27 @@ class RateLedgerRestorationTest extends LocalFallbackFixture {
         instance.staysWithin(LOST + GRANTED);
     }
 
+    /** Then the larger number of permits must be restored. */
+    @ParameterizedTest
+    @ValueSource(strings = {"100/1h counter aligned", "100/1h resolution=1m", "100/1h counter", "100/1h"})
+    void aSecondLossBeforeTheRestorationIsNoticed(String limit) {
+        Instance instance = new Instance(limit);
+        instance.acquire(GRANTED);
+        instance.loseAll();
+        instance.acquire(LOST);
+        instance.loseAll();
+        instance.confirmRestored(instance.restore());
+        clock.advanceMillis(1);
+        instance.acquire(1);
+        assertThat(instance.noticed).as("losses").isEqualTo(2);
+        instance.confirmRestored(instance.restore());
+        for (int i = 0; i < 100; i++) {
+            clock.advanceMillis(1);
+            instance.acquire(1);
+        }
+        assertThat(instance.granted).isLessThanOrEqualTo(100 + GRANTED);
+    }
+
     /** The restoration may overtake the refund. */
     @ParameterizedTest
     @ValueSource(strings = {"100/1h counter", "100/1h"})
@@ -187,6 +208,13 @@ class RateLedgerRestorationTest extends LocalFallbackFixture {
 
         void acquire(long permits) {
             confirm(take(permits));
+        }
+
+        /** The store loses all data, in a millisecond of its own. */
+        void loseAll() {
+            clock.advanceMillis(1);
+            store.loseAll();
+            clock.advanceMillis(1);
         }
 
         StoreDecision restore() {
