@@ -68,8 +68,10 @@ final class AdmissionOracle {
     //              when it notices the loss. Also what another instance has restored and this one did not know: the
     //              mark of a restoration counts all permits that were in use then, lost or not.
     //   combined   Of indistinct permits of this instance, and those that it has restored, the store certainly has the
-    //              larger number only. What was granted before the restoration, or in its millisecond, and has a later
-    //              reply, is no evidence at all: the newest reply may have included it.
+    //              larger number only. What was granted before the restoration, or before the newest reply then, and
+    //              has a later reply, is no evidence at all: the newest reply included it. In its millisecond, that are
+    //              the grants with no more permits in use. This applies to each counter: the replies do not show
+    //              whether another instance has restored it, or it was kept in part, so that permits are indistinct.
     //   refunds    A refund of permits that the store has lost may remove others; so may one of permits that were taken
     //              in the millisecond of a loss. A store that returns to a snapshot has refunded permits again, in
     //              place of others.
@@ -239,6 +241,9 @@ final class AdmissionOracle {
         private long newestAt = Long.MIN_VALUE;
         private long newestUsed;
 
+        /** The most permits in use of that reply and of those that have arrived since. */
+        private long highestUsed;
+
         /** When all that is in use then has left the window. */
         private long newestEnd;
 
@@ -265,6 +270,9 @@ final class AdmissionOracle {
 
         /** Grants until this time are no evidence if their reply is later than that to the restoration. */
         private long combinedUntil = Long.MIN_VALUE;
+
+        /** In the millisecond of that time, only those with at most this many permits in use. */
+        private long combinedUsed;
 
         /** Grants that are no evidence of a loss until they are restored. */
         private List<Request> forgotten = List.of();
@@ -315,6 +323,9 @@ final class AdmissionOracle {
 
         private long executedStep;
         private boolean executedAllowed;
+
+        /** The permits in use in its reply. */
+        private long usedThen;
 
         /** Whether the instance knows that the store has charged it, besides a grant of its own. */
         private boolean chargeKnown;
@@ -663,7 +674,7 @@ final class AdmissionOracle {
             for (StoreUsage usage : reply.usages()) {
                 String key = usage.claim().key();
                 switch (call.kind()) {
-                    case TAKE -> charge(call, key, reply);
+                    case TAKE -> charge(call, key, reply, usage.used());
                     case RECONCILE -> chargeBatch(call, key);
                     case RESTORE -> restore(call, key);
                     default -> {}
@@ -673,11 +684,12 @@ final class AdmissionOracle {
             executed.put(call, new Executed(steps, charged));
         }
 
-        private void charge(Call call, String key, StoreDecision reply) {
+        private void charge(Call call, String key, StoreDecision reply, long used) {
             Request request = call.context().getOrDefault(Request.class, null);
             if (request != null) {
                 request.before = key(key).inStore();
                 request.executedStep = steps;
+                request.usedThen = used;
                 if (reply.isAllowed()) {
                     request.executedAllowed = true;
                     request.inStore = true;
@@ -775,6 +787,7 @@ final class AdmissionOracle {
                 return;
             }
             knowledge.combinedUntil = knowledge.newestAt;
+            knowledge.combinedUsed = knowledge.highestUsed;
             // Refunds and losses before the restoration are too many cases to follow.
             if (clock.getAsLong() == knowledge.evidenceSince) {
                 List<Request> combined = key(key).requests.stream()
@@ -788,8 +801,10 @@ final class AdmissionOracle {
 
         /** Whether a grant, of which the instance learns only now, may have become one with restored ones. */
         private boolean isOfLateReply(Request grant, Knowledge knowledge) {
+            boolean isIncluded = grant.at < knowledge.combinedUntil
+                    || (grant.at == knowledge.combinedUntil && grant.usedThen <= knowledge.combinedUsed);
             return !knowledge.isPending()
-                    && grant.at <= knowledge.combinedUntil
+                    && isIncluded
                     && (limit.algorithm() == Algorithm.COUNTER || isIndistinct(grant, knowledge.lastSent));
         }
 
@@ -815,6 +830,7 @@ final class AdmissionOracle {
             if (knowledge.newestAt == Long.MIN_VALUE) {
                 knowledge.evidenceSince = at;
             }
+            knowledge.highestUsed = at > knowledge.newestAt ? used : Math.max(knowledge.highestUsed, used);
             if (at > knowledge.newestAt || (at == knowledge.newestAt && used > knowledge.newestUsed)) {
                 knowledge.newestAt = at;
                 knowledge.newestUsed = used;
