@@ -216,8 +216,8 @@ final class ConfirmedUsage {
      */
     void granted(long permits, long usedThen, long takenAt) {
         // From before a reset, they may not be in use any more. If the clock was set back, they last longer.
-        if (takenAt >= firstReply && !mayBeCombined(takenAt, usedThen) && newestReply - takenAt < SET_BACK) {
-            own.add(limit, takenAt, permits);
+        if (takenAt >= firstReply && newestReply - takenAt < SET_BACK) {
+            addTo(own, permits, takenAt, mayBeCombined(takenAt, usedThen));
         }
         if (traffic != null) {
             traffic.took(limit, permits, takenAt);
@@ -233,13 +233,25 @@ final class ConfirmedUsage {
      */
     void charged(long permits, long usedThen, long takenAt, long chargedAt) {
         // Older ones the store may not have charged, because they no longer count.
-        if (chargedAt >= firstReply
-                && !mayBeCombined(chargedAt, usedThen)
-                && chargedAt - takenAt < OwnUsage.windowOf(limit)) {
-            chargedLater().add(limit, takenAt, permits);
+        if (chargedAt >= firstReply && chargedAt - takenAt < OwnUsage.windowOf(limit)) {
+            addTo(chargedLater(), permits, takenAt, mayBeCombined(chargedAt, usedThen));
             if (traffic != null) {
                 traffic.took(limit, permits, takenAt);
             }
+        }
+    }
+
+    /**
+     * Adds permits. Those that may be combined must not raise the number of certain permits. In a later slot of a log
+     * than all restored ones, they take the place of the oldest, or they would seem to expire with these.
+     */
+    private void addTo(OwnUsage usage, long permits, long takenAt, boolean mayBeCombined) {
+        if (!mayBeCombined) {
+            usage.add(limit, takenAt, permits);
+        } else if (limit.algorithm() == Algorithm.LOG
+                && takenAt >= combinedFrom + limit.resolution().toMillis()) {
+            usage.add(limit, takenAt, permits);
+            removeOldest(permits, newestReply);
         }
     }
 
@@ -344,7 +356,14 @@ final class ConfirmedUsage {
 
     /** Records that the oldest permits, of any instance, are refunded in the primary store. */
     void refundedOldest(long permits, long now) {
-        long time = newestReply + Math.max(0, now - receivedAt);
+        removeOldest(permits, newestReply + Math.max(0, now - receivedAt));
+        if (traffic != null) {
+            traffic.refunded(limit, permits, newestReply);
+        }
+    }
+
+    /** Removes the oldest permits of this instance that are certainly in use at a time of the store's clock. */
+    private void removeOldest(long permits, long time) {
         if (chargedLater == null) {
             own.refundOldest(limit, time, permits);
         } else {
@@ -352,9 +371,6 @@ final class ConfirmedUsage {
             // expire. By number, the oldest of both are removed, and the permits that stay are not taken for older ones.
             own.moveOldest(limit, time, permits, chargedLater);
             chargedLater.refundOldest(limit, time, permits);
-        }
-        if (traffic != null) {
-            traffic.refunded(limit, permits, newestReply);
         }
     }
 

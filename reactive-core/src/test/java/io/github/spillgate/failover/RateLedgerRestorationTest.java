@@ -13,6 +13,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.Random;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -78,6 +79,24 @@ class RateLedgerRestorationTest extends LocalFallbackFixture {
         instance.confirmRestored(instance.restore());
         instance.ledger.charged(sent, late.parts().get(0));
         instance.staysWithin(LOST + GRANTED);
+    }
+
+    /** During an outage, an instance with a share takes all permits of a log to expire like its own. */
+    @Test
+    void aGrantWithALateReplyDoesNotSeemToExpireWithTheRestoredPermits() {
+        Instance instance = new Instance("10/16s resolution=1600ms");
+        clock.advanceMillis(1_600 - clock.millis() % 1_600);
+        instance.acquire(5);
+        instance.loseAll();
+        instance.acquire(1);
+        clock.advanceMillis(8_000);
+        StoreDecision late = instance.take(4);
+        clock.advanceMillis(1);
+        instance.confirmRestored(instance.restore());
+        instance.confirm(late);
+        // The late ones are in use for 4 s more, and the others have expired.
+        clock.advanceMillis(12_000);
+        assertThat(instance.reserved(0.8)).isGreaterThanOrEqualTo(4);
     }
 
     /** Then the larger number of permits must be restored. */
@@ -158,6 +177,7 @@ class RateLedgerRestorationTest extends LocalFallbackFixture {
     private final class Instance {
 
         private final LossyStore store = new LossyStore(clock);
+        private final OutageShare share = new OutageShare();
         private final RateLedger ledger;
         private LostPermits lost;
         private ConfirmedUsage missing;
@@ -169,7 +189,7 @@ class RateLedgerRestorationTest extends LocalFallbackFixture {
         Instance(String limit) {
             ReconciliationQueue queue = new ReconciliationQueue(clock, () -> true);
             ledger = new RateLedger(
-                    claim(limiter(Limit.parse(limit)), "a"), queue, new OutageShare(), null, (permits, usage) -> {
+                    claim(limiter(Limit.parse(limit)), "a"), queue, share, null, (permits, usage) -> {
                         lost = permits;
                         missing = usage;
                         noticedAt = clock.millis();
@@ -208,6 +228,14 @@ class RateLedgerRestorationTest extends LocalFallbackFixture {
 
         void acquire(long permits) {
             confirm(take(permits));
+        }
+
+        /** Returns how many permits of this share of the limit the ledger does not grant during an outage. */
+        long reserved(double part) {
+            share.set(part);
+            ledger.advanceTo(clock.millis());
+            ledger.share();
+            return ledger.used();
         }
 
         /** The store loses all data, in a millisecond of its own. */
