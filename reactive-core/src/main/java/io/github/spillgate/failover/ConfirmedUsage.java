@@ -278,7 +278,9 @@ final class ConfirmedUsage {
     boolean mayBeCombinedWith(ConfirmedUsage missing) {
         return switch (limit.algorithm()) {
             case COUNTER -> true;
-            case LOG -> firstReply < startOfSlot(missing.newestReply) + limit.resolution().toMillis();
+            case LOG ->
+                firstReply
+                        < startOfSlot(missing.newestReply) + limit.resolution().toMillis();
             default -> false;
         };
     }
@@ -368,7 +370,8 @@ final class ConfirmedUsage {
             own.refundOldest(limit, time, permits);
         } else {
             // Times in chargedLater may be too early, so the oldest of own may be removed: it is not certain when these
-            // expire. By number, the oldest of both are removed, and the permits that stay are not taken for older ones.
+            // expire. By number, the oldest of both are removed, and the permits that stay are not taken for older
+            // ones.
             own.moveOldest(limit, time, permits, chargedLater);
             chargedLater.refundOldest(limit, time, permits);
         }

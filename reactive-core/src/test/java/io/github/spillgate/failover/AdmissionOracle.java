@@ -763,9 +763,7 @@ final class AdmissionOracle {
                 boolean isNewestRestoration = call.kind() == Call.Kind.RESTORE
                         && ((LostPermits) call.request()).since() == knowledge.lastSent;
                 boolean mayNotice = call.kind() != Call.Kind.RESTORE
-                        || (isNewestRestoration
-                                && knowledge.isPending()
-                                && limit.algorithm() == Algorithm.COUNTER);
+                        || (isNewestRestoration && knowledge.isPending() && limit.algorithm() == Algorithm.COUNTER);
                 boolean isNoticed = mayNotice && notice(key, call, reply, usage, then);
                 if (call.kind() == Call.Kind.TAKE && request != null && reply.isAllowed()) {
                     request.chargeKnown = true;

@@ -188,13 +188,12 @@ class RateLedgerRestorationTest extends LocalFallbackFixture {
 
         Instance(String limit) {
             ReconciliationQueue queue = new ReconciliationQueue(clock, () -> true);
-            ledger = new RateLedger(
-                    claim(limiter(Limit.parse(limit)), "a"), queue, share, null, (permits, usage) -> {
-                        lost = permits;
-                        missing = usage;
-                        noticedAt = clock.millis();
-                        noticed++;
-                    });
+            ledger = new RateLedger(claim(limiter(Limit.parse(limit)), "a"), queue, share, null, (permits, usage) -> {
+                lost = permits;
+                missing = usage;
+                noticedAt = clock.millis();
+                noticed++;
+            });
         }
 
         /** Executes a request. */
