@@ -60,7 +60,8 @@ final class EntrantTest {
      * its deadline; decisions by the fallback are repeated.
      */
     private static List<Boolean> decide(Entrant entrant, Rate... rates) {
-        return await().ignoreExceptionsMatching(EntrantTest::isOfTheFallback)
+        return await().atMost(Duration.ofMinutes(2))
+                .ignoreExceptionsMatching(EntrantTest::isOfTheFallback)
                 .until(() -> decideOnce(entrant, rates), answers -> true);
     }
 
