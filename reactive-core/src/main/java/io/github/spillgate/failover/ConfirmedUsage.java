@@ -26,19 +26,11 @@ final class ConfirmedUsage {
     // too high, never too low. When permits expire is known in part:
     //
     //   counter   Exactly, for the permits of all instances: it fades by a formula. So does a bucket.
-    //   log       For the permits of this instance (OwnUsage). The others count until the last permit expires.
+    //   log       For the permits of this instance (Evidence). The others count until the last permit expires.
     //
     // The store's clock is taken to run from the newest reply on. That is never ahead of it, because the reply was made
     // before it arrived. Counters and buckets are read at steps, so that a search for the time at which a cost fits
     // ends.
-    //
-    // The permits of this instance are evidence of a loss (certainIn). Invariant: they are never more than the primary
-    // store has, or the next reply would show a loss that did not happen. After a restoration, the store may have the
-    // larger of two numbers: permits that were restored, and those that it has granted since the loss. A counter does,
-    // and a log does for permits of the same slot. So all that were taken until the restoration are evidence up to the
-    // number in the newest reply then. That also has permits of which this instance learns later, so these are none.
-    // Not covered: if some of these are refunded, the store may have fewer, because it counts two of them as one. Then
-    // the next reply shows a loss, and a second restoration adds what is missing.
 
     /**
      * Replies arrive out of order by at most the time for which late replies are accepted. If one is older than that,
@@ -54,13 +46,7 @@ final class ConfirmedUsage {
     /** More than all sums of permits are off by. */
     static final double ROUNDING = 1e-6;
 
-    private final OwnUsage own = new OwnUsage();
-
-    /**
-     * Permits of this instance that the primary store has charged by reconciliation or restored; null without any, and
-     * for a bucket. Their times may be too early, so they show that data is lost, and not when permits expire.
-     */
-    private @Nullable OwnUsage chargedLater;
+    private final Evidence evidence;
 
     /** What was taken lately of a bucket; null for others. */
     private @Nullable BucketTraffic traffic;
@@ -95,22 +81,13 @@ final class ConfirmedUsage {
     /** The server's time of the first reply since the last reset: what was taken before it is not included. */
     private long firstReply;
 
-    /** The server's time from which on permits may be the same for the primary store as restored ones. */
-    private long combinedFrom;
-
-    /** Until when they may be. Before any time if none may be. */
-    private long combinedUntil = Long.MIN_VALUE;
-
-    /** The permits in use at that time. A grant of that millisecond with more in its reply is later. */
-    private long combinedUsed;
-
     /** Replies that arrive before this local time may be from before the last reset. */
     private long resetUncertainUntil = Long.MIN_VALUE;
 
     ConfirmedUsage(Limit limit) {
         this.limit = limit;
-        clearOwn();
-        own.adjustTo(limit);
+        this.evidence = new Evidence(limit);
+        forgetOwn();
     }
 
     /** Returns the usage of which the primary store knows from its next reply on, because it has lost all others. */
@@ -134,10 +111,7 @@ final class ConfirmedUsage {
      */
     void advance(Limit limit, long now) {
         this.limit = limit;
-        own.adjustTo(limit);
-        if (chargedLater != null) {
-            chargedLater.adjustTo(limit);
-        }
+        evidence.adjustTo(limit);
         long latest = now + longestUse();
         resetUncertainUntil = Math.min(resetUncertainUntil, now + OUT_OF_ORDER);
         usedUntil = Math.min(usedUntil, latest);
@@ -174,7 +148,7 @@ final class ConfirmedUsage {
         long until = now + Math.max(0, usage.wholeAt().toEpochMilli() - repliedAt);
         if (repliedAt > newestReply || newestReply - repliedAt >= OUT_OF_ORDER) {
             if (repliedAt < newestReply) {
-                clearOwn(); // the clock was set back: permits may leave the window earlier
+                forgetOwn(); // the clock was set back: permits may leave the window earlier
             }
             if (repliedAt < newestReply || firstReply == NEVER) {
                 firstReply = now < resetUncertainUntil ? NEVER : repliedAt;
@@ -208,16 +182,11 @@ final class ConfirmedUsage {
         }
     }
 
-    /**
-     * Records that the primary store has granted permits to this instance.
-     *
-     * @param usedThen the permits in use in its reply
-     * @param takenAt the server's time
-     */
-    void granted(long permits, long usedThen, long takenAt) {
+    /** Records that the primary store has granted permits to this instance, at a time of its clock. */
+    void granted(long permits, long takenAt) {
         // From before a reset, they may not be in use any more. If the clock was set back, they last longer.
         if (takenAt >= firstReply && newestReply - takenAt < SET_BACK) {
-            addTo(own, permits, takenAt, mayBeCombined(takenAt, usedThen));
+            evidence.granted(permits, takenAt);
         }
         if (traffic != null) {
             traffic.took(limit, permits, takenAt);
@@ -227,129 +196,37 @@ final class ConfirmedUsage {
     /**
      * Records that the primary store has charged permits that this instance has granted itself.
      *
-     * @param usedThen the permits in use in its reply
      * @param takenAt the time of the grants, or earlier, on the store's clock
      * @param chargedAt the time of the charge
      */
-    void charged(long permits, long usedThen, long takenAt, long chargedAt) {
+    void charged(long permits, long takenAt, long chargedAt) {
         // Older ones the store may not have charged, because they no longer count.
         if (chargedAt >= firstReply && chargedAt - takenAt < OwnUsage.windowOf(limit)) {
-            addTo(chargedLater(), permits, takenAt, mayBeCombined(chargedAt, usedThen));
+            evidence.charged(permits, takenAt, chargedAt);
             if (traffic != null) {
                 traffic.took(limit, permits, takenAt);
             }
         }
     }
 
-    /**
-     * Adds permits. Those that may be combined must not raise the number of certain permits. In a later slot of a log
-     * than all restored ones, they take the place of the oldest, or they would seem to expire with these.
-     */
-    private void addTo(OwnUsage usage, long permits, long takenAt, boolean mayBeCombined) {
-        if (!mayBeCombined) {
-            usage.add(limit, takenAt, permits);
-        } else if (limit.algorithm() == Algorithm.LOG
-                && takenAt >= combinedFrom + limit.resolution().toMillis()) {
-            usage.add(limit, takenAt, permits);
-            removeOldest(permits, newestReply);
-        }
-    }
-
-    /** Records that the primary store has permits of this instance again that it had lost, from a time of its clock. */
-    void restored(ConfirmedUsage missing, long restoredAt) {
-        chargedLater().addAll(limit, missing.own);
-        if (missing.chargedLater != null) {
-            chargedLater().addAll(limit, missing.chargedLater);
-        }
+    /** Records that the primary store has permits of this instance again that it had lost; the newest reply has them. */
+    void restored(ConfirmedUsage missing) {
+        evidence.restored(missing.evidence, used, newestReply);
         if (traffic != null && missing.traffic != null) {
             traffic.restored(limit, missing.traffic);
         }
-        boolean areAnyCombined = mayBeCombinedWith(missing);
         firstReply = Math.min(firstReply, missing.firstReply);
-        if (!isBucket()) {
-            noteCombined(areAnyCombined, missing.newestReply, Math.max(restoredAt, newestReply));
-        }
     }
 
-    /**
-     * Returns whether the primary store may take permits that it has granted since a loss for lost ones that are
-     * restored: of a counter all; of a log those of the slot of the last reply before the loss.
-     */
-    boolean mayBeCombinedWith(ConfirmedUsage missing) {
-        return switch (limit.algorithm()) {
-            case COUNTER -> true;
-            case LOG ->
-                firstReply
-                        < startOfSlot(missing.newestReply) + limit.resolution().toMillis();
-            default -> false;
-        };
-    }
-
-    private long startOfSlot(long time) {
-        return time - time % limit.resolution().toMillis();
-    }
-
-    /**
-     * Notes which permits may be the same for the primary store as restored ones. If any granted since are, this also
-     * applies to all later ones, which the newest reply includes.
-     *
-     * @param lastReply the time of the last reply before the loss
-     * @param until the time of the newest reply, or of the restoration if that is later
-     */
-    private void noteCombined(boolean areAnyCombined, long lastReply, long until) {
-        boolean isLog = limit.algorithm() == Algorithm.LOG;
-        combinedFrom = isLog ? startOfSlot(lastReply) : Long.MIN_VALUE;
-        if (areAnyCombined) {
-            combinedUntil = until;
-            combinedUsed = used;
-            keepAtMost(used);
-        } else {
-            combinedUntil = combinedFrom + limit.resolution().toMillis();
-            combinedUsed = 0;
-        }
-    }
-
-    /** Returns whether permits of this time may be the same for the primary store as restored ones. */
-    private boolean mayBeCombined(long takenAt, long usedThen) {
-        return takenAt >= combinedFrom
-                && (takenAt < combinedUntil || (takenAt == combinedUntil && usedThen <= combinedUsed));
-    }
-
-    /** Drops the oldest permits of this instance, so that no more are in use at the newest reply than this. */
-    private void keepAtMost(long permits) {
-        double excess = own.dropOldest(limit, newestReply, inUseOfOwn(newestReply) - permits);
-        if (chargedLater != null) {
-            chargedLater.dropOldest(limit, newestReply, excess);
-        }
-    }
-
-    private OwnUsage chargedLater() {
-        if (isBucket()) {
-            return own; // Apart from each other, both levels would fall at the full rate.
-        }
-        OwnUsage charged = chargedLater;
-        if (charged == null) {
-            charged = new OwnUsage();
-            charged.adjustTo(limit);
-            chargedLater = charged;
-        }
-        return charged;
-    }
-
-    private void clearOwn() {
-        own.clear();
-        chargedLater = null;
-        combinedUntil = Long.MIN_VALUE;
+    private void forgetOwn() {
+        evidence.clear();
         traffic = isBucket() ? new BucketTraffic() : null;
     }
 
     /** Records that permits of a decision are refunded in the primary store, which took them at a time of its clock. */
     void refunded(long permits, long takenAt) {
         if (takenAt >= firstReply) {
-            long left = own.refund(limit, takenAt, permits);
-            if (chargedLater != null) {
-                chargedLater.refund(limit, takenAt, left);
-            }
+            evidence.refunded(permits, takenAt);
         }
         if (traffic != null) {
             traffic.refunded(limit, permits, takenAt);
@@ -358,22 +235,9 @@ final class ConfirmedUsage {
 
     /** Records that the oldest permits, of any instance, are refunded in the primary store. */
     void refundedOldest(long permits, long now) {
-        removeOldest(permits, newestReply + Math.max(0, now - receivedAt));
+        evidence.refundedOldest(permits, newestReply + Math.max(0, now - receivedAt));
         if (traffic != null) {
             traffic.refunded(limit, permits, newestReply);
-        }
-    }
-
-    /** Removes the oldest permits of this instance that are certainly in use at a time of the store's clock. */
-    private void removeOldest(long permits, long time) {
-        if (chargedLater == null) {
-            own.refundOldest(limit, time, permits);
-        } else {
-            // Times in chargedLater may be too early, so the oldest of own may be removed: it is not certain when these
-            // expire. By number, the oldest of both are removed, and the permits that stay are not taken for older
-            // ones.
-            own.moveOldest(limit, time, permits, chargedLater);
-            chargedLater.refundOldest(limit, time, permits);
         }
     }
 
@@ -427,20 +291,8 @@ final class ConfirmedUsage {
         if (!fades || time >= usedUntil || limit.algorithm() != Algorithm.LOG) {
             return certain;
         }
-        long then = (long) inUseOfOwn(newestReply);
-        if (then == 0) {
-            return certain;
-        }
-        long left = then - expiredAt(time);
-        if (chargedLater != null) {
-            left -= chargedLater.released(limit, newestReply, newestReply + Math.max(0, time - receivedAt));
-        }
-        return Math.min(certain, (long) Math.ceil((double) used * left / then));
-    }
-
-    /** Returns how many permits of this instance are certainly in use at a time of the server's clock. */
-    private double inUseOfOwn(long time) {
-        return own.inUse(limit, time) + (chargedLater == null ? 0 : chargedLater.inUse(limit, time));
+        double left = evidence.partLeft(newestReply, newestReply + Math.max(0, time - receivedAt));
+        return Math.min(certain, (long) Math.ceil(used * left));
     }
 
     /** Returns how many of the permits in use at the newest reply have certainly expired at a local time. */
@@ -450,7 +302,7 @@ final class ConfirmedUsage {
             return 0;
         }
         if (limit.algorithm() == Algorithm.LOG) {
-            return own.released(limit, newestReply, newestReply + passed);
+            return evidence.released(newestReply, newestReply + passed);
         }
         long then = newestReply + passed / step() * step();
         if (isBucket()) {
@@ -470,7 +322,7 @@ final class ConfirmedUsage {
     private long fadesAfter(long time) {
         long passed = Math.max(0, time - receivedAt);
         return limit.algorithm() == Algorithm.LOG
-                ? own.nextRelease(limit, newestReply + passed) - newestReply + receivedAt
+                ? evidence.nextRelease(newestReply + passed) - newestReply + receivedAt
                 : receivedAt + (passed / step() + 1) * step();
     }
 
@@ -509,7 +361,7 @@ final class ConfirmedUsage {
         if (repliedAt <= newestReply) {
             return 0; // replies of the same millisecond may have been decided in any order
         }
-        return (long) Math.ceil(inUseOfOwn(repliedAt) - ROUNDING); // a reply rounds up, too
+        return (long) Math.ceil(evidence.at(repliedAt) - ROUNDING); // a reply rounds up, too
     }
 
     /** Returns the permits in use, with their ages, the oldest first; empty if there are none. */
@@ -537,7 +389,7 @@ final class ConfirmedUsage {
             return at(now) == 0 ? ages : List.of(new Grants(age, age, level));
         }
         if (fades && limit.algorithm() == Algorithm.LOG) {
-            ages.addAll(own.ages(limit, newestReply, time));
+            ages.addAll(evidence.ages(newestReply, time));
         }
         long others = at(now);
         for (Grants some : ages) {
@@ -587,12 +439,9 @@ final class ConfirmedUsage {
     /** Returns how many of the permits in use were granted to this instance, as far as it knows. */
     private double reportedOwn() {
         CounterState state = counter;
-        if (state == null) {
-            return (long) inUseOfOwn(newestReply);
-        }
-        double counted = own.inUse(limit, state, newestReply)
-                + (chargedLater == null ? 0 : chargedLater.inUse(limit, state, newestReply));
-        return Math.min(reported, Math.round(counted));
+        return state == null
+                ? (long) evidence.at(newestReply)
+                : Math.min(reported, Math.round(evidence.inUse(state, newestReply)));
     }
 
     /**

@@ -160,6 +160,10 @@ final class OwnUsage {
         return less;
     }
 
+    boolean isEmpty() {
+        return newest == 0;
+    }
+
     void clear() {
         Arrays.fill(permits, 0);
         newest = 0;
@@ -174,35 +178,14 @@ final class OwnUsage {
         } else if (isBucket(limit)) {
             return levelAt(limit, time);
         }
+        double window = limit.window().toMillis();
         double inUse = 0;
         for (long slot = first; slot <= newest; slot++) {
-            inUse += permits[index(slot)] * partInUse(limit, slot, time);
+            // It fades from the end of its window, which may be right after it was taken, for as long as a window.
+            double left = 1 - (time - slot * length(limit)) / window;
+            inUse += permits[index(slot)] * Math.min(1, left);
         }
         return inUse;
-    }
-
-    /** Returns the part of a permit that is certainly in use at a time within its window; not of a bucket. */
-    private static double partInUse(Limit limit, long slot, long time) {
-        if (limit.algorithm() == Algorithm.LOG) {
-            return 1;
-        }
-        // It fades from the end of its window, which may be right after it was taken, for as long as a window.
-        return Math.min(
-                1, 1 - (time - slot * length(limit)) / (double) limit.window().toMillis());
-    }
-
-    /**
-     * Drops the oldest permits, so that this many fewer are in use at a time of the store's clock; not of a bucket.
-     *
-     * @return how many are in use beyond that, because there are no more
-     */
-    double dropOldest(Limit limit, long time, double inUse) {
-        double left = inUse;
-        for (long slot = firstInUse(limit, time); slot <= newest && left > ConfirmedUsage.ROUNDING; slot++) {
-            double part = partInUse(limit, slot, time);
-            left -= part * subtract(slot, (long) Math.ceil(left / part - ConfirmedUsage.ROUNDING));
-        }
-        return left;
     }
 
     /**

@@ -261,7 +261,7 @@ final class RateLedger extends Ledger {
 
     /** Notes that the primary store has granted permits of a decision that fits. Call this once for each. */
     void grantedInPrimary(StoreUsage usage, StoreDecision decision) {
-        confirmed.granted(usage.claim().permits(), usage.used(), decision.at().toEpochMilli());
+        confirmed.granted(usage.claim().permits(), decision.at().toEpochMilli());
     }
 
     /**
@@ -313,11 +313,7 @@ final class RateLedger extends Ledger {
     void restored(ConfirmedUsage missing, @Nullable StoreDecision reply) {
         if (reply != null) {
             for (StoreUsage usage : reply.usages()) {
-                // Granted since and lost again, they would not show once the restored ones stand for them. Others will.
-                if (lost != missing || confirmed.mayBeCombinedWith(missing)) {
-                    checkForLoss(usage, reply, null);
-                }
-                confirmed.report(usage, reply.at().toEpochMilli(), now());
+                recordUsage(usage, reply, null);
             }
         }
         if (lost != missing) {
@@ -329,7 +325,7 @@ final class RateLedger extends Ledger {
         }
         restoredAt = reply.at().toEpochMilli();
         if (reply.stamp() > 0) {
-            confirmed.restored(missing, restoredAt);
+            confirmed.restored(missing);
         }
     }
 
@@ -480,7 +476,7 @@ final class RateLedger extends Ledger {
         if (reply.stamp() > 0) {
             long at = reply.at().toEpochMilli();
             for (Grants some : sent.agesIn(reply)) {
-                confirmed.charged(some.permits(), usage == null ? 0 : usage.used(), at - some.toMillis(), at);
+                confirmed.charged(some.permits(), at - some.toMillis(), at);
             }
         }
         ChargedGrants newest = ChargedGrants.of(sent, reply, usage, now());

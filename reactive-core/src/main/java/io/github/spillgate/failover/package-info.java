@@ -10,9 +10,10 @@ package io.github.spillgate.failover;
 //   To the store     CircuitGates and CircuitGate: the breaker, and how many are in flight; Availability: health and
 //                    log; Deadlines
 //   The fallback     Fallback, LocalFallback; OutageShare and Instances: the part of a limit that is for this instance
-//   One count in it  Ledger. HoldLedger for holds. RateLedger for permits: ConfirmedUsage (OwnUsage, BucketTraffic) is
-//                    what the store has confirmed, BucketGrants what was granted here, GrantsInFlight and ChargedGrants
-//                    what is being reconciled and was; DataLoss restores what the store has lost
+//   One count in it  Ledger. HoldLedger for holds. RateLedger for permits: ConfirmedUsage is what the store has
+//                    confirmed (Evidence, OwnUsage: certainly for this instance; BucketTraffic), BucketGrants what was
+//                    granted here, GrantsInFlight and ChargedGrants what is being reconciled and was; DataLoss restores
+//                    what the store has lost
 //   If both decide   GrantPair matches the two results; UnansweredCalls: what is not known yet
 //   Reconciliation   LocalGrants, ReconciliationQueue, Reconcilers and Reconciler
 //   Other changes    CountChanges: refund, settle, release, renew, reset; ResetLog, SettlementQueue, ReleaseQueue

@@ -54,9 +54,9 @@ final class AdmissionOracle {
     //
     // An instance must notice a loss if a newer reply counts fewer permits, without those of the request, than the
     // store has certainly granted to it: a permit counts as certain in a log for W less two slots of OwnUsage, and in a
-    // counter as if it had begun to fade with the start of its slot. Of replies to a restoration, this applies to those
-    // of a counter: its next reply would not show the loss any more. Then it must send a restoration in the same
-    // millisecond, and what it knew by its last reply is not lost any more once that is executed. Allowances:
+    // counter as if it had begun to fade with the start of its slot. This also applies to the reply to a restoration:
+    // the next one may not show the loss any more. Then it must send a restoration in the same millisecond, and what it
+    // knew by its last reply is not lost any more once that is executed. Allowances:
     //
     //   kept       What the store has granted between the loss and the reply by which an instance notices it: that is
     //              not counted in this instance until the restoration is done, nor for replies from before that. It
@@ -67,19 +67,17 @@ final class AdmissionOracle {
     //              the same or an earlier slot of a log. Not a reconciliation that this instance knows to be charged
     //              when it notices the loss. Also what another instance has restored and this one did not know: the
     //              mark of a restoration counts all permits that were in use then, lost or not.
-    //   combined   Of indistinct permits of this instance, and those that it has restored, the store certainly has the
-    //              larger number only. What was granted before the restoration, or before the newest reply then, and
-    //              has a later reply, is no evidence at all: the newest reply included it. In its millisecond, that are
-    //              the grants with no more permits in use. This applies to each counter: the replies do not show
-    //              whether another instance has restored it, or it was kept in part, so that permits are indistinct.
+    //   combined   After a restoration, all that the instance was granted before is evidence of as many permits as the
+    //              newest reply then has. The others do not count any more, and it is not known which these are: so
+    //              their number is subtracted from the evidence until all have left the window. What was charged up to
+    //              that reply, and has a later reply, is no evidence at all: the newest reply included it.
     //   refunds    A refund of permits that the store has lost may remove others; so may one of permits that were taken
     //              in the millisecond of a loss. A store that returns to a snapshot has refunded permits again, in
     //              place of others.
     //   exchanged  Of two grants of one millisecond, one was handed over before the other was made, and is refunded.
     //              The refund may remove the other from the ledger, and the charge of the first then stands for it.
     //              Only for the third rule: together they count as much.
-    //   again      What is lost while an earlier loss is not restored: nothing is evidence of it, except in a log with
-    //              slots of a millisecond.
+    //   again      What is lost while an earlier loss is not restored: nothing is evidence of it.
     //   stale      What an instance was granted and has been lost without its notice. Until its time is over, it takes
     //              as many later permits of others for its own, and what it restores may expire too early.
     //
@@ -129,7 +127,7 @@ final class AdmissionOracle {
                     if (request.counts() && isAnyPending(name)) {
                         // Not noticed: after the first loss, no grant is evidence until that is restored.
                         key.allowances.add(new Allowance(clock.getAsLong(), request.permits));
-                        request.evidence &= isDistinct();
+                        request.evidence = false;
                     }
                     if (!request.counts()) {
                         // Its refund may be on its way, and remove others.
@@ -139,11 +137,6 @@ final class AdmissionOracle {
                 }
             }
         });
-    }
-
-    /** Whether the store tells permits of any two milliseconds apart. */
-    private boolean isDistinct() {
-        return limit.algorithm() == Algorithm.LOG && limit.resolution().toMillis() == 1;
     }
 
     /** Returns whether an instance knows of permits of a key that are lost and not restored. */
@@ -268,11 +261,11 @@ final class AdmissionOracle {
         /** The time of the reply that showed the last loss: earlier grants are no evidence of another one. */
         private long evidenceSince = Long.MIN_VALUE;
 
-        /** Grants until this time are no evidence if their reply is later than that to the restoration. */
+        /** What was charged up to this time is no evidence if its reply is later than that to the restoration. */
         private long combinedUntil = Long.MIN_VALUE;
 
-        /** In the millisecond of that time, only those with at most this many permits in use. */
-        private long combinedUsed;
+        /** The permits until that time that are no evidence, because the store may count them as one with others. */
+        private long combined;
 
         /** Grants that are no evidence of a loss until they are restored. */
         private List<Request> forgotten = List.of();
@@ -323,9 +316,6 @@ final class AdmissionOracle {
 
         private long executedStep;
         private boolean executedAllowed;
-
-        /** The permits in use in its reply. */
-        private long usedThen;
 
         /** Whether the instance knows that the store has charged it, besides a grant of its own. */
         private boolean chargeKnown;
@@ -393,10 +383,13 @@ final class AdmissionOracle {
             long decidedAt = decided.at().toEpochMilli();
             at = executedAllowed ? Math.min(at, decidedAt) : decidedAt;
             if (local) {
+                if (chargeKnown) {
+                    Member.isCombined(by.knowledge(key), chargedAt, permits);
+                }
                 by.checkLocalGrant(this);
             } else {
                 Knowledge knowledge = by.knowledge(key);
-                evidence = at >= knowledge.evidenceSince && !by.isOfLateReply(this, knowledge);
+                evidence = at >= knowledge.evidenceSince && !Member.isCombined(knowledge, at, permits);
                 certainAt = at;
                 by.checkStoreGrant(this);
             }
@@ -674,7 +667,7 @@ final class AdmissionOracle {
             for (StoreUsage usage : reply.usages()) {
                 String key = usage.claim().key();
                 switch (call.kind()) {
-                    case TAKE -> charge(call, key, reply, usage.used());
+                    case TAKE -> charge(call, key, reply);
                     case RECONCILE -> chargeBatch(call, key);
                     case RESTORE -> restore(call, key);
                     default -> {}
@@ -684,12 +677,11 @@ final class AdmissionOracle {
             executed.put(call, new Executed(steps, charged));
         }
 
-        private void charge(Call call, String key, StoreDecision reply, long used) {
+        private void charge(Call call, String key, StoreDecision reply) {
             Request request = call.context().getOrDefault(Request.class, null);
             if (request != null) {
                 request.before = key(key).inStore();
                 request.executedStep = steps;
-                request.usedThen = used;
                 if (reply.isAllowed()) {
                     request.executedAllowed = true;
                     request.inStore = true;
@@ -762,11 +754,13 @@ final class AdmissionOracle {
                 Request request = call.context().getOrDefault(Request.class, null);
                 boolean isNewestRestoration = call.kind() == Call.Kind.RESTORE
                         && ((LostPermits) call.request()).since() == knowledge.lastSent;
-                boolean mayNotice = call.kind() != Call.Kind.RESTORE
-                        || (isNewestRestoration && knowledge.isPending() && limit.algorithm() == Algorithm.COUNTER);
+                boolean mayNotice = call.kind() != Call.Kind.RESTORE || (isNewestRestoration && knowledge.isPending());
                 boolean isNoticed = mayNotice && notice(key, call, reply, usage, then);
                 if (call.kind() == Call.Kind.TAKE && request != null && reply.isAllowed()) {
                     request.chargeKnown = true;
+                    if (request.local || request.ignored) {
+                        isCombined(knowledge, request.chargedAt, request.permits);
+                    }
                 }
                 if (call.kind() == Call.Kind.RECONCILE) {
                     reconciled(call, key, reply.stamp() > 0, reply.at().toEpochMilli());
@@ -785,25 +779,23 @@ final class AdmissionOracle {
                 return;
             }
             knowledge.combinedUntil = knowledge.newestAt;
-            knowledge.combinedUsed = knowledge.highestUsed;
+            knowledge.combined = Math.max(0, chargedWithin(key, knowledge) - knowledge.highestUsed);
             // Refunds and losses before the restoration are too many cases to follow.
             if (clock.getAsLong() == knowledge.evidenceSince) {
-                List<Request> combined = key(key).requests.stream()
-                        .filter(one -> one.by == this && one.evidence && isIndistinct(one, knowledge.lastSent))
-                        .toList();
-                boolean areFewer = sum(combined, Request::counts) <= sum(knowledge.forgotten, Request::counts);
-                combined.forEach(one -> one.evidence = !areFewer);
-                knowledge.forgotten.forEach(one -> one.evidence = areFewer);
+                knowledge.forgotten.forEach(one -> one.evidence = true);
             }
         }
 
-        /** Whether a grant, of which the instance learns only now, may have become one with restored ones. */
-        private boolean isOfLateReply(Request grant, Knowledge knowledge) {
-            boolean isIncluded = grant.at < knowledge.combinedUntil
-                    || (grant.at == knowledge.combinedUntil && grant.usedThen <= knowledge.combinedUsed);
-            return !knowledge.isPending()
-                    && isIncluded
-                    && (limit.algorithm() == Algorithm.COUNTER || isIndistinct(grant, knowledge.lastSent));
+        /** Returns how many permits the store has charged to this instance that may be in use in the newest reply. */
+        private long chargedWithin(String key, Knowledge knowledge) {
+            long since = knowledge.newestAt - limit.reach().toMillis();
+            long granted =
+                    sum(key(key).requests, one -> one.by == this && one.executedAllowed && one.chargedAt > since);
+            return granted
+                    + knowledge.reconciled.values().stream()
+                            .filter(one -> one.at > since)
+                            .mapToLong(Allowance::permits)
+                            .sum();
         }
 
         private void reconciled(Call call, String key, boolean isChargedNow, long repliedAt) {
@@ -816,11 +808,20 @@ final class AdmissionOracle {
                     if (!one.reconciled && reconciliation.id().equals(one.batch)) {
                         one.reconciled = true;
                         // Charged before a loss that was noticed since, it may be lost too.
-                        one.evidence = isChargedNow && repliedAt >= knowledge(key).evidenceSince;
+                        one.evidence = isChargedNow
+                                && repliedAt >= knowledge(key).evidenceSince
+                                && !isCombined(knowledge(key), repliedAt, one.permits);
                         one.certainAt = one.at;
                     }
                 }
             }
+        }
+
+        /** Returns whether the newest reply at a restoration included permits, of which the instance learns only now. */
+        private static boolean isCombined(Knowledge knowledge, long chargedAt, long permits) {
+            boolean isCombined = chargedAt <= knowledge.combinedUntil;
+            knowledge.combined += isCombined ? permits : 0;
+            return isCombined;
         }
 
         private static void learn(Knowledge knowledge, long at, StoreUsage usage, List<Request> charged) {
@@ -931,7 +932,10 @@ final class AdmissionOracle {
                             : one.permits * Math.max(0, Math.min(1, 1 - age / window()));
                 }
             }
-            return (long) Math.ceil(certain - 1e-6) - recent(knowledge.refunds);
+            boolean isAnyCombined = at - knowledge.combinedUntil < limit.reach().toMillis();
+            return (long) Math.ceil(certain - 1e-6)
+                    - recent(knowledge.refunds)
+                    - (isAnyCombined ? knowledge.combined : 0);
         }
 
         @SuppressWarnings("unchecked") // by the kind of the call

@@ -120,6 +120,21 @@ class RateLedgerRestorationTest extends LocalFallbackFixture {
         assertThat(instance.granted).isLessThanOrEqualTo(100 + GRANTED);
     }
 
+    /** More are granted to another instance then than to this one since the first loss. */
+    @ParameterizedTest
+    @ValueSource(strings = {"100/1h counter aligned", "100/1h resolution=1m", "100/1h counter", "100/1h"})
+    void aLossOfRestoredPermitsIsNoticed(String limit) {
+        Instance instance = afterALoss(limit);
+        for (int losses = 2; losses <= 3; losses++) {
+            instance.confirmRestored(instance.restore());
+            instance.loseAll();
+            instance.take(2 * GRANTED);
+            clock.advanceMillis(1);
+            instance.acquire(1);
+            assertThat(instance.noticed).as("losses").isEqualTo(losses);
+        }
+    }
+
     /** The restoration may overtake the refund. */
     @ParameterizedTest
     @ValueSource(strings = {"100/1h counter", "100/1h"})

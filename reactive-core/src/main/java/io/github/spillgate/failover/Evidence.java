@@ -1,0 +1,172 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.Algorithm;
+import io.github.spillgate.Limit;
+import io.github.spillgate.spi.CounterState;
+import io.github.spillgate.spi.Reconciliation.Grants;
+import java.util.List;
+
+/**
+ * The permits of one count that the primary store has charged for this instance, and must still have. If a reply has
+ * fewer, the store has lost data. Guarded by the monitor of its {@link RateLedger}.
+ */
+final class Evidence {
+    // Design notes.
+    //
+    // Invariant: this is never more than the primary store has, or a reply would show a loss that did not happen. It
+    // may be less: then a loss may go unnoticed.
+    //
+    // Two usages, because what is known of their times differs:
+    //
+    //   own       Granted by the primary store, at the time in its reply.
+    //   earlier   Charged by reconciliation, or lost and restored. They may be in use longer than their times say, so
+    //             they are evidence, but do not expire here during an outage. Of a bucket, all permits are in own: the
+    //             levels of two usages would both fall at the full rate.
+    //
+    // After a restoration, the primary store may have the larger of two numbers: permits that were restored, and those
+    // that it has granted since the loss. A counter does, and a log does for permits of the same slot. So of all that
+    // is known then, some are "combined", and do not count: as many as are not in the newest reply. That reply also has
+    // permits of which this instance learns later, so all of these are combined. It is not known which permits are the
+    // same, so their number stays until all that were taken until then have expired.
+    //
+    // Not covered: if some of the combined permits are refunded, the store may have fewer, because it counts two of
+    // them as one. Then the next reply shows a loss, and a second restoration adds what is missing.
+
+    private final OwnUsage own = new OwnUsage();
+    private final OwnUsage earlier = new OwnUsage();
+    private Limit limit;
+
+    /** How many of these permits the primary store may count together with others. */
+    private long combined;
+
+    /** The server's time up to which they were taken. */
+    private long combinedUntil = Long.MIN_VALUE;
+
+    Evidence(Limit limit) {
+        this.limit = limit;
+        adjustTo(limit);
+    }
+
+    /** Forgets the permits if those of this limit expire in another way. */
+    void adjustTo(Limit limit) {
+        this.limit = limit;
+        own.adjustTo(limit);
+        earlier.adjustTo(limit);
+    }
+
+    void clear() {
+        own.clear();
+        earlier.clear();
+        combined = 0;
+        combinedUntil = Long.MIN_VALUE;
+    }
+
+    private boolean isBucket() {
+        return limit.algorithm() == Algorithm.BUCKET;
+    }
+
+    private OwnUsage earlier() {
+        return isBucket() ? own : earlier;
+    }
+
+    /** Adds permits that the primary store has granted. */
+    void granted(long permits, long takenAt) {
+        if (takenAt > combinedUntil) {
+            own.add(limit, takenAt, permits);
+        } else {
+            charged(permits, takenAt, takenAt);
+        }
+    }
+
+    /** Adds permits that the primary store has charged, at this time or later; a grant at the time of its reply. */
+    void charged(long permits, long takenAt, long chargedAt) {
+        earlier().add(limit, takenAt, permits);
+        if (chargedAt <= combinedUntil) {
+            combined += permits;
+        }
+    }
+
+    /**
+     * Adds permits that were lost, and that the primary store has again.
+     *
+     * @param used all permits that it has in the newest reply
+     */
+    void restored(Evidence lost, long used, long newestReply) {
+        earlier().addAll(limit, lost.own);
+        earlier().addAll(limit, lost.earlier);
+        if (!isBucket()) {
+            combinedUntil = newestReply;
+            combined = (long) Math.ceil(Math.max(0, all(newestReply) - used));
+        }
+    }
+
+    /** Subtracts permits that the primary store took at a time of its clock. */
+    void refunded(long permits, long takenAt) {
+        long left = own.refund(limit, takenAt, permits);
+        if (!isBucket()) {
+            earlier.refund(limit, takenAt, left);
+        }
+    }
+
+    /** Subtracts as many of the oldest permits that are certainly in use at a time of the server's clock. */
+    void refundedOldest(long permits, long time) {
+        if (!isBucket() && !earlier.isEmpty()) {
+            // Times in "earlier" may be too early, so it is not certain which are the oldest. By number, the oldest of
+            // both are removed, and the permits that stay are not taken for older ones.
+            own.moveOldest(limit, time, permits, earlier);
+            earlier.refundOldest(limit, time, permits);
+        } else {
+            own.refundOldest(limit, time, permits);
+        }
+    }
+
+    /** Returns how many permits must be in use at a time of the server's clock. */
+    double at(long time) {
+        return Math.max(0, all(time) - combinedAt(time));
+    }
+
+    private double all(long time) {
+        return own.inUse(limit, time) + (isBucket() ? 0 : earlier.inUse(limit, time));
+    }
+
+    private long combinedAt(long time) {
+        return combined > 0 && time - combinedUntil < limit.reach().toMillis() ? combined : 0;
+    }
+
+    /**
+     * Returns about how many permits of a counter are in use, by its formula. For a share only: as a lower bound, it
+     * would be half as high.
+     */
+    double inUse(CounterState counter, long time) {
+        return own.inUse(limit, counter, time) + earlier.inUse(limit, counter, time);
+    }
+
+    /**
+     * Returns how many of the permits in use at a reply have certainly expired since.
+     *
+     * @param time the present time, on the server's clock
+     */
+    long released(long repliedAt, long time) {
+        return own.released(limit, repliedAt, time);
+    }
+
+    /** Returns the next time after this one at which more may have expired; it may be without effect. */
+    long nextRelease(long time) {
+        return own.nextRelease(limit, time);
+    }
+
+    /**
+     * Returns the part of these permits that is still in use some time after a reply, at most. For the part of others,
+     * of which one instance knows no more.
+     */
+    double partLeft(long repliedAt, long time) {
+        double then = at(repliedAt);
+        long expired = own.released(limit, repliedAt, time) + earlier.released(limit, repliedAt, time);
+        return then == 0 ? 1 : (then - Math.max(0, expired - combinedAt(repliedAt))) / then;
+    }
+
+    /** Returns the permits with a certain time that are in use at a reply, with their ages. */
+    List<Grants> ages(long repliedAt, long time) {
+        return own.ages(limit, repliedAt, time);
+    }
+}
