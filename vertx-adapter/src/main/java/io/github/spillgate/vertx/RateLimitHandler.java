@@ -5,9 +5,20 @@ import io.github.spillgate.RateLimitedException;
 import io.github.spillgate.http.RateLimitHeaders;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.http.Verdict;
+import io.github.spillgate.internal.Checks;
+import io.vertx.core.Context;
 import io.vertx.core.Handler;
+import io.vertx.core.Vertx;
+import io.vertx.core.http.HttpServerRequest;
+import io.vertx.core.internal.http.HttpServerRequestInternal;
 import io.vertx.ext.web.RoutingContext;
+import io.vertx.ext.web.handler.InputTrustHandler;
+import io.vertx.ext.web.handler.SecurityPolicyHandler;
 import java.util.List;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+import reactor.core.publisher.Mono;
 
 /**
  * A handler that limits the requests that reach it.
@@ -37,7 +48,17 @@ import java.util.List;
  *
  * <p>Immutable, and safe for any number of event loops.
  */
-public sealed interface RateLimitHandler extends Handler<RoutingContext> permits LimitingHandler {
+public sealed class RateLimitHandler implements Handler<RoutingContext> {
+    // Design notes.
+    //
+    // The subclasses have the Vert.x Web type that fits their phase: the router orders and validates the handlers of a
+    // route by these types.
+
+    private final HandlerSettings settings;
+
+    private RateLimitHandler(HandlerSettings settings) {
+        this.settings = settings;
+    }
 
     /**
      * Returns a handler that applies the rules of both phases together. Add it after authentication.
@@ -45,8 +66,8 @@ public sealed interface RateLimitHandler extends Handler<RoutingContext> permits
      * @param rules the rules; if they are replaced, the handler applies the new ones
      * @return the handler
      */
-    static RateLimitHandler create(Rules rules) {
-        return LimitingHandler.of(rules, null);
+    public static RateLimitHandler create(Rules rules) {
+        return forPhase(rules, null);
     }
 
     /**
@@ -56,8 +77,22 @@ public sealed interface RateLimitHandler extends Handler<RoutingContext> permits
      * @param phase the phase
      * @return the handler
      */
-    static RateLimitHandler create(Rules rules, Phase phase) {
-        return LimitingHandler.of(rules, phase);
+    public static RateLimitHandler create(Rules rules, Phase phase) {
+        return forPhase(rules, phase);
+    }
+
+    private static RateLimitHandler forPhase(Rules rules, @Nullable Phase phase) {
+        Checks.some(rules, "rules", "Rules.of(limiter, syntax, rules)");
+        return of(new HandlerSettings(rules, phase, RateLimitHeaders.all(), DenialWriter.ofProblem(), true));
+    }
+
+    private static RateLimitHandler of(HandlerSettings settings) {
+        if (settings.phase == null) {
+            return new RateLimitHandler(settings);
+        }
+        return settings.phase == Phase.BEFORE_AUTHENTICATION
+                ? new PreAuthenticationHandler(settings)
+                : new PostAuthenticationHandler(settings);
     }
 
     /**
@@ -66,7 +101,11 @@ public sealed interface RateLimitHandler extends Handler<RoutingContext> permits
      * @param headers the header fields
      * @return the handler
      */
-    RateLimitHandler headers(RateLimitHeaders headers);
+    public final RateLimitHandler headers(RateLimitHeaders headers) {
+        Checks.some(headers, "headers", "RateLimitHeaders.all()");
+        return of(new HandlerSettings(
+                settings.rules, settings.phase, headers, settings.denials, settings.limitsPreflights));
+    }
 
     /**
      * Returns a copy of this handler with another response for denied requests. By default it is a problem as JSON.
@@ -74,7 +113,11 @@ public sealed interface RateLimitHandler extends Handler<RoutingContext> permits
      * @param denials the writer of the response, or one that fails the request
      * @return the handler
      */
-    RateLimitHandler denials(DenialWriter denials);
+    public final RateLimitHandler denials(DenialWriter denials) {
+        Checks.some(denials, "denials", "DenialWriter.ofProblem()");
+        return of(new HandlerSettings(
+                settings.rules, settings.phase, settings.headers, denials, settings.limitsPreflights));
+    }
 
     /**
      * Returns a copy of this handler that limits CORS preflights like all other requests, or does not limit them. By
@@ -88,7 +131,9 @@ public sealed interface RateLimitHandler extends Handler<RoutingContext> permits
      * @param limited whether preflights are limited
      * @return the handler
      */
-    RateLimitHandler preflights(boolean limited);
+    public final RateLimitHandler preflights(boolean limited) {
+        return of(new HandlerSettings(settings.rules, settings.phase, settings.headers, settings.denials, limited));
+    }
 
     /**
      * Returns a failure handler that answers a {@link RateLimitedException} like a request that a rule denies, with the
@@ -100,7 +145,9 @@ public sealed interface RateLimitHandler extends Handler<RoutingContext> permits
      *
      * @return the failure handler, for any number of routes and event loops
      */
-    Handler<RoutingContext> failureHandler();
+    public final Handler<RoutingContext> failureHandler() {
+        return this::answerFailure;
+    }
 
     /**
      * Returns the decisions on a request so far, for use in a handler.
@@ -108,7 +155,7 @@ public sealed interface RateLimitHandler extends Handler<RoutingContext> permits
      * @param ctx the request
      * @return the decisions, in order; empty if no rule applies to the request
      */
-    static List<Decision> decisions(RoutingContext ctx) {
+    public static List<Decision> decisions(RoutingContext ctx) {
         return LimitedRequest.decisions(ctx);
     }
 
@@ -121,7 +168,7 @@ public sealed interface RateLimitHandler extends Handler<RoutingContext> permits
      * @param actual the real cost, 0 or more, for each rule that has charged the request
      * @throws IllegalArgumentException if the cost is negative
      */
-    static void cost(RoutingContext ctx, long actual) {
+    public static void cost(RoutingContext ctx, long actual) {
         LimitedRequest.verdicts(ctx).cost(actual);
     }
 
@@ -134,7 +181,201 @@ public sealed interface RateLimitHandler extends Handler<RoutingContext> permits
      * @param actual the real cost, 0 or more
      * @throws IllegalArgumentException if the cost is negative
      */
-    static void cost(RoutingContext ctx, String rule, long actual) {
+    public static void cost(RoutingContext ctx, String rule, long actual) {
         LimitedRequest.verdicts(ctx).cost(rule, actual);
+    }
+
+    private void answerFailure(RoutingContext ctx) {
+        Optional<Verdict> denial = Verdict.ofFailure(ctx.failure());
+        if (denial.isEmpty() || ctx.response().headWritten()) {
+            ctx.next();
+            return;
+        }
+        LimitedRequest.of(ctx).restoreHeadersEndHandler(ctx);
+        proceed(ctx, denial.get(), null);
+    }
+
+    @Override
+    public final void handle(RoutingContext ctx) {
+        RoutingRequest request = new RoutingRequest(ctx);
+        if (!settings.limitsPreflights && request.isPreflight()) {
+            ctx.next();
+            return;
+        }
+        try {
+            ctx.normalizedPath();
+        } catch (IllegalArgumentException e) {
+            // The router also responds with 400 if it cannot decode the path.
+            ctx.fail(400, e);
+            return;
+        }
+        Mono<Verdict> verdict = settings.decide(request);
+        if (Rules.isUnmatched(verdict) && !LimitedRequest.isPresent(ctx) && Vertx.currentContext() != null) {
+            // There is no state to keep and no context to return to.
+            proceed(ctx);
+            return;
+        }
+        LimitedRequest limited = LimitedRequest.of(ctx);
+        if (limited.isDeciding() && defer(ctx, limited)) {
+            return;
+        }
+        limited.restoreHeadersEndHandler(ctx);
+        limited.startDecision();
+        PendingVerdict pending = new PendingVerdict(ctx, limited);
+        try {
+            ContextDelivery.subscribe(contextOf(ctx.request()), verdict, pending::beforeWaiting, pending::decided);
+        } catch (Throwable e) {
+            // For example a NoClassDefFoundError in a function of the user: no result will follow.
+            limited.endDecision();
+            throw e;
+        }
+    }
+
+    /**
+     * Defers a request that was rerouted to this handler during a decision until that decision is made, and returns
+     * whether it did so. The rules then apply that decision here as well.
+     */
+    private boolean defer(RoutingContext ctx, LimitedRequest limited) {
+        HttpServerRequest sent = ctx.request();
+        Context context = contextOf(sent);
+        RoutingSnapshot snapshot = new RoutingSnapshot(ctx);
+        limited.pause(sent);
+        return limited.defer(() -> context.runOnContext(now -> {
+            if (snapshot.hasChanged()) {
+                limited.resume(sent);
+            } else {
+                handle(ctx);
+            }
+        }));
+    }
+
+    /** Returns the current context; on a thread without one, the context of the request. */
+    private static Context contextOf(HttpServerRequest sent) {
+        Context current = Vertx.currentContext();
+        return current != null ? current : ((HttpServerRequestInternal) sent).context();
+    }
+
+    /** Passes on a request that no rule matches. */
+    private static void proceed(RoutingContext ctx) {
+        if (LimitedRequest.isOver(ctx.response())) {
+            return;
+        }
+        try {
+            ctx.next();
+        } catch (Throwable e) {
+            ctx.fail(e);
+        }
+    }
+
+    private void proceed(RoutingContext ctx, @Nullable Verdict verdict, @Nullable Throwable error) {
+        if (LimitedRequest.isOver(ctx.response())) {
+            LimitedRequest.release(ctx);
+            return;
+        }
+        if (verdict == null) {
+            ctx.fail(error);
+            return;
+        }
+        try {
+            LimitedRequest.note(ctx, verdict, settings.headers)
+                    .ifPresentOrElse(problem -> settings.denials.write(ctx, problem), ctx::next);
+        } catch (Throwable e) {
+            // For example from a custom writer. In a deferred callback, no caller would handle it.
+            ctx.fail(e);
+        }
+    }
+
+    @Override
+    public String toString() {
+        return "RateLimitHandler[" + settings.rules + (settings.phase == null ? "" : ", " + settings.phase) + "]";
+    }
+
+    /** The verdict on a request, from the subscription to it until the request goes on. */
+    private final class PendingVerdict {
+
+        private final RoutingContext ctx;
+        private final LimitedRequest limited;
+
+        /** The routing of the request when it began to wait; null if it has not waited. */
+        private @Nullable RoutingSnapshot snapshot;
+
+        PendingVerdict(RoutingContext ctx, LimitedRequest limited) {
+            this.ctx = ctx;
+            this.limited = limited;
+        }
+
+        void beforeWaiting() {
+            snapshot = new RoutingSnapshot(ctx);
+            limited.pause(ctx.request());
+        }
+
+        void decided(@Nullable Verdict verdict, @Nullable Throwable error) {
+            boolean hasChanged = snapshot != null && snapshot.hasChanged();
+            if (hasChanged && verdict != null) {
+                LimitedRequest.noteLate(ctx, verdict, settings.headers);
+            }
+            Runnable deferred = limited.endDecision();
+            if (deferred != null) {
+                deferred.run();
+                return;
+            }
+            limited.resume(ctx.request());
+            if (!hasChanged) {
+                proceed(ctx, verdict, error);
+            }
+        }
+    }
+
+    /**
+     * A snapshot of a request that starts to wait for a decision. During the wait another handler, such as a timer, may
+     * fail, reroute or answer the request. The handler that waits must then not pass the request on.
+     */
+    private static final class RoutingSnapshot {
+
+        private final RoutingContext ctx;
+        private final boolean hadFailed;
+        private final boolean wasHeadWritten;
+        private final int marker;
+
+        RoutingSnapshot(RoutingContext ctx) {
+            this.ctx = ctx;
+            this.hadFailed = ctx.failed();
+            this.wasHeadWritten = ctx.response().headWritten();
+            // A reroute removes this handler. Nothing else reveals a reroute, because it may lead to the same path.
+            this.marker = ctx.addHeadersEndHandler(end -> {});
+        }
+
+        /** Returns whether the request has failed, was rerouted or answered since. Call it once: it removes the marker. */
+        boolean hasChanged() {
+            boolean wasRerouted = !ctx.removeHeadersEndHandler(marker);
+            return wasRerouted || ctx.failed() != hadFailed || ctx.response().headWritten() != wasHeadWritten;
+        }
+    }
+
+    private static final class PreAuthenticationHandler extends RateLimitHandler implements SecurityPolicyHandler {
+
+        PreAuthenticationHandler(HandlerSettings settings) {
+            super(settings);
+        }
+    }
+
+    private static final class PostAuthenticationHandler extends RateLimitHandler implements InputTrustHandler {
+
+        PostAuthenticationHandler(HandlerSettings settings) {
+            super(settings);
+        }
+    }
+
+    /** The settings of a handler; the phase is null for both phases together. */
+    private record HandlerSettings(
+            Rules rules,
+            @Nullable Phase phase,
+            RateLimitHeaders headers,
+            DenialWriter denials,
+            boolean limitsPreflights) {
+
+        Mono<Verdict> decide(RoutingRequest request) {
+            return phase == null ? rules.decide(request) : rules.decide(request, phase);
+        }
     }
 }
