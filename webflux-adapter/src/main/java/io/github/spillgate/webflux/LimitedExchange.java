@@ -9,8 +9,6 @@ import io.netty.channel.Channel;
 import java.util.List;
 import java.util.Optional;
 import java.util.function.Consumer;
-import java.util.function.Function;
-import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.springframework.http.HttpHeaders;
 import org.springframework.http.HttpStatusCode;
@@ -45,27 +43,20 @@ final class LimitedExchange {
     }
 
     /**
-     * Decides on an exchange, and continues on the thread of the exchange.
+     * Decides on an exchange, and records the verdict for the response.
      *
      * @param verdict the verdict of the rules
-     * @param denied continues if the rules deny the request
-     * @param allowed continues if the rules allow the request
+     * @param responses the header fields that report it
+     * @return the reason for a denial, empty if the request is allowed; emitted on the thread of the exchange
      */
-    static <T> Mono<T> decide(
-            ServerWebExchange exchange,
-            RateLimitResponses responses,
-            Mono<Verdict> verdict,
-            Function<Problem, Mono<T>> denied,
-            Supplier<Mono<T>> allowed) {
+    static Mono<Optional<Problem>> decide(
+            ServerWebExchange exchange, Mono<Verdict> verdict, RateLimitResponses responses) {
         return Mono.defer(() -> {
             LimitedExchange limited = of(exchange);
             limited.watchEnd(exchange);
             // Before the decision, which may change the thread.
             ExchangeThread thread = ExchangeThread.of(exchange);
-            return verdict.flatMap(made -> thread.run(() -> {
-                Optional<Problem> problem = limited.record(exchange, made, responses);
-                return problem.isPresent() ? denied.apply(problem.get()) : allowed.get();
-            }));
+            return verdict.flatMap(made -> thread.run(() -> Mono.just(limited.record(exchange, made, responses))));
         });
     }
 
@@ -132,11 +123,12 @@ final class LimitedExchange {
     static Mono<Void> settleAtEnd(ServerWebExchange exchange, Mono<Void> response) {
         LimitedExchange limited = of(exchange);
         limited.isSettledAtEnd = true;
-        // Now, because the request has no channel any more when its response has ended.
-        Mono<Void> now = limited.settle(ExchangeThread.of(exchange));
+        // The thread is looked up here, because the request has no channel any more when its response has ended.
+        Mono<Void> settlement = limited.settle(ExchangeThread.of(exchange));
         Channel channel = asksForWebSocket(exchange) ? NettyConnection.of(exchange.getRequest()) : null;
-        Mono<Void> settle =
-                channel == null ? now : Mono.defer(() -> NettyConnection.isWebSocket(channel) ? Mono.empty() : now);
+        Mono<Void> settle = channel == null
+                ? settlement
+                : Mono.defer(() -> NettyConnection.isWebSocket(channel) ? Mono.empty() : settlement);
         Consumer<Runnable> close = channel == null ? null : NettyConnection.end(exchange.getRequest());
         if (close != null) {
             // The chain of filters ends with the handshake. Without one, the cost is settled by then.

@@ -1,11 +1,14 @@
 package io.github.spillgate.webflux;
 
+import io.github.spillgate.http.Problem;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.http.Verdict;
 import io.github.spillgate.internal.Checks;
 import org.springframework.web.reactive.function.server.HandlerFilterFunction;
 import org.springframework.web.reactive.function.server.HandlerFunction;
 import org.springframework.web.reactive.function.server.ServerRequest;
 import org.springframework.web.reactive.function.server.ServerResponse;
+import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Mono;
 
 /**
@@ -46,15 +49,16 @@ public final class RateLimitHandlerFilter implements HandlerFilterFunction<Serve
 
     @Override
     public Mono<ServerResponse> filter(ServerRequest request, HandlerFunction<ServerResponse> next) {
-        return LimitedExchange.decide(
-                request.exchange(),
-                responses,
-                rules.decide(ExchangeRequest.of(request.exchange())),
-                problem -> ServerResponse.status(problem.status())
-                        .build((exchange, context) -> responses.deny(exchange, problem)),
-                () -> {
-                    LimitedExchange.settleAfterHandler(request.exchange());
-                    return next.handle(request);
-                });
+        ServerWebExchange exchange = request.exchange();
+        Mono<Verdict> verdict = rules.decide(ExchangeRequest.of(exchange));
+        return LimitedExchange.decide(exchange, verdict, responses).flatMap(denial -> {
+            if (denial.isPresent()) {
+                Problem problem = denial.get();
+                return ServerResponse.status(problem.status())
+                        .build((denied, context) -> responses.deny(denied, problem));
+            }
+            LimitedExchange.settleAfterHandler(exchange);
+            return next.handle(request);
+        });
     }
 }

@@ -109,12 +109,10 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
         if (Rules.isUnmatched(verdict)) {
             return chain.filter(exchange);
         }
-        Mono<Void> limited = LimitedExchange.decide(
-                exchange,
-                responses,
-                verdict,
-                problem -> responses.deny(exchange, problem),
-                () -> LimitedExchange.settleAtEnd(exchange, chain.filter(exchange)));
+        Mono<Void> limited = LimitedExchange.decide(exchange, verdict, responses)
+                .flatMap(problem -> problem.isPresent()
+                        ? responses.deny(exchange, problem.get())
+                        : LimitedExchange.settleAtEnd(exchange, chain.filter(exchange)));
         // Around the decision as well: a client may disconnect while permits are being taken.
         return LimitedExchange.releaseAtEnd(exchange, limited);
     }

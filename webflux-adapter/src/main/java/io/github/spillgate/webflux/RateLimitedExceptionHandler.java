@@ -54,11 +54,7 @@ public final class RateLimitedExceptionHandler implements WebExceptionHandler, O
         if (denial.isEmpty() || exchange.getResponse().isCommitted()) {
             return Mono.error(failure);
         }
-        return LimitedExchange.decide(
-                exchange,
-                responses,
-                Mono.just(denial.get()),
-                problem -> responses.deny(exchange, problem),
-                Mono::empty);
+        return LimitedExchange.decide(exchange, Mono.just(denial.get()), responses)
+                .flatMap(problem -> responses.deny(exchange, problem.orElseThrow()));
     }
 }

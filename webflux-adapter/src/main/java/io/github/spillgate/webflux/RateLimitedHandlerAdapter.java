@@ -8,6 +8,7 @@ import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.http.Verdict;
 import io.github.spillgate.internal.Checks;
 import java.lang.reflect.AnnotatedElement;
 import java.lang.reflect.Method;
@@ -112,15 +113,14 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
 
     @Override
     public Mono<HandlerResult> handle(ServerWebExchange exchange, Object handler) {
-        return LimitedExchange.decide(
-                exchange,
-                responses,
-                rulesOf((HandlerMethod) handler).decide(ExchangeRequest.of(exchange)),
-                problem -> responses.deny(exchange, problem).then(Mono.empty()),
-                () -> {
-                    LimitedExchange.settleAfterHandler(exchange);
-                    return next.handle(exchange, handler);
-                });
+        Mono<Verdict> verdict = rulesOf((HandlerMethod) handler).decide(ExchangeRequest.of(exchange));
+        return LimitedExchange.decide(exchange, verdict, responses).flatMap(problem -> {
+            if (problem.isPresent()) {
+                return responses.deny(exchange, problem.get()).then(Mono.empty());
+            }
+            LimitedExchange.settleAfterHandler(exchange);
+            return next.handle(exchange, handler);
+        });
     }
 
     private Rules rulesOf(HandlerMethod method) {
