@@ -39,29 +39,28 @@ final class KeySources {
         }
     }
 
-    /** Returns whether the key is known only after authentication. */
-    static boolean needsPrincipal(KeySource source) {
-        return source instanceof BuiltInSource builtIn && builtIn.needsPrincipal();
+    /** Returns what is known of a source before there is a request. */
+    static Traits traits(KeySource source) {
+        return source instanceof BuiltInSource builtIn ? builtIn.traits() : Traits.OF_A_FUNCTION;
     }
 
-    /** Returns whether the source never finds a key for a request that is not authenticated. */
-    static boolean isOnlyForUsers(KeySource source) {
-        return source instanceof BuiltInSource builtIn && builtIn.isOnlyForUsers();
+    /**
+     * What is known of a source before there is a request.
+     *
+     * @param needsPrincipal whether the key is known only after authentication
+     * @param isOnlyForUsers whether the source never finds a key for a request that is not authenticated
+     * @param mayBeMissing whether a request may have no key
+     */
+    record Traits(boolean needsPrincipal, boolean isOnlyForUsers, boolean mayBeMissing) {
+
+        /** A function of the user may find no key. */
+        private static final Traits OF_A_FUNCTION = new Traits(false, false, true);
     }
 
-    /** Returns whether a request may have no key. A function of the user may find none. */
-    static boolean mayBeMissing(KeySource source) {
-        return !(source instanceof BuiltInSource builtIn) || builtIn.mayBeMissing();
-    }
-
-    /** A source with known requirements. */
+    /** A source with known traits. */
     private interface BuiltInSource extends KeySource {
 
-        boolean needsPrincipal();
-
-        boolean isOnlyForUsers();
-
-        boolean mayBeMissing();
+        Traits traits();
     }
 
     /**
@@ -80,13 +79,8 @@ final class KeySources {
         }
 
         @Override
-        public boolean needsPrincipal() {
-            return false;
-        }
-
-        @Override
-        public boolean isOnlyForUsers() {
-            return false;
+        public Traits traits() {
+            return new Traits(false, false, mayBeMissing);
         }
 
         @Override
@@ -104,18 +98,8 @@ final class KeySources {
         }
 
         @Override
-        public boolean needsPrincipal() {
-            return true;
-        }
-
-        @Override
-        public boolean isOnlyForUsers() {
-            return true;
-        }
-
-        @Override
-        public boolean mayBeMissing() {
-            return true;
+        public Traits traits() {
+            return new Traits(true, true, true);
         }
 
         @Override
@@ -167,18 +151,12 @@ final class KeySources {
         }
 
         @Override
-        public boolean needsPrincipal() {
-            return sources.stream().anyMatch(KeySources::needsPrincipal);
-        }
-
-        @Override
-        public boolean isOnlyForUsers() {
-            return sources.stream().anyMatch(KeySources::isOnlyForUsers);
-        }
-
-        @Override
-        public boolean mayBeMissing() {
-            return sources.stream().anyMatch(KeySources::mayBeMissing);
+        public Traits traits() {
+            List<Traits> all = sources.stream().map(KeySources::traits).toList();
+            return new Traits(
+                    all.stream().anyMatch(Traits::needsPrincipal),
+                    all.stream().anyMatch(Traits::isOnlyForUsers),
+                    all.stream().anyMatch(Traits::mayBeMissing));
         }
 
         @Override
@@ -212,18 +190,12 @@ final class KeySources {
         }
 
         @Override
-        public boolean needsPrincipal() {
-            return sources.stream().anyMatch(KeySources::needsPrincipal);
-        }
-
-        @Override
-        public boolean isOnlyForUsers() {
-            return sources.stream().allMatch(KeySources::isOnlyForUsers);
-        }
-
-        @Override
-        public boolean mayBeMissing() {
-            return sources.stream().allMatch(KeySources::mayBeMissing);
+        public Traits traits() {
+            List<Traits> all = sources.stream().map(KeySources::traits).toList();
+            return new Traits(
+                    all.stream().anyMatch(Traits::needsPrincipal),
+                    all.stream().allMatch(Traits::isOnlyForUsers),
+                    all.stream().allMatch(Traits::mayBeMissing));
         }
 
         @Override
@@ -279,18 +251,8 @@ final class KeySources {
         }
 
         @Override
-        public boolean needsPrincipal() {
-            return KeySources.needsPrincipal(source);
-        }
-
-        @Override
-        public boolean isOnlyForUsers() {
-            return KeySources.isOnlyForUsers(source);
-        }
-
-        @Override
-        public boolean mayBeMissing() {
-            return KeySources.mayBeMissing(source);
+        public Traits traits() {
+            return KeySources.traits(source);
         }
 
         @Override

@@ -150,7 +150,7 @@ public final class Rule {
         this.costSource = builder.costSource;
         this.unless = builder.unless;
         this.whenMissing = builder.whenMissing;
-        this.isOnlyForUsers = KeySources.isOnlyForUsers(key);
+        this.isOnlyForUsers = KeySources.traits(key).isOnlyForUsers();
         this.whenUndecided = builder.whenUndecided;
         this.whenLookupFails = builder.whenLookupFails;
         this.refundWhen = builder.refundWhen;
@@ -284,7 +284,7 @@ public final class Rule {
     /** Returns whether requests that are not authenticated, or that leave out the key, share one count. */
     boolean mayShareOneKey() {
         boolean isShared = whenMissing == null ? !isOnlyForUsers : whenMissing == WhenMissing.SHARE;
-        return isShared && KeySources.mayBeMissing(key);
+        return isShared && KeySources.traits(key).mayBeMissing();
     }
 
     WhenUndecided whenUndecided() {
@@ -593,7 +593,7 @@ public final class Rule {
             if (tooMuch != null) {
                 throw refused(tooMuch);
             }
-            boolean needsPrincipal = KeySources.needsPrincipal(source);
+            boolean needsPrincipal = KeySources.traits(source).needsPrincipal();
             if (needsPrincipal && phase == Phase.BEFORE_AUTHENTICATION) {
                 throw new IllegalStateException("rule " + name + " is decided before authentication, and its key "
                         + source + " is not known then: expected .phase(Phase.AFTER_AUTHENTICATION), or another key");

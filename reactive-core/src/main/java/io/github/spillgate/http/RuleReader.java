@@ -120,7 +120,7 @@ public final class RuleReader {
             rule.cost(named(setting + ".cost-from", costFrom, Rule.CostSource.class));
         }
         Rule.Phase phase = settings.phase();
-        if (phase == Rule.Phase.BEFORE_AUTHENTICATION && KeySources.needsPrincipal(key)) {
+        if (phase == Rule.Phase.BEFORE_AUTHENTICATION && KeySources.traits(key).needsPrincipal()) {
             throw new WrongSettingException(
                     setting + ".phase",
                     phase,
