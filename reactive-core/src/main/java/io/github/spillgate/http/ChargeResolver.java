@@ -6,6 +6,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.spi.LimitStore;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -19,8 +20,7 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * Resolves what a rule charges for a request: looks up the key, the limits and the cost before the
- * {@link LookupDeadline}. Whatever the functions of the user do, the result is neither empty nor an error. If limits or
+ * Resolves what a rule charges for a request: looks up the key, the limits and the cost before their deadline. Whatever the functions of the user do, the result is neither empty nor an error. If limits or
  * a cost cannot be found, those of the rule apply; if the key lookup fails, no decision is possible.
  */
 final class ChargeResolver {
@@ -195,8 +195,8 @@ final class ChargeResolver {
                     .map(value -> new LookupResult<>(value, null))
                     .timeout(
                             deadline.left(),
-                            Mono.fromSupplier(
-                                    () -> new LookupResult<>(own, RuleLookupException.late(setting, deadline))),
+                            Mono.fromSupplier(() ->
+                                    new LookupResult<>(own, RuleLookupException.late(setting, deadline.toString()))),
                             Schedulers.parallel())
                     .onErrorResume(e -> Mono.just(new LookupResult<>(own, RuleLookupException.failed(setting, e))));
         } catch (Throwable e) {
@@ -212,8 +212,16 @@ final class ChargeResolver {
         return withoutLateErrors(found).timeout(deadline.left(), late, Schedulers.parallel());
     }
 
+    /**
+     * Returns the deadline of the lookups: the timeout of the rule, and at most half of the limiter's deadline, so that
+     * the store has the other half to decide on all rules that match the request.
+     */
     private LookupDeadline deadline() {
-        return LookupDeadline.of(rule, limiter, start);
+        // Zero if the limiter has no deadline, because its store decides in memory.
+        Duration longest = limiter.deadline().dividedBy(2);
+        return longest.isZero() || rule.timeout().compareTo(longest) <= 0
+                ? new LookupDeadline(rule.timeout(), "timeout", start)
+                : new LookupDeadline(longest, "half of the limiter's deadline", start);
     }
 
     private Mono<ResolvedRule> orUndecided(Mono<ResolvedRule> resolved) {
@@ -228,6 +236,22 @@ final class ChargeResolver {
 
     private static void ignore(Throwable late) {
         // The timeout has been reported.
+    }
+
+    /** A deadline, and the setting that it comes from. */
+    private record LookupDeadline(Duration total, String setting, long start) {
+
+        Duration left() {
+            Duration left = total.minusNanos(RuleDecision.now() - start);
+            return left.isNegative() ? Duration.ZERO : left;
+        }
+
+        /** Returns the time and the setting, as {@code 50 ms (timeout)}. */
+        @Override
+        public String toString() {
+            long millis = total.toMillis();
+            return (millis > 0 ? millis + " ms" : total.toNanos() + " ns") + " (" + setting + ")";
+        }
     }
 
     /**

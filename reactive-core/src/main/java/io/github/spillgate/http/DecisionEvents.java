@@ -4,17 +4,22 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.HoldExpiredException;
 import io.github.spillgate.http.RuleListener.Outcome;
 import io.github.spillgate.http.RuleTracer.Span;
+import io.github.spillgate.internal.Text;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
+import reactor.util.Logger;
+import reactor.util.Loggers;
 import reactor.util.context.Context;
 import reactor.util.context.ContextView;
 
@@ -23,6 +28,10 @@ import reactor.util.context.ContextView;
  * An exception of a receiver is dropped; it affects neither the request nor another receiver.
  */
 final class DecisionEvents {
+
+    private static final Logger LOG = Loggers.getLogger(DecisionEvents.class);
+    private static final long PAUSE_OF_EXPIRY_LOG = TimeUnit.MINUTES.toNanos(1);
+    private static final AtomicLong NEXT_EXPIRY_LOG = new AtomicLong(System.nanoTime());
 
     private final RuleInstrumentation receivers;
     private final @Nullable MisconfigurationLog warnings;
@@ -116,11 +125,23 @@ final class DecisionEvents {
     void expired(List<ResolvedRule> charged, HoldExpiredException why) {
         for (ResolvedRule resolved : charged) {
             if (resolved.isHold()) {
-                HoldExpiryLog.expired(resolved.rule(), why);
+                logExpired(resolved.rule(), why);
                 for (RuleListener listener : receivers.listeners) {
                     run(() -> listener.expired(resolved.match(), why));
                 }
             }
+        }
+    }
+
+    /** Logs at most once a minute for all rules. */
+    private static void logExpired(Rule rule, HoldExpiredException why) {
+        long now = System.nanoTime();
+        long next = NEXT_EXPIRY_LOG.get();
+        if (now - next >= 0 && NEXT_EXPIRY_LOG.compareAndSet(next, now + PAUSE_OF_EXPIRY_LOG)) {
+            LOG.warn(
+                    "rule {}: {}; the response goes on, so more requests than the limit may be running",
+                    rule.name(),
+                    Text.quote(String.valueOf(why.getMessage())));
         }
     }
 

@@ -26,7 +26,7 @@ public final class RuleLookupException extends RuntimeException {
         return new RuleLookupException(setting, " failed", cause);
     }
 
-    static RuleLookupException late(String setting, LookupDeadline deadline) {
+    static RuleLookupException late(String setting, String deadline) {
         return new RuleLookupException(setting, " did not answer within " + deadline, null);
     }
 
