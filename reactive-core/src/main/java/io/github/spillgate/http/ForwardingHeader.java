@@ -140,7 +140,7 @@ enum ForwardingHeader {
 
     private static int skipToken(String text, int from) {
         int i = from;
-        while (i < text.length() && isTokenCharacter(text.charAt(i))) {
+        while (i < text.length() && HttpTokens.isTokenCharacter(text.charAt(i))) {
             i++;
         }
         return i;
@@ -221,18 +221,10 @@ enum ForwardingHeader {
     private static boolean isObfuscated(String node, int from) {
         for (int i = from; i < node.length(); i++) {
             char c = node.charAt(i);
-            if (!isLetterOrDigit(c) && c != '.' && c != '_' && c != '-') {
+            if (!HttpTokens.isLetterOrDigit(c) && c != '.' && c != '_' && c != '-') {
                 return false;
             }
         }
         return from < node.length();
-    }
-
-    private static boolean isTokenCharacter(char c) {
-        return isLetterOrDigit(c) || (c < 0x7f && "!#$%&'*+-.^_`|~".indexOf(c) >= 0);
-    }
-
-    private static boolean isLetterOrDigit(char c) {
-        return IpAddress.isDigit(c) || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
     }
 }

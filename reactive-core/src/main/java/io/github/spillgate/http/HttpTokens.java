@@ -1,6 +1,6 @@
 package io.github.spillgate.http;
 
-/** The syntax of tokens in HTTP: methods and names of header fields (RFC 9110). */
+/** The syntax of tokens in HTTP: methods, names of header fields and of parameters in them (RFC 9110). */
 final class HttpTokens {
 
     private static final String OTHERS = "!#$%&'*+-.^_`|~";
@@ -8,13 +8,15 @@ final class HttpTokens {
     private HttpTokens() {}
 
     static boolean isToken(String text) {
-        for (int i = 0; i < text.length(); i++) {
-            char c = text.charAt(i);
-            boolean isAlphanumeric = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-            if (!isAlphanumeric && OTHERS.indexOf(c) < 0) {
-                return false;
-            }
-        }
-        return !text.isEmpty();
+        return !text.isEmpty() && text.chars().allMatch(c -> isTokenCharacter((char) c));
+    }
+
+    static boolean isTokenCharacter(char c) {
+        return isLetterOrDigit(c) || OTHERS.indexOf(c) >= 0;
+    }
+
+    /** Returns whether it is one in ASCII. */
+    static boolean isLetterOrDigit(char c) {
+        return IpAddress.isDigit(c) || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
     }
 }

@@ -33,6 +33,20 @@ public final class Spelling {
     }
 
     /**
+     * Returns the end of an error message: the valid names, and a suggestion if one of them is near.
+     *
+     * @param misspelt the name, as written
+     * @param names the valid names, at least one
+     * @return text such as {@code did you mean paths? Expected one of methods, paths}
+     */
+    public static String expected(String misspelt, Collection<String> names) {
+        return nearest(misspelt, names)
+                        .map(nearest -> "did you mean " + nearest + "? Expected")
+                        .orElse("expected")
+                + " one of " + String.join(", ", names);
+    }
+
+    /**
      * Returns whether a name differs from another one by one letter that is missing, superfluous, wrong, or swapped
      * with its neighbour.
      *

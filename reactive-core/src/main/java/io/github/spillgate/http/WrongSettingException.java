@@ -46,7 +46,8 @@ public final class WrongSettingException extends IllegalArgumentException {
      * @return an error that lists the valid names, and suggests the nearest
      */
     public static WrongSettingException unknown(String setting, String name, Collection<String> names) {
-        return new WrongSettingException(setting, "…", "there is no such setting: " + expected(name, names), null);
+        return new WrongSettingException(
+                setting, "…", "there is no such setting: " + Spelling.expected(name, names), null);
     }
 
     /**
@@ -59,15 +60,7 @@ public final class WrongSettingException extends IllegalArgumentException {
      */
     public static WrongSettingException unknownValue(String setting, String value, Collection<String> values) {
         return new WrongSettingException(
-                setting, value, "found " + Text.quote(value) + ": " + expected(value, values), null);
-    }
-
-    /** Lists the valid names, and suggests the nearest if there is one. */
-    static String expected(String wrong, Collection<String> right) {
-        String all = "one of " + String.join(", ", right);
-        return Spelling.nearest(wrong, right)
-                .map(nearest -> "did you mean " + nearest + "? Expected " + all)
-                .orElse("expected " + all);
+                setting, value, "found " + Text.quote(value) + ": " + Spelling.expected(value, values), null);
     }
 
     /**

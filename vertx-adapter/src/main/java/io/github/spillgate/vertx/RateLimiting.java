@@ -453,11 +453,8 @@ public final class RateLimiting {
                         .map(Map.Entry::getKey)
                         .sorted()
                         .toList();
-                String meant = Spelling.nearest(name, names)
-                        .map(nearest -> "did you mean " + nearest + "? Expected ")
-                        .orElse("expected ");
-                throw new IllegalArgumentException("no " + type.getSimpleName() + " has this name: " + meant
-                        + (names.isEmpty() ? "" : "one of " + String.join(", ", names) + ", or ")
+                throw new IllegalArgumentException("no " + type.getSimpleName() + " has this name: "
+                        + (names.isEmpty() ? "expected " : Spelling.expected(name, names) + ", or ")
                         + "RateLimiting.of(…)." + method(type) + "(\"" + name + "\", …) before start()");
             }
             return type.cast(found);

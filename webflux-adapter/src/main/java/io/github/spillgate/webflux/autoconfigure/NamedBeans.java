@@ -21,12 +21,8 @@ record NamedBeans(ListableBeanFactory beans) implements RuleReader.BeanLookup {
     }
 
     private static String expected(String name, List<String> names) {
-        if (names.isEmpty()) {
-            return "expected a @Bean of that type with this name, and there is none of any name";
-        }
-        return Spelling.nearest(name, names)
-                        .map(nearest -> "did you mean " + nearest + "? Expected")
-                        .orElse("expected")
-                + " one of " + String.join(", ", names);
+        return names.isEmpty()
+                ? "expected a @Bean of that type with this name, and there is none of any name"
+                : Spelling.expected(name, names);
     }
 }

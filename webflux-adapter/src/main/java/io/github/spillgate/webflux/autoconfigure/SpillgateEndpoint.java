@@ -129,12 +129,9 @@ public final class SpillgateEndpoint {
         }
         List<String> names = all.stream().map(Rule::name).distinct().toList();
         return "no rule has this name: "
-                + Spelling.nearest(rule, names)
-                        .map(nearest -> "did you mean " + nearest + "? Expected ")
-                        .orElse("expected ")
                 + (names.isEmpty()
-                        ? "one of spillgate.rules, and there is none"
-                        : "one of " + String.join(", ", names));
+                        ? "expected one of spillgate.rules, and there is none"
+                        : Spelling.expected(rule, names));
     }
 
     private static Mono<WebEndpointResponse<?>> wrong(int status, String message) {
