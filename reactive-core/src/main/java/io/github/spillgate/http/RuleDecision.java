@@ -203,7 +203,7 @@ final class RuleDecision {
     private void hold(List<ResolvedRule> charged, Decision decision) {
         if (decision.isCharged() && isAnyHold(charged)) {
             Disposable held = limiter.keepHolding(decision, why -> events.expired(charged, why));
-            verdicts.permits().hold(held);
+            verdicts.hold(held);
             permits.update(held);
         }
     }
@@ -240,7 +240,7 @@ final class RuleDecision {
         if (!verdict.isAllowed()) {
             enforced.forEach(match -> verdicts.denied(match.rule(), verdict));
             // Of earlier phases.
-            verdicts.permits().releaseHeld();
+            verdicts.releaseHeld();
         }
         isEnded = true;
     }

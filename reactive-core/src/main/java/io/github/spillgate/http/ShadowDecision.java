@@ -106,7 +106,7 @@ final class ShadowDecision {
     /** Holds permits as an enforced rule does, so that the rule reports the requests that it would deny. */
     private void hold(ResolvedRule resolved, Decision made, DecisionEvents events) {
         if (made.isCharged() && resolved.isHold()) {
-            verdicts.permits().hold(limiter.keepHolding(made, why -> events.expired(List.of(resolved), why)));
+            verdicts.hold(limiter.keepHolding(made, why -> events.expired(List.of(resolved), why)));
         }
     }
 }

@@ -12,6 +12,7 @@ import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.jspecify.annotations.Nullable;
+import reactor.core.Disposable;
 import reactor.core.publisher.Mono;
 import reactor.util.Logger;
 import reactor.util.Loggers;
@@ -31,7 +32,15 @@ public final class Verdicts {
     private final List<Decision> decisions = new ArrayList<>(2);
     private final List<Verdict> dependOnStatus = new ArrayList<>(0);
     private final List<Verdict> charged = new CopyOnWriteArrayList<>();
-    private final HeldPermits permits = new HeldPermits();
+
+    /** The permits of concurrency limits that the request holds. Guards the next three fields, too. */
+    private final List<Disposable> held = new ArrayList<>(0);
+
+    /** Starts to watch for the end of the response. */
+    private @Nullable Runnable watch;
+
+    private boolean isWatched;
+    private boolean hasEnded;
 
     /** The real costs that the service has set, by the name of the rule. */
     private final Map<String, Long> costs = new ConcurrentHashMap<>(0);
@@ -170,7 +179,51 @@ public final class Verdicts {
      * @param watch the action
      */
     public void whenHolding(Runnable watch) {
-        permits.watchWith(watch);
+        synchronized (held) {
+            if (this.watch == null) {
+                this.watch = watch;
+            }
+        }
+    }
+
+    /**
+     * Holds permits until the end of the response. If that has passed, they are released at once.
+     *
+     * @param permits releases the permits when it is disposed of
+     */
+    void hold(Disposable permits) {
+        if (permits.isDisposed()) {
+            return;
+        }
+        Runnable next = add(permits);
+        if (next != null) {
+            next.run();
+        }
+    }
+
+    /** Returns the action to run now; null if there is none. */
+    private @Nullable Runnable add(Disposable permits) {
+        synchronized (held) {
+            if (hasEnded) {
+                return permits::dispose;
+            }
+            held.add(permits);
+            if (isWatched) {
+                return null;
+            }
+            isWatched = true;
+            return watch;
+        }
+    }
+
+    /** Releases the permits that the request holds now. */
+    void releaseHeld() {
+        List<Disposable> released;
+        synchronized (held) {
+            released = List.copyOf(held);
+            held.clear();
+        }
+        released.forEach(Disposable::dispose);
     }
 
     /**
@@ -178,12 +231,10 @@ public final class Verdicts {
      * however it ended. Idempotent. Permits of a decision that is still being made are released as soon as it is made.
      */
     public void release() {
-        permits.release();
-    }
-
-    /** Returns the permits that the request holds. */
-    HeldPermits permits() {
-        return permits;
+        synchronized (held) {
+            hasEnded = true;
+        }
+        releaseHeld();
     }
 
     /**
