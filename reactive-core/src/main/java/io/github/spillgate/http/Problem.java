@@ -69,12 +69,7 @@ public final class Problem {
                 .filter(QuotaPolicy::violated)
                 .map(QuotaPolicy::name)
                 .toList();
-        return new Problem(
-                TOO_MANY_REQUESTS,
-                RateLimitDraft11.QUOTA_EXCEEDED,
-                RateLimitDraft11.QUOTA_EXCEEDED_TITLE,
-                violated,
-                retryAfter);
+        return quotaExceeded(violated, retryAfter);
     }
 
     /**
@@ -88,12 +83,16 @@ public final class Problem {
 
     /** Returns the problem of a request without a key for limits that require one: 429, and waiting does not help. */
     static Problem withoutKey(List<Limit> limits) {
+        return quotaExceeded(limits.stream().map(Limit::name).toList(), OptionalLong.empty());
+    }
+
+    private static Problem quotaExceeded(List<String> violated, OptionalLong retryAfter) {
         return new Problem(
                 TOO_MANY_REQUESTS,
                 RateLimitDraft11.QUOTA_EXCEEDED,
                 RateLimitDraft11.QUOTA_EXCEEDED_TITLE,
-                limits.stream().map(Limit::name).toList(),
-                OptionalLong.empty());
+                violated,
+                retryAfter);
     }
 
     private static Problem reducedCapacity(OptionalLong retryAfter) {

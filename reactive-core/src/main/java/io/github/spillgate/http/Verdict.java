@@ -123,15 +123,11 @@ public final class Verdict {
      * @return true if {@link Verdicts#note(Verdict)} should record this verdict
      */
     public boolean dependsOnResponse() {
-        return decision != null || dependsOnStatus() || isCharged();
+        return decision != null || !shadows.isEmpty();
     }
 
-    /**
-     * Returns whether {@link #refund(int)} may refund permits.
-     *
-     * @return true if the status of the response matters to a rule
-     */
-    public boolean dependsOnStatus() {
+    /** Returns whether the status of the response matters to a rule. */
+    boolean dependsOnStatus() {
         // Without streams: this runs for each request.
         for (ResolvedRule resolved : charged) {
             if (resolved.rule().refundsSometimes()) {
@@ -146,14 +142,8 @@ public final class Verdict {
         return false;
     }
 
-    /**
-     * Refunds the permits of the rules that refund on this status. For an allowed request, when its response is sent.
-     * Idempotent: further calls do nothing.
-     *
-     * @param status the status of the response
-     * @return completes when the permits are refunded
-     */
-    public Mono<Void> refund(int status) {
+    /** Refunds the permits of the rules that refund on this status, once. */
+    Mono<Void> refund(int status) {
         return Mono.defer(() -> {
             if (!dependsOnStatus() || !refunded.compareAndSet(false, true)) {
                 return Mono.empty();
