@@ -1,6 +1,7 @@
 package io.github.spillgate.vertx;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.http.ClientAddressSettings;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rule.WhenLookupFails;
 import io.github.spillgate.http.Rule.WhenMissing;
@@ -45,13 +46,6 @@ public final class RateLimitOptions {
         ALLOW,
         DENY,
         ERROR
-    }
-
-    /** The header that contains the address of the client behind proxies. */
-    enum ForwardingHeader {
-        NONE,
-        X_FORWARDED_FOR,
-        FORWARDED
     }
 
     /** The handling of denied requests. */
@@ -172,11 +166,12 @@ public final class RateLimitOptions {
     }
 
     /** The settings of the client's address. */
-    record AddressOptions(ForwardingHeader header, List<String> trustedProxies, int ipv6Prefix, int maxHops) {
+    record AddressOptions(Header header, List<String> trustedProxies, int ipv6Prefix, int maxHops)
+            implements ClientAddressSettings {
 
         static AddressOptions of(Settings client) {
             AddressOptions read = new AddressOptions(
-                    client.choice("header", ForwardingHeader.class, ForwardingHeader.NONE),
+                    client.choice("header", Header.class, Header.NONE),
                     client.texts("trusted-proxies"),
                     client.integer("ipv6-prefix", 64),
                     client.integer("max-hops", 16));

@@ -7,7 +7,6 @@ import io.github.spillgate.DecisionListener;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.failover.LocalFallback;
-import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.KeySyntax;
 import io.github.spillgate.http.RateLimitHeaders;
@@ -25,7 +24,6 @@ import io.github.spillgate.internal.Checks;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.vertx.RateLimitOptions.AddressOptions;
 import io.github.spillgate.vertx.RateLimitOptions.Denials;
 import io.github.spillgate.vertx.RateLimitOptions.StoreType;
 import io.lettuce.core.AbstractRedisClient;
@@ -376,25 +374,12 @@ public final class RateLimiting {
         }
 
         private KeySyntax keys() {
-            KeySyntax syntax =
-                    KeySyntax.of(client()).beans(name -> Optional.of(new NamedBeans(named).get(name, KeySource.class)));
+            KeySyntax syntax = KeySyntax.of(options.clientAddress().read("client-address"))
+                    .beans(name -> Optional.of(new NamedBeans(named).get(name, KeySource.class)));
             String secret = options.secret();
             return secret == null
                     ? syntax
                     : checked("secret", "…", any -> syntax.secret(secret.getBytes(StandardCharsets.UTF_8)));
-        }
-
-        private ClientAddress client() {
-            AddressOptions settings = options.clientAddress();
-            String[] trusted = settings.trustedProxies().toArray(String[]::new);
-            ClientAddress address = checked(
-                    "client-address.trusted-proxies", settings.trustedProxies(), any -> switch (settings.header()) {
-                        case NONE -> ClientAddress.ofPeer();
-                        case X_FORWARDED_FOR -> ClientAddress.ofXForwardedFor(trusted);
-                        case FORWARDED -> ClientAddress.ofForwarded(trusted);
-                    });
-            ClientAddress cut = checked("client-address.ipv6-prefix", settings.ipv6Prefix(), address::ipv6Prefix);
-            return checked("client-address.max-hops", settings.maxHops(), cut::maxHops);
         }
 
         private List<RedisURI> uris(String text) {

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.http.ClientAddressSettings;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.WrongSettingException;
@@ -75,7 +76,7 @@ class RateLimitOptionsTest {
                         RateLimitOptions.FallbackType.DENY,
                         new RateLimitOptions.LocalOptions(5_000, 0.25),
                         new RateLimitOptions.AddressOptions(
-                                RateLimitOptions.ForwardingHeader.X_FORWARDED_FOR,
+                                ClientAddressSettings.Header.X_FORWARDED_FOR,
                                 java.util.List.of("10.0.0.0/8"),
                                 56,
                                 3),

@@ -23,7 +23,6 @@ import io.github.spillgate.webflux.RateLimitResponses;
 import io.github.spillgate.webflux.RateLimitWebFilter;
 import io.github.spillgate.webflux.RateLimitedExceptionHandler;
 import io.github.spillgate.webflux.RateLimitedHandlerAdapter;
-import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.Client;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.Headers;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
@@ -122,19 +121,7 @@ public final class SpillgateAutoConfiguration {
     @Bean
     @ConditionalOnMissingBean
     ClientAddress spillgateClientAddress(SpillgateProperties settings) {
-        Client client = settings.clientAddress();
-        String[] trusted = client.trustedProxies().toArray(String[]::new);
-        ClientAddress address = WrongSettingException.checked(
-                "spillgate.client-address.trusted-proxies",
-                client.trustedProxies(),
-                proxies -> switch (client.header()) {
-                    case NONE -> ClientAddress.ofPeer();
-                    case X_FORWARDED_FOR -> ClientAddress.ofXForwardedFor(trusted);
-                    case FORWARDED -> ClientAddress.ofForwarded(trusted);
-                });
-        ClientAddress cut = WrongSettingException.checked(
-                "spillgate.client-address.ipv6-prefix", client.ipv6Prefix(), address::ipv6Prefix);
-        return WrongSettingException.checked("spillgate.client-address.max-hops", client.maxHops(), cut::maxHops);
+        return settings.clientAddress().read("spillgate.client-address");
     }
 
     @Bean

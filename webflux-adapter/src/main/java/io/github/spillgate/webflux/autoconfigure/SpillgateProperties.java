@@ -1,6 +1,7 @@
 package io.github.spillgate.webflux.autoconfigure;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.http.ClientAddressSettings;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rule.WhenLookupFails;
 import io.github.spillgate.http.Rule.WhenMissing;
@@ -98,18 +99,6 @@ public record SpillgateProperties(
         DOWN
     }
 
-    /** The header that contains the address of the client behind proxies. */
-    public enum ForwardingHeader {
-        /** None: the peer is the client. */
-        NONE,
-
-        /** {@code X-Forwarded-For}. */
-        X_FORWARDED_FOR,
-
-        /** {@code Forwarded}, as in RFC 7239. */
-        FORWARDED
-    }
-
     /**
      * The Redis that keeps the counts. Without a URI it is the Redis of {@code spring.data.redis}, if one is
      * configured; else counts are kept in the memory of this process.
@@ -142,10 +131,11 @@ public record SpillgateProperties(
      * @param maxHops maximum number of elements of the header that are read
      */
     public record Client(
-            @DefaultValue("none") ForwardingHeader header,
+            @DefaultValue("none") Header header,
             @DefaultValue List<String> trustedProxies,
             @DefaultValue("64") int ipv6Prefix,
-            @DefaultValue("16") int maxHops) {}
+            @DefaultValue("16") int maxHops)
+            implements ClientAddressSettings {}
 
     /**
      * The rate limit header fields of responses.
