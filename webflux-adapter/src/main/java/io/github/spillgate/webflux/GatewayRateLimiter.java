@@ -5,6 +5,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule.WhenUndecided;
 import io.github.spillgate.internal.Checks;
+import io.github.spillgate.internal.Text;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -210,15 +211,13 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
 
     private Response undecided(String route, GatewayPlan plan, Throwable why) {
         if (failureLogged.compareAndSet(false, true)) {
-            LOG.warn("route {} could not be decided; other routes may be affected: {}", route, onOneLine(why));
+            // Quoted: the error of a custom store may contain input of a client.
+            LOG.warn(
+                    "route {} could not be decided; other routes may be affected: {}",
+                    route,
+                    Text.quote(why.toString(), LONGEST));
         }
         return response(plan, null, plan.config().whenUndecided == WhenUndecided.ALLOW, UNKNOWN);
-    }
-
-    /** Returns the error as one printable line: that of a custom store may contain input of a client. */
-    private static String onOneLine(Throwable why) {
-        String text = why.toString();
-        return text.substring(0, Math.min(LONGEST, text.length())).replaceAll("[^ -~]", "?");
     }
 
     private Response response(GatewayPlan plan, @Nullable Decision decision, boolean isAllowed, long remaining) {

@@ -1,5 +1,6 @@
 package io.github.spillgate.webflux.autoconfigure;
 
+import io.github.spillgate.internal.Text;
 import org.springframework.boot.cloud.CloudPlatform;
 import org.springframework.core.env.Environment;
 import org.springframework.util.ClassUtils;
@@ -34,7 +35,7 @@ final class ForwardHeadersStrategy {
                             + "write:"
                             + " expected none, and spillgate.client-address.header with "
                             + "spillgate.client-address.trusted-proxies",
-                    strategy.substring(0, Math.min(LONGEST, strategy.length())).replaceAll("[^ -~]", "?"));
+                    Text.quote(strategy, LONGEST));
         }
     }
 

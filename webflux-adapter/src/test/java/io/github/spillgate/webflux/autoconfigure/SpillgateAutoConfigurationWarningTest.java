@@ -86,7 +86,7 @@ class SpillgateAutoConfigurationWarningTest {
         there.withPropertyValues("server.forward-headers-strategy=none").run(context -> {});
         assertThat(output.getAll()).doesNotContain("takes the client's address");
         there.run(context -> {});
-        assertThat(output.getAll()).containsOnlyOnce("taken on KUBERNETES) takes the client's address from a header");
+        assertThat(output.getAll()).containsOnlyOnce("taken on KUBERNETES)\" takes the client's address from a header");
     }
 
     @Test
