@@ -4,8 +4,6 @@ import io.netty.channel.Channel;
 import io.netty.handler.codec.quic.QuicChannel;
 import io.netty.util.AttributeKey;
 import java.net.SocketAddress;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
@@ -13,6 +11,7 @@ import org.springframework.http.server.reactive.ServerHttpRequest;
 import org.springframework.http.server.reactive.ServerHttpRequestDecorator;
 import org.springframework.util.ClassUtils;
 import reactor.core.publisher.Mono;
+import reactor.netty.Connection;
 import reactor.netty.NettyInbound;
 import reactor.netty.channel.ChannelOperations;
 import reactor.netty.http.websocket.WebsocketInbound;
@@ -84,12 +83,17 @@ final class NettyConnection {
         /** For how many tasks of the event loop the end of a handler is awaited; Netty needs two at most. */
         private static final int MOST_TASKS = 100;
 
-        static @Nullable Channel channel(ServerHttpRequest request) {
-            Channel[] found = new Channel[1];
+        private static @Nullable Connection connection(ServerHttpRequest request) {
+            Connection[] found = new Connection[1];
             if (nativeOf(request) instanceof NettyInbound inbound) {
-                inbound.withConnection(connection -> found[0] = connection.channel());
+                inbound.withConnection(connection -> found[0] = connection);
             }
             return found[0];
+        }
+
+        static @Nullable Channel channel(ServerHttpRequest request) {
+            Connection connection = connection(request);
+            return connection == null ? null : connection.channel();
         }
 
         static boolean isWebSocket(Channel channel) {
@@ -97,18 +101,16 @@ final class NettyConnection {
         }
 
         static @Nullable Consumer<Runnable> end(ServerHttpRequest request) {
-            List<Consumer<Runnable>> found = new ArrayList<>(1);
-            if (nativeOf(request) instanceof NettyInbound inbound) {
-                inbound.withConnection(operations -> {
-                    Mono<Void> end = operations.onTerminate();
-                    Channel channel = operations.channel();
-                    found.add(action -> {
-                        Runnable next = () -> afterHandler(channel, action, MOST_TASKS);
-                        end.subscribe(null, error -> next.run(), next);
-                    });
-                });
+            Connection connection = connection(request);
+            if (connection == null) {
+                return null;
             }
-            return found.isEmpty() ? null : found.get(0);
+            Mono<Void> end = connection.onTerminate();
+            Channel channel = connection.channel();
+            return action -> {
+                Runnable next = () -> afterHandler(channel, action, MOST_TASKS);
+                end.subscribe(null, error -> next.run(), next);
+            };
         }
 
         /**
