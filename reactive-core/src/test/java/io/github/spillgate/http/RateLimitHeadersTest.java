@@ -5,15 +5,11 @@ import static io.github.spillgate.http.Decisions.Found.used;
 import static io.github.spillgate.http.Decisions.Found.violated;
 import static io.github.spillgate.http.Decisions.neverFits;
 import static io.github.spillgate.http.Decisions.written;
-import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.entry;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.RateLimiter;
-import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.testkit.ManualClock;
 import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
@@ -202,29 +198,6 @@ class RateLimitHeadersTest {
                         Decisions.of(violated("a", MINUTE, 100, 20_500)),
                         Decisions.of(violated("c", MINUTE, 100, 1_000))))
                 .isEqualTo("21");
-    }
-
-    @Test
-    void aClientThatWaitsForTheStoresRetryAfterIsServed() {
-        for (Limit limit : List.of(Limit.of(3, Duration.ofMillis(2_500)), Limit.counter(3, Duration.ofSeconds(2)))) {
-            ManualClock clock = new ManualClock(AT);
-            try (RateLimiter limiter = RateLimiter.builder("test")
-                    .store(LocalStore.bounded(16, clock))
-                    .limit(limit)
-                    .build()) {
-                for (int i = 0; i < 100; i++) {
-                    Decision decision =
-                            requireNonNull(limiter.tryAcquire("a", 1 + i % 2).block());
-                    if (!decision.isAllowed()) {
-                        clock.advance(Duration.ofSeconds(Long.parseLong(retryAfter(decision))));
-                        decision = requireNonNull(
-                                limiter.tryAcquire("a", 1 + i % 2).block());
-                    }
-                    assertThat(decision.isAllowed()).isTrue();
-                    clock.advanceMillis(137);
-                }
-            }
-        }
     }
 
     @Test

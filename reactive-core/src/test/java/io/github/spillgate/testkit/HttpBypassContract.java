@@ -19,7 +19,7 @@ public abstract class HttpBypassContract extends HttpContract {
         super(adapter);
     }
 
-    protected HttpBypassContract(HttpAdapter adapter, RedisURI redis) {
+    HttpBypassContract(HttpAdapter adapter, RedisURI redis) {
         super(adapter, redis);
     }
 

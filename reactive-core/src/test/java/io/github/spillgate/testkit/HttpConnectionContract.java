@@ -41,7 +41,7 @@ public abstract class HttpConnectionContract extends HttpContract {
         super(adapter);
     }
 
-    protected HttpConnectionContract(HttpAdapter adapter, RedisURI redis) {
+    HttpConnectionContract(HttpAdapter adapter, RedisURI redis) {
         super(adapter, redis);
     }
 

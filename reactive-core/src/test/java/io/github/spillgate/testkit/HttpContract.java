@@ -1,6 +1,7 @@
 package io.github.spillgate.testkit;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import io.github.spillgate.Decision;
@@ -127,6 +128,13 @@ public abstract class HttpContract {
     /** Returns a client of the running service that uses HTTP/2. */
     final ClientForTests http2() {
         return ClientForTests.ofHttp2(server.port());
+    }
+
+    static void awaitRemaining(Rules rules, String rule, long remaining) {
+        await().atMost(PATIENCE)
+                .untilAsserted(
+                        () -> assertThat(rules.peek(rule, "127.0.0.1").block().remaining())
+                                .isEqualTo(remaining));
     }
 
     /** A listener that records a word or two for each event, and which stores have decided. */

@@ -100,11 +100,4 @@ public abstract class HttpCostContract extends HttpContract {
         assertThat(client.get("/cost/2").statusCode()).isEqualTo(200);
         awaitRemaining(rules, "other", 10);
     }
-
-    private void awaitRemaining(Rules rules, String rule, long remaining) {
-        await().atMost(PATIENCE)
-                .untilAsserted(
-                        () -> assertThat(rules.peek(rule, "127.0.0.1").block().remaining())
-                                .isEqualTo(remaining));
-    }
 }

@@ -32,7 +32,7 @@ public abstract class HttpKeyContract extends HttpContract {
         super(adapter);
     }
 
-    protected HttpKeyContract(HttpAdapter adapter, RedisURI redis) {
+    HttpKeyContract(HttpAdapter adapter, RedisURI redis) {
         super(adapter, redis);
     }
 

@@ -29,7 +29,7 @@ public abstract class HttpResponseContract extends HttpContract {
         super(adapter);
     }
 
-    protected HttpResponseContract(HttpAdapter adapter, RedisURI redis) {
+    HttpResponseContract(HttpAdapter adapter, RedisURI redis) {
         super(adapter, redis);
     }
 
