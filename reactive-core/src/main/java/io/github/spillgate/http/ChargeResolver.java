@@ -20,8 +20,9 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * Resolves what a rule charges for a request: looks up the key, the limits and the cost before their deadline. Whatever the functions of the user do, the result is neither empty nor an error. If limits or
- * a cost cannot be found, those of the rule apply; if the key lookup fails, no decision is possible.
+ * Resolves what a rule charges for a request: looks up the key, the limits and the cost before their deadline. Whatever
+ * the functions of the user do, the result is neither empty nor an error. If limits or a cost cannot be found, those of
+ * the rule apply; if the key lookup fails, no decision is possible.
  */
 final class ChargeResolver {
 

@@ -345,7 +345,7 @@ public sealed class RateLimitHandler implements Handler<RoutingContext> {
             this.marker = ctx.addHeadersEndHandler(end -> {});
         }
 
-        /** Returns whether the request has failed, was rerouted or answered since. Call it once: it removes the marker. */
+        /** Returns whether the request has failed, was rerouted or answered. Call it once: it removes the marker. */
         boolean hasChanged() {
             boolean wasRerouted = !ctx.removeHeadersEndHandler(marker);
             return wasRerouted || ctx.failed() != hadFailed || ctx.response().headWritten() != wasHeadWritten;
