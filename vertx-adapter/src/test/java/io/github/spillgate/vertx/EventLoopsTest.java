@@ -1,5 +1,7 @@
 package io.github.spillgate.vertx;
 
+import static io.github.spillgate.vertx.HandlerFixture.LONG;
+import static io.github.spillgate.vertx.HandlerFixture.done;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
@@ -25,7 +27,6 @@ import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -38,7 +39,6 @@ import org.junit.jupiter.api.Test;
 /** Event loops of Vert.x do not wait for the limiter, whatever Redis does. Vert.x looks for itself. */
 class EventLoopsTest {
 
-    private static final Duration LONG = Duration.ofSeconds(30);
     private static final int REQUESTS = 200;
 
     private final Queue<String> blocked = new ConcurrentLinkedQueue<>();
@@ -129,9 +129,5 @@ class EventLoopsTest {
             all.add(client.sendAsync(HttpRequest.newBuilder(uri).timeout(LONG).build(), BodyHandlers.ofString()));
         }
         assertThat(all).allMatch(response -> response.join().statusCode() == 200);
-    }
-
-    private static <T> T done(Future<T> future) throws Exception {
-        return future.toCompletionStage().toCompletableFuture().get(LONG.toSeconds(), TimeUnit.SECONDS);
     }
 }

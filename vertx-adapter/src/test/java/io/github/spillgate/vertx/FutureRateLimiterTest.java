@@ -1,5 +1,6 @@
 package io.github.spillgate.vertx;
 
+import static io.github.spillgate.vertx.HandlerFixture.done;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
@@ -27,15 +28,12 @@ import java.util.Queue;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutionException;
-import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
 /** The limiter as futures, for code of Vert.x that is not HTTP. */
 class FutureRateLimiterTest {
-
-    private static final Duration LONG = Duration.ofSeconds(30);
 
     private final Vertx vertx = Vertx.vertx();
     private final RedisClient redis = RedisClient.create(RedisForTests.first().uri());
@@ -202,9 +200,5 @@ class FutureRateLimiterTest {
         assertThatThrownBy(() -> ask.apply("")).isInstanceOf(IllegalArgumentException.class);
         assertThatThrownBy(() -> FutureRateLimiter.of(null, limiter)).hasMessageContaining("vertx is null");
         assertThatThrownBy(() -> FutureRateLimiter.of(vertx, null)).hasMessageContaining("limiter is null");
-    }
-
-    private static <T> T done(Future<T> future) throws Exception {
-        return future.toCompletionStage().toCompletableFuture().get(LONG.toSeconds(), TimeUnit.SECONDS);
     }
 }

@@ -5,19 +5,16 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.ClientForTests;
 import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.vertx.core.Future;
 import io.vertx.core.Vertx;
 import io.vertx.core.http.HttpServer;
+import io.vertx.core.internal.http.HttpServerRequestInternal;
 import io.vertx.ext.web.Router;
 import io.vertx.ext.web.RoutingContext;
-import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
-import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
-import java.net.http.HttpResponse.BodyHandlers;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.concurrent.CompletableFuture;
@@ -47,9 +44,8 @@ abstract class HandlerFixture {
     final RateLimiter limiter = redis.limiter();
     final RateLimiter local =
             RateLimiter.builder("local").store(LocalStore.bounded(1_000)).build();
-    final HttpClient client =
-            HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
     HttpServer server;
+    ClientForTests client;
 
     /** The key of the rule of {@link #lateKey()}, which the test emits. */
     final Sinks.One<String> key = Sinks.one();
@@ -75,25 +71,27 @@ abstract class HandlerFixture {
         Router router = Router.router(vertx);
         routes.accept(router);
         server = done(vertx.createHttpServer().requestHandler(router).listen(0, "127.0.0.1"));
+        client = ClientForTests.of(server.actualPort());
     }
 
-    HttpRequest.Builder request(String path, String... headers) {
-        URI uri = URI.create("http://127.0.0.1:" + server.actualPort() + path);
-        HttpRequest.Builder request = HttpRequest.newBuilder(uri).timeout(LONG);
-        return headers.length == 0 ? request : request.headers(headers);
+    HttpResponse<String> get(String path, String... headers) {
+        return client.get(path, headers);
     }
 
-    HttpResponse<String> get(String path, String... headers) throws Exception {
-        return client.send(request(path, headers).build(), BodyHandlers.ofString());
+    CompletableFuture<HttpResponse<String>> getLater(String path, String... headers) {
+        return client.sendLater(client.request(path, headers).GET());
     }
 
-    HttpResponse<String> post(String path, String body, String... headers) throws Exception {
-        return client.send(
-                request(path, headers).POST(BodyPublishers.ofString(body)).build(), BodyHandlers.ofString());
+    HttpResponse<String> post(String path, String body, String... headers) {
+        return client.post(path, body, headers);
     }
 
     static void end(RoutingContext ctx, String body) {
         Future<Void> unused = ctx.end(body);
+    }
+
+    static void onContext(RoutingContext ctx, Runnable then) {
+        ((HttpServerRequestInternal) ctx.request()).context().runOnContext(now -> then.run());
     }
 
     static Rules rules(RateLimiter limiter, Rule.Builder... rules) {

@@ -142,19 +142,4 @@ class RateLimitFailureHandlerTest extends HandlerFixture {
         assertThat(denied.body()).isEqualTo("page: 429");
         assertThat(denied.headers().firstValue("RateLimit-Policy")).hasValue("\"1h\";q=1;w=3600");
     }
-
-    @Test
-    void withoutTheFailureHandlerADenialIsAnError() throws Exception {
-        start(router -> {
-            routes(router, handler());
-            router.errorHandler(500, ctx -> {
-                ctx.response().setStatusCode(500);
-                end(ctx, ctx.failure() instanceof RateLimitedException ? "limited" : "other");
-            });
-        });
-        get("/free/a");
-        HttpResponse<String> denied = get("/free/a");
-        assertThat(denied.statusCode()).isEqualTo(500);
-        assertThat(denied.body()).isEqualTo("limited");
-    }
 }

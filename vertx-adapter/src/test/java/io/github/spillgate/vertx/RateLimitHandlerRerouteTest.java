@@ -9,12 +9,10 @@ import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
 import io.vertx.core.Future;
 import io.vertx.core.Promise;
-import io.vertx.core.internal.http.HttpServerRequestInternal;
 import io.vertx.ext.web.RoutingContext;
 import io.vertx.ext.web.handler.BodyHandler;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
-import java.net.http.HttpResponse.BodyHandlers;
 import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -91,8 +89,7 @@ class RateLimitHandlerRerouteTest extends HandlerFixture {
                 page.complete(rendered);
             });
         });
-        CompletableFuture<HttpResponse<String>> response =
-                client.sendAsync(request("/old").build(), BodyHandlers.ofString());
+        CompletableFuture<HttpResponse<String>> response = getLater("/old");
         RoutingContext ctx = done(asked);
         onContext(ctx, () -> ctx.reroute("/new"));
         Promise<String> rendered = done(page);
@@ -114,8 +111,7 @@ class RateLimitHandlerRerouteTest extends HandlerFixture {
                 end(ctx, "hello");
             });
         });
-        CompletableFuture<HttpResponse<String>> response =
-                client.sendAsync(request("/old").build(), BodyHandlers.ofString());
+        CompletableFuture<HttpResponse<String>> response = getLater("/old");
         RoutingContext ctx = done(asked);
         CompletableFuture<Void> moved = new CompletableFuture<>();
         onContext(ctx, () -> {
@@ -140,8 +136,8 @@ class RateLimitHandlerRerouteTest extends HandlerFixture {
                 end(ctx, "hello");
             });
         });
-        CompletableFuture<HttpResponse<String>> response = client.sendAsync(
-                request("/old").POST(BodyPublishers.ofString("12345")).build(), BodyHandlers.ofString());
+        CompletableFuture<HttpResponse<String>> response =
+                client.sendLater(client.request("/old").POST(BodyPublishers.ofString("12345")));
         RoutingContext ctx = done(asked);
         CompletableFuture<Void> moved = new CompletableFuture<>();
         onContext(ctx, () -> {
@@ -154,9 +150,5 @@ class RateLimitHandlerRerouteTest extends HandlerFixture {
         assertThat(done(response).body()).isEqualTo("hello");
         assertThat(done(response).headers().firstValue("X-RateLimit-Remaining")).contains("9");
         assertThat(reached).containsExactly("/newest 5");
-    }
-
-    private static void onContext(RoutingContext ctx, Runnable then) {
-        ((HttpServerRequestInternal) ctx.request()).context().runOnContext(now -> then.run());
     }
 }

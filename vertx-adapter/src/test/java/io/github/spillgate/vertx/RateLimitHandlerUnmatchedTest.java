@@ -6,10 +6,8 @@ import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
 import io.vertx.core.Context;
 import io.vertx.core.Vertx;
-import io.vertx.core.internal.http.HttpServerRequestInternal;
 import io.vertx.ext.web.RoutingContext;
 import java.net.http.HttpResponse;
-import java.net.http.HttpResponse.BodyHandlers;
 import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -72,11 +70,10 @@ class RateLimitHandlerUnmatchedTest extends HandlerFixture {
                 end(ctx, ctx.request().path());
             });
         });
-        CompletableFuture<HttpResponse<String>> response =
-                client.sendAsync(request("/old").build(), BodyHandlers.ofString());
+        CompletableFuture<HttpResponse<String>> response = getLater("/old");
         RoutingContext ctx = done(asked);
         CompletableFuture<Integer> reachedByReroute = new CompletableFuture<>();
-        ((HttpServerRequestInternal) ctx.request()).context().runOnContext(now -> {
+        onContext(ctx, () -> {
             ctx.reroute("/new");
             reachedByReroute.complete(reached.get());
         });

@@ -13,6 +13,7 @@ import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
+import org.assertj.core.util.Throwables;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -76,10 +77,7 @@ class RateLimitOptionsTest {
                         RateLimitOptions.FallbackType.DENY,
                         new RateLimitOptions.LocalOptions(5_000, 0.25),
                         new RateLimitOptions.AddressOptions(
-                                ClientAddressSettings.Header.X_FORWARDED_FOR,
-                                java.util.List.of("10.0.0.0/8"),
-                                56,
-                                3),
+                                ClientAddressSettings.Header.X_FORWARDED_FOR, java.util.List.of("10.0.0.0/8"), 56, 3),
                         "0123456789abcdef",
                         new RateLimitOptions.HeaderOptions(false, false, false),
                         false,
@@ -165,6 +163,7 @@ class RateLimitOptionsTest {
                     {"rules": [{"cost": 1.5}]}                                | rules[0].cost                  | expected a whole number
                     {"rules": [{"shadow": "yes"}]}                            | rules[0].shadow                | expected true or false
                     {"local": {"share": "all"}}                               | local.share                    | expected a number
+                    {"local": {"counts": 4294967297}}                         | local.counts                   | 4294967297 is out of range
                     {"debt": "much"}                                          | debt                           | found much, expected a number, for example 1.5
                     {"longest-hold": "long"}                                  | longest-hold                   | found long, expected a time
                     {"client-address": {}, "clientAddress": {}}               | clientAddress                  | it is also there as client-address
@@ -197,6 +196,8 @@ class RateLimitOptionsTest {
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m burst=3", "cost": 4}]}        | rules[0].cost                   | cost 4 exceeds limit 5/1m burst=3, so every request would be denied: expected at most 3
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m"}, {"name": "a", "limits": "5/1m"}]} | rules[1].name            | another rule has this name
                     {"name": "x", "redis": {"uri": "http://u:pw@localhost"}}                            | redis.uri                       | //…@localhost
+                    {"name": "x", "redis": {"uri": "http://u:a@pw@localhost:6379"}}                     | redis.uri                       | //…@localhost:6379
+                    {"name": "x", "redis": {"uri": "redis://localhost"}, "deadline": 9223372036854775807} | deadline or cache-denials     | deadline
                     {"name": "x", "redis": {"uri": "redis://localhost", "namespace": "a b"}}            | redis.namespace                 | a b
                     {"name": "x", "store": "local", "local": {"share": 3}}                              | local.share                     | 3
                     {"name": "x", "store": "local", "debt": -1}                                         | debt                            | debt -1.0 is out of range: expected 0 to 10 times each limit, for example 1
@@ -227,5 +228,16 @@ class RateLimitOptionsTest {
         assertThatThrownBy(() -> new RateLimitOptions(deadline))
                 .isInstanceOf(WrongSettingException.class)
                 .hasMessageContaining("deadline");
+    }
+
+    @Test
+    void aPasswordThatInvalidatesTheUriIsInNoStackTrace() {
+        RateLimitOptions options = new RateLimitOptions(
+                new JsonObject("{\"name\": \"x\", \"redis\": {\"uri\": \"redis://:hunter2^x@localhost:6379\"}}"));
+        assertThatThrownBy(() -> RateLimiting.of(vertx, options).start())
+                .isInstanceOf(WrongSettingException.class)
+                .satisfies(wrong -> assertThat(Throwables.getStackTrace(wrong))
+                        .contains("redis.uri")
+                        .doesNotContain("hunter2"));
     }
 }

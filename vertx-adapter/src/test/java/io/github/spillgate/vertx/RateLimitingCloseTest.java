@@ -14,7 +14,6 @@ import io.vertx.core.Vertx;
 import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;
 import java.net.http.HttpResponse;
-import java.net.http.HttpResponse.BodyHandlers;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -63,7 +62,7 @@ class RateLimitingCloseTest extends HandlerFixture {
         assertThat(get("/").statusCode()).isEqualTo(200);
         List<CompletableFuture<HttpResponse<String>>> all = new ArrayList<>();
         for (int i = 0; i < 50; i++) {
-            all.add(client.sendAsync(request("/").build(), BodyHandlers.ofString()));
+            all.add(getLater("/"));
         }
         Future<Void> first = limiting.close();
         Future<Void> second = limiting.close();

@@ -11,6 +11,7 @@ import io.github.spillgate.Source;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.metrics.DecisionMetrics;
 import io.github.spillgate.metrics.RuleMetrics;
+import io.github.spillgate.testkit.LogForTests;
 import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Thorough;
@@ -18,42 +19,21 @@ import io.lettuce.core.RedisURI;
 import io.micrometer.core.instrument.Timer;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.vertx.core.Context;
-import io.vertx.core.Future;
 import io.vertx.core.Vertx;
-import io.vertx.core.http.HttpServer;
 import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;
 import io.vertx.ext.healthchecks.HealthChecks;
-import io.vertx.ext.web.Router;
-import io.vertx.ext.web.RoutingContext;
-import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
-import java.net.http.HttpResponse.BodyHandlers;
-import java.time.Duration;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CompletionException;
-import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
 /** An application with a limiter by its settings, on a Redis of its own. */
-class RateLimitingTest {
-
-    private static final Duration LONG = Duration.ofSeconds(30);
-
-    private final Vertx vertx = Vertx.vertx();
-    private final HttpClient client = HttpClient.newHttpClient();
-
-    @AfterEach
-    void close() throws Exception {
-        done(vertx.close());
-    }
+class RateLimitingTest extends HandlerFixture {
 
     @Test
     void settingsAreAllThatAServiceNeeds() throws Exception {
@@ -63,17 +43,11 @@ class RateLimitingTest {
                     .listener(RuleMetrics.of(meters))
                     .start();
             awaitRedis(limiting);
-            Router router = Router.router(vertx);
-            router.route().handler(limiting.handler(Phase.BEFORE_AUTHENTICATION));
-            router.get("/hello").handler(ctx -> {
-                Future<Void> unused = ctx.end("hello");
-            });
-            HttpServer server =
-                    done(vertx.createHttpServer().requestHandler(router).listen(0, "127.0.0.1"));
+            serve(limiting.handler(Phase.BEFORE_AUTHENTICATION));
 
-            assertThat(get(server).statusCode()).isEqualTo(200);
-            assertThat(get(server).statusCode()).isEqualTo(200);
-            HttpResponse<String> denied = get(server);
+            assertThat(get("/hello").statusCode()).isEqualTo(200);
+            assertThat(get("/hello").statusCode()).isEqualTo(200);
+            HttpResponse<String> denied = get("/hello");
             assertThat(denied.statusCode()).isEqualTo(429);
             assertThat(denied.headers().firstValue("X-RateLimit-Limit")).isEmpty();
             assertThat(denied.headers().firstValue("RateLimit")).isPresent();
@@ -84,75 +58,6 @@ class RateLimitingTest {
                     .isEqualTo(2);
             done(limiting.close());
         }
-    }
-
-    @Test
-    void aTokenBucketInJsonAllowsItsBurst() throws Exception {
-        try (RedisForTests redis = RedisForTests.startOwn()) {
-            RateLimiting limiting = RateLimiting.of(
-                            vertx, new RateLimitOptions(new JsonObject("""
-                                    {"name": "bucket", "deadline": "20s", "redis": {"uri": "redis://%s"}, "rules": [
-                                      {"name": "hello", "paths": "/hello", "limits": "6/1h burst=3"},
-                                      {"name": "shown", "paths": "/hello", "limits": "10/s burst=50"}]}
-                                    """.formatted(place(redis.uri())))))
-                    .start();
-            awaitRedis(limiting);
-            Router router = Router.router(vertx);
-            router.route().handler(limiting.handler());
-            router.get("/hello").handler(ctx -> {
-                Future<Void> unused = ctx.end("hello");
-            });
-            HttpServer server =
-                    done(vertx.createHttpServer().requestHandler(router).listen(0, "127.0.0.1"));
-            for (int i = 2; i >= 0; i--) {
-                HttpResponse<String> allowed = get(server);
-                assertThat(allowed.statusCode()).isEqualTo(200);
-                assertThat(allowed.headers().firstValue("RateLimit-Policy"))
-                        .hasValue("\"hello-1h\";q=3;w=1800, \"shown-1s\";q=50;w=5");
-                assertThat(allowed.headers().firstValue("RateLimit").orElseThrow())
-                        .startsWith("\"hello-1h\";r=" + i + ";t=");
-            }
-            HttpResponse<String> denied = get(server);
-            assertThat(denied.statusCode()).isEqualTo(429);
-            assertThat(denied.body()).contains("[\"hello-1h\"]");
-            assertThat(Integer.parseInt(
-                            denied.headers().firstValue("Retry-After").orElseThrow()))
-                    .isBetween(540, 600);
-            done(limiting.close());
-        }
-    }
-
-    @Test
-    void aConcurrencyLimitInJsonHoldsUntilTheResponseHasEnded() throws Exception {
-        RateLimiting limiting = RateLimiting.of(vertx, new RateLimitOptions(new JsonObject("""
-                                {"name": "held", "store": "local",
-                                 "rules": [{"name": "all", "limits": "1 concurrent hold=1h retry=5s"}]}
-                                """)))
-                .start();
-        CompletableFuture<RoutingContext> running = new CompletableFuture<>();
-        Router router = Router.router(vertx);
-        router.route().handler(limiting.handler());
-        router.get("/hello").handler(ctx -> {
-            if (!running.complete(ctx)) {
-                Future<Void> unused = ctx.end("hello");
-            }
-        });
-        HttpServer server = done(vertx.createHttpServer().requestHandler(router).listen(0, "127.0.0.1"));
-        CompletableFuture<HttpResponse<String>> first = CompletableFuture.supplyAsync(() -> {
-            try {
-                return get(server);
-            } catch (Exception e) {
-                throw new CompletionException(e);
-            }
-        });
-        RoutingContext ctx = running.get(30, TimeUnit.SECONDS);
-        HttpResponse<String> denied = get(server);
-        assertThat(denied.statusCode()).isEqualTo(429);
-        assertThat(denied.headers().firstValue("Retry-After")).hasValue("5");
-        ctx.vertx().runOnContext(now -> ctx.end("hello"));
-        assertThat(first.get(30, TimeUnit.SECONDS).statusCode()).isEqualTo(200);
-        await().atMost(LONG).until(() -> get(server).statusCode() == 200);
-        done(limiting.close());
     }
 
     @Test
@@ -179,7 +84,29 @@ class RateLimitingTest {
         Charge charge = Charge.of("a", Limit.concurrent(1).hold(Limit.SHORTEST_HOLD));
         CompletableFuture<String> expired = new CompletableFuture<>();
         limiter.keepHolding(limiter.tryAcquire(charge).block(LONG), why -> expired.complete(why.getMessage()));
-        assertThat(expired.get(30, TimeUnit.SECONDS)).endsWith("the longest hold time has passed");
+        assertThat(done(expired)).endsWith("the longest hold time has passed");
+        done(limiting.close());
+    }
+
+    @Test
+    void aForwardingHeaderWithoutATrustedProxyIsLoggedOnce() throws Exception {
+        RateLimiting limiting = RateLimiting.of(vertx, new RateLimitOptions(new JsonObject("""
+                                {"name": "direct", "store": "local", "rules": [{"name": "all", "limits": "100/1m"}]}
+                                """)))
+                .start();
+        serve(limiting.handler(Phase.BEFORE_AUTHENTICATION));
+        try (LogForTests log = LogForTests.listen()) {
+            List<CompletableFuture<HttpResponse<String>>> many = IntStream.range(0, 20)
+                    .mapToObj(i -> getLater("/hello", "X-Forwarded-For", "203.0.113.7"))
+                    .toList();
+            for (CompletableFuture<HttpResponse<String>> one : many) {
+                assertThat(done(one).statusCode()).isEqualTo(200);
+            }
+            assertThat(log.lines("no proxy is trusted"))
+                    .singleElement()
+                    .asString()
+                    .contains("expected client-address.header and trusted-proxies if there is a proxy");
+        }
         done(limiting.close());
     }
 
@@ -191,14 +118,9 @@ class RateLimitingTest {
                                 """)))
                 .listener(DecisionMetrics.of(meters))
                 .start();
-        Router router = Router.router(vertx);
-        router.route().handler(limiting.handler());
-        router.get("/hello").handler(ctx -> {
-            Future<Void> unused = ctx.end("hello");
-        });
-        HttpServer server = done(vertx.createHttpServer().requestHandler(router).listen(0, "127.0.0.1"));
-        assertThat(get(server).statusCode()).isEqualTo(200);
-        assertThat(get(server).statusCode()).isEqualTo(429);
+        serve(limiting.handler());
+        assertThat(get("/hello").statusCode()).isEqualTo(200);
+        assertThat(get("/hello").statusCode()).isEqualTo(429);
         done(limiting.futures().tryAcquire(Charge.of("me", Limit.perHour(1))));
         assertThat(meters.get("spillgate.decisions")
                         .tags("rule", "limiter:heard", "outcome", "allowed")
@@ -220,16 +142,10 @@ class RateLimitingTest {
                                   {"name": "all", "key": "bean:notThere", "when-missing": "deny", "limits": "1/1h"}]}
                                 """)))
                 .start();
-        Router router = Router.router(vertx);
-        router.route().handler(limiting.handler(Phase.BEFORE_AUTHENTICATION));
-        router.route().handler(limiting.handler());
-        router.get("/hello").handler(ctx -> {
-            Future<Void> unused = ctx.end("hello");
-        });
-        HttpServer server = done(vertx.createHttpServer().requestHandler(router).listen(0, "127.0.0.1"));
+        serve(limiting.handler(Phase.BEFORE_AUTHENTICATION), limiting.handler());
 
         for (int i = 0; i < 3; i++) {
-            HttpResponse<String> response = get(server);
+            HttpResponse<String> response = get("/hello");
             assertThat(response.statusCode()).isEqualTo(200);
             assertThat(response.headers().firstValue("RateLimit")).isEmpty();
             assertThat(done(limiting.futures().tryAcquire(Charge.of("me", Limit.perHour(1))))
@@ -246,26 +162,20 @@ class RateLimitingTest {
                                   {"name": "all", "exclude-paths": ["/health/*", "/static/:file"], "limits": "1/1h"}]}
                                 """)))
                 .start();
-        Router router = Router.router(vertx);
-        router.route().handler(limiting.handler(Phase.BEFORE_AUTHENTICATION));
-        router.get("/health/*").handler(ctx -> {
-            Future<Void> unused = ctx.end("well");
+        start(router -> {
+            router.route().handler(limiting.handler(Phase.BEFORE_AUTHENTICATION));
+            router.get("/health/*").handler(ctx -> end(ctx, "well"));
+            router.get("/static/:file").handler(ctx -> end(ctx, "file"));
+            router.get("/*").handler(ctx -> end(ctx, "mine"));
         });
-        router.get("/static/:file").handler(ctx -> {
-            Future<Void> unused = ctx.end("file");
-        });
-        router.get("/*").handler(ctx -> {
-            Future<Void> unused = ctx.end("mine");
-        });
-        HttpServer server = done(vertx.createHttpServer().requestHandler(router).listen(0, "127.0.0.1"));
 
-        assertThat(get(server, "/x", "x").body()).isEqualTo("mine");
+        assertThat(get("/x", "X-Api-Key", "x").body()).isEqualTo("mine");
         for (String path : List.of("/health", "/health/live", "/%68ealth", "//health", "/static/a.css")) {
-            assertThat(get(server, path, "x").statusCode()).as(path).isEqualTo(200);
+            assertThat(get(path, "X-Api-Key", "x").statusCode()).as(path).isEqualTo(200);
         }
         for (String path :
                 List.of("/health/../x", "/health/%2e%2e/x", "/healthy", "/static/a/b", "/HEALTH", "/x;/health")) {
-            assertThat(get(server, path, "x").body()).as(path).doesNotContain("mine");
+            assertThat(get(path, "X-Api-Key", "x").body()).as(path).doesNotContain("mine");
         }
         done(limiting.close());
     }
@@ -279,23 +189,23 @@ class RateLimitingTest {
                                    "limits": "10/1h, 3000/24h"}]}
                                 """)))
                 .start();
-        Router router = Router.router(vertx);
-        router.get("/usage").handler(ctx -> {
-            Context home = Vertx.currentContext();
-            limiting.peek(ctx)
-                    .onSuccess(usage -> ctx.json(new JsonObject()
-                            .put("isHome", Vertx.currentContext() == home)
-                            .put("remaining", remaining(usage))));
+        start(router -> {
+            router.get("/usage").handler(ctx -> {
+                Context home = Vertx.currentContext();
+                limiting.peek(ctx)
+                        .onSuccess(usage -> ctx.json(new JsonObject()
+                                .put("isHome", Vertx.currentContext() == home)
+                                .put("remaining", remaining(usage))));
+            });
+            router.route().handler(limiting.handler()).handler(ctx -> ctx.json("hello"));
         });
-        router.route().handler(limiting.handler()).handler(ctx -> ctx.json("hello"));
-        HttpServer server = done(vertx.createHttpServer().requestHandler(router).listen(0, "127.0.0.1"));
 
-        assertThat(get(server, "/v1/orders", "ann").statusCode()).isEqualTo(200);
+        assertThat(get("/v1/orders", "X-Api-Key", "ann").statusCode()).isEqualTo(200);
         for (int i = 0; i < 3; i++) {
-            assertThat(get(server, "/usage", "ann").body())
+            assertThat(get("/usage", "X-Api-Key", "ann").body())
                     .isEqualTo("{\"isHome\":true,\"remaining\":{\"address-1m\":119,\"key-1h\":9,\"key-24h\":2999}}");
         }
-        assertThat(get(server, "/usage", "bob").body()).contains("\"key-1h\":10");
+        assertThat(get("/usage", "X-Api-Key", "bob").body()).contains("\"key-1h\":10");
         done(limiting.close());
     }
 
@@ -303,13 +213,6 @@ class RateLimitingTest {
         JsonObject remaining = new JsonObject();
         usage.limits().forEach(tier -> remaining.put(tier.limit().name(), tier.remaining()));
         return remaining;
-    }
-
-    private HttpResponse<String> get(HttpServer server, String path, String key) throws Exception {
-        HttpRequest request = HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + server.actualPort() + path))
-                .header("X-Api-Key", key)
-                .build();
-        return client.send(request, BodyHandlers.ofString());
     }
 
     @Test
@@ -371,6 +274,16 @@ class RateLimitingTest {
         }
     }
 
+    /** Serves {@code /hello} behind these handlers. */
+    private void serve(RateLimitHandler... handlers) throws Exception {
+        start(router -> {
+            for (RateLimitHandler handler : handlers) {
+                router.route().handler(handler);
+            }
+            router.get("/hello").handler(ctx -> end(ctx, "hello"));
+        });
+    }
+
     private static RateLimitOptions options(RedisForTests redis) {
         return options(new JsonObject().put("uri", "redis://" + place(redis.uri())));
     }
@@ -410,18 +323,5 @@ class RateLimitingTest {
         await().atMost(LONG)
                 .until(() ->
                         done(limiting.rules().peek("hello", "none").toFuture()).source() == Source.REDIS);
-    }
-
-    private HttpResponse<String> get(HttpServer server) throws Exception {
-        URI uri = URI.create("http://127.0.0.1:" + server.actualPort() + "/hello");
-        return client.send(HttpRequest.newBuilder(uri).timeout(LONG).build(), BodyHandlers.ofString());
-    }
-
-    private static <T> T done(Future<T> future) throws Exception {
-        return done(future.toCompletionStage().toCompletableFuture());
-    }
-
-    private static <T> T done(CompletableFuture<T> future) throws Exception {
-        return future.get(LONG.toSeconds(), TimeUnit.SECONDS);
     }
 }

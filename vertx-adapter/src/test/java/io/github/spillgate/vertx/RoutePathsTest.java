@@ -1,11 +1,14 @@
 package io.github.spillgate.vertx;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.github.spillgate.http.PathSyntax.PathMatcher;
 import io.vertx.ext.web.RoutingContext;
 import java.lang.reflect.Proxy;
+import java.util.List;
 import java.util.Map;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -38,6 +41,29 @@ class RoutePathsTest {
     @CsvSource({"/static/*, /stati", "/static/*, /staticx", "/about, /About", "/users/:id, /users", "/a, /"})
     void otherPathsDoNotMatch(String pattern, String path) {
         assertThat(match(pattern, path)).isNull();
+    }
+
+    /** A client may send one, and the router treats it like any other character. */
+    @ParameterizedTest
+    @ValueSource(strings = {"/api/\n/x", "/api/\r", "/api/\u0085x", "/api/\u2028"})
+    void starMatchesALineEnd(String path) {
+        assertThat(match("/api/*", path)).isEmpty();
+    }
+
+    @Test
+    void aStarMatchesEveryPath() {
+        RoutePaths paths = RoutePaths.ofVertx();
+        for (List<String> every : List.of(List.<String>of(), List.of("*"), List.of("/a", "/*"))) {
+            assertThat(paths.matchesEveryPath(every)).as("%s", every).isTrue();
+        }
+        assertThat(paths.matchesEveryPath(List.of("/a/*", "/:id"))).isFalse();
+    }
+
+    /** A route does not accept them either; the last one is in the syntax of Spring. */
+    @ParameterizedTest
+    @ValueSource(strings = {"/users/:", "/users/{id}"})
+    void otherPatternsAreRejected(String pattern) {
+        assertThatThrownBy(() -> RoutePaths.ofVertx().compile(pattern)).isInstanceOf(IllegalArgumentException.class);
     }
 
     private static Map<String, String> match(String pattern, String path) {
