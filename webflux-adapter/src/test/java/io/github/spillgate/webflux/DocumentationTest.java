@@ -23,11 +23,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.Set;
 import java.util.function.Predicate;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
@@ -49,7 +47,6 @@ import org.springframework.cloud.gateway.route.RouteLocator;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
-import org.springframework.core.env.EnumerablePropertySource;
 import org.springframework.core.env.PropertySource;
 import org.springframework.core.io.ByteArrayResource;
 import org.springframework.security.config.web.server.ServerHttpSecurity;
@@ -252,32 +249,8 @@ class DocumentationTest {
         return value.replaceAll("[`, ]", "").replace('−', '-');
     }
 
-    /** Spring passes over a setting that does not exist: nothing else would tell. */
-    private static void assertExist(List<PropertySource<?>> sources) {
-        Set<String> known = new HashSet<>();
-        names("spillgate.", SpillgateProperties.class, known);
-        names("spillgate.rules.", SpillgateProperties.RuleProperties.class, known);
-        for (PropertySource<?> source : sources) {
-            assertThat(((EnumerablePropertySource<?>) source).getPropertyNames())
-                    .filteredOn(name -> name.startsWith("spillgate."))
-                    .allSatisfy(name -> assertThat(known).contains(name.replaceAll("\\[\\d+]", "")));
-        }
-    }
-
-    private static void names(String prefix, Class<?> settings, Set<String> names) {
-        for (RecordComponent setting : settings.getRecordComponents()) {
-            String name = prefix + kebab(setting.getName());
-            if (setting.getType().isRecord()) {
-                names(name + ".", setting.getType(), names);
-            } else {
-                names.add(name);
-            }
-        }
-    }
-
     private static void assertStarts(String yaml) {
         List<PropertySource<?>> sources = sources(yaml);
-        assertExist(sources);
         new ReactiveWebApplicationContextRunner()
                 .withConfiguration(AutoConfigurations.of(
                         SslAutoConfiguration.class,

@@ -7,12 +7,10 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
-import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.testkit.ClientForTests;
 import java.net.http.HttpClient;
 import java.net.http.HttpResponse;
 import java.util.function.UnaryOperator;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.context.annotation.AnnotationConfigApplicationContext;
 import org.springframework.web.bind.annotation.GetMapping;
@@ -26,16 +24,7 @@ import reactor.netty.http.server.ProxyProtocolSupportType;
 /**
  * The peer is the other end of the connection, whatever the server and Spring read from headers.
  */
-class ExchangeRequestPeerTest {
-
-    private final Limiters limiters = Limiters.onRedis();
-    private Service service;
-
-    @AfterEach
-    void close() {
-        service.close();
-        limiters.close();
-    }
+class ExchangeRequestPeerTest extends ServiceFixture {
 
     /** As Spring Boot has it done by itself on Kubernetes and the like. */
     @Test
@@ -112,10 +101,7 @@ class ExchangeRequestPeerTest {
     }
 
     private void beans(AnnotationConfigApplicationContext context, Rule.Builder rule) {
-        context.registerBean(
-                RateLimitWebFilter.class,
-                () -> RateLimitWebFilter.of(
-                        limiters.rules(rule), Phase.BEFORE_AUTHENTICATION, RateLimitResponses.standard()));
+        Service.filter(context, limiters.rules(rule));
         context.registerBean(Handlers.class);
     }
 

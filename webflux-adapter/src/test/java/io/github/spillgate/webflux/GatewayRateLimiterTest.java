@@ -4,24 +4,18 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
-import io.github.spillgate.Charge;
-import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.testkit.ClientForTests;
+import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.LogForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
-import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
-import java.net.http.HttpResponse.BodyHandlers;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
@@ -38,22 +32,25 @@ import org.springframework.boot.SpringBootConfiguration;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.builder.SpringApplicationBuilder;
 import org.springframework.cloud.gateway.event.RefreshRoutesEvent;
+import org.springframework.cloud.gateway.event.RefreshRoutesResultEvent;
+import org.springframework.cloud.gateway.filter.FilterDefinition;
 import org.springframework.cloud.gateway.filter.factory.RequestRateLimiterGatewayFilterFactory;
 import org.springframework.cloud.gateway.filter.ratelimit.KeyResolver;
 import org.springframework.cloud.gateway.filter.ratelimit.RedisRateLimiter;
+import org.springframework.cloud.gateway.handler.predicate.PredicateDefinition;
+import org.springframework.cloud.gateway.route.RouteDefinition;
+import org.springframework.cloud.gateway.route.RouteDefinitionRepository;
 import org.springframework.cloud.gateway.route.RouteLocator;
 import org.springframework.cloud.gateway.route.builder.RouteLocatorBuilder;
 import org.springframework.cloud.gateway.support.ConfigurationService;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Import;
 import org.springframework.context.event.ContextRefreshedEvent;
 import org.springframework.context.event.EventListener;
 import org.springframework.core.env.Environment;
 import org.springframework.data.redis.connection.ReactiveRedisConnectionFactory;
 import org.springframework.data.redis.core.script.RedisScript;
-import org.springframework.http.client.ReactorResourceFactory;
-import org.springframework.security.config.web.server.ServerHttpSecurity;
-import org.springframework.security.web.server.SecurityWebFilterChain;
 import reactor.core.publisher.Mono;
 import reactor.netty.DisposableServer;
 import reactor.netty.http.server.HttpServer;
@@ -275,7 +272,9 @@ class GatewayRateLimiterTest {
             assertThat(log.lines("could not be decided"))
                     .singleElement()
                     .satisfies(line -> assertThat(line)
-                            .contains("route route could", "IllegalStateException: a\\u000d\\u000aWARN b\\u001b[2K\\u2028xxx")
+                            .contains(
+                                    "route route could",
+                                    "IllegalStateException: a\\u000d\\u000aWARN b\\u001b[2K\\u2028xxx")
                             .hasSizeLessThan(400));
             assertThat(log.lines("x".repeat(300))).isEmpty();
         }
@@ -318,8 +317,28 @@ class GatewayRateLimiterTest {
                 .hasMessageContaining("for example");
     }
 
+    @Test
+    void aRouteKeepsItsLimitWhenARefreshFails() {
+        try (App changing = App.start("spillgate.deadline=20s")) {
+            changing.put("10/1h");
+            assertThat(changing.get("/changing", user).statusCode()).isEqualTo(200);
+            changing.put("10 per hour");
+            HttpResponse<String> afterwards = changing.get("/changing", user);
+            assertThat(afterwards.statusCode()).isEqualTo(200);
+            assertThat(afterwards.headers().firstValue("RateLimit-Policy")).isPresent();
+        }
+    }
+
+    @Test
+    void invalidPropertiesPreventTheStart() {
+        assertThatThrownBy(() -> App.start("spring.cloud.gateway.server.webflux.redis-rate-limiter.config"
+                                + ".unconfigured.burst-capacity=5")
+                        .close())
+                .hasStackTraceContaining("replenishRate is 0");
+    }
+
     /** A gateway that runs, and a client of it. */
-    private record App(ConfigurableApplicationContext context, HttpClient client) implements AutoCloseable {
+    private record App(ConfigurableApplicationContext context, ClientForTests client) implements AutoCloseable {
 
         static App start(String... properties) {
             SpringApplicationBuilder application = new SpringApplicationBuilder(Application.class)
@@ -332,11 +351,9 @@ class GatewayRateLimiterTest {
                                     + RedisForTests.first().uri().toURI(),
                             "spillgate.name=gateway-"
                                     + UUID.randomUUID().toString().substring(0, 8));
-            return new App(
-                    application.run(Stream.of(properties)
-                            .map(property -> "--" + property)
-                            .toArray(String[]::new)),
-                    HttpClient.newHttpClient());
+            ConfigurableApplicationContext context = application.run(
+                    Stream.of(properties).map(property -> "--" + property).toArray(String[]::new));
+            return new App(context, BootForTests.client(context));
         }
 
         static String downstream() {
@@ -344,8 +361,7 @@ class GatewayRateLimiterTest {
         }
 
         /**
-         * A connection may take longer than the deadline of the first decision, and the gateway's limiter blocks where
-         * it has to read its script.
+         * The gateway's limiter blocks where it has to read its script.
          */
         void awaitRedis() {
             RedisScript<?> script = context.getBean(RedisRateLimiter.REDIS_SCRIPT_NAME, RedisScript.class);
@@ -355,27 +371,29 @@ class GatewayRateLimiterTest {
                     .scriptingCommands()
                     .scriptLoad(StandardCharsets.UTF_8.encode(script.getScriptAsString()))
                     .block(LONG);
-            await().until(() -> context.getBean(RateLimiter.class)
-                            .tryAcquire(Charge.of("warm-up", Limit.perSecond(1_000)))
-                            .block()
-                            .source()
-                    == Source.REDIS);
+            LimiterForTests.awaitReady(context.getBean(RateLimiter.class));
+        }
+
+        /** Replaces a route, and waits until the gateway has read it. */
+        void put(String limits) {
+            FilterDefinition filter = new FilterDefinition();
+            filter.setName("RequestRateLimiter");
+            filter.setArgs(Map.of("rate-limiter", "#{@spillgateRateLimiter}", "spillgate-rate-limiter.limits", limits));
+            RouteDefinition route = new RouteDefinition();
+            route.setId("changing");
+            route.setUri(URI.create(downstream()));
+            route.setPredicates(List.of(new PredicateDefinition("Path=/changing")));
+            route.setFilters(List.of(filter));
+            context.getBean(RouteDefinitionRepository.class)
+                    .save(Mono.just(route))
+                    .block(LONG);
+            int before = Application.REFRESHES.get();
+            context.publishEvent(new RefreshRoutesEvent(this));
+            await().until(() -> Application.REFRESHES.get() > before);
         }
 
         HttpResponse<String> get(String path, String user) {
-            String port = context.getEnvironment().getProperty("local.server.port");
-            HttpRequest request = HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + port + path))
-                    .timeout(LONG)
-                    .header("X-User", user)
-                    .build();
-            try {
-                return client.send(request, BodyHandlers.ofString());
-            } catch (IOException e) {
-                throw new UncheckedIOException(e);
-            } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
-                throw new IllegalStateException(e);
-            }
+            return client.get(path, "X-User", user);
         }
 
         @Override
@@ -386,20 +404,20 @@ class GatewayRateLimiterTest {
 
     @SpringBootConfiguration
     @EnableAutoConfiguration
+    @Import(BootForTests.class)
     static class Application {
+
+        static final AtomicInteger REFRESHES = new AtomicInteger();
+
+        @EventListener
+        void refreshed(RefreshRoutesResultEvent event) {
+            REFRESHES.incrementAndGet();
+        }
 
         @Bean
         KeyResolver user() {
             return exchange ->
                     Mono.justOrEmpty(exchange.getRequest().getHeaders().getFirst("X-User"));
-        }
-
-        /** Those that all applications share end with the first of them. */
-        @Bean
-        ReactorResourceFactory loops() {
-            ReactorResourceFactory loops = new ReactorResourceFactory();
-            loops.setUseGlobalResources(false);
-            return loops;
         }
 
         /**
@@ -420,13 +438,6 @@ class GatewayRateLimiterTest {
                                             .rateLimiter(GatewayRateLimiter.class, config -> config.setLimits("1/1h"))
                                             .configure(config -> config.setRateLimiter(limiter)))
                                     .uri(environment.getRequiredProperty("downstream")))
-                    .build();
-        }
-
-        @Bean
-        SecurityWebFilterChain permitAll(ServerHttpSecurity http) {
-            return http.csrf(ServerHttpSecurity.CsrfSpec::disable)
-                    .authorizeExchange(exchanges -> exchanges.anyExchange().permitAll())
                     .build();
         }
     }

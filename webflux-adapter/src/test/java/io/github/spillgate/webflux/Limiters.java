@@ -4,6 +4,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import java.time.Duration;
@@ -29,13 +30,22 @@ final class Limiters implements AutoCloseable {
         return new Limiters(LimiterForTests.on(RedisForTests.first(), deadline));
     }
 
+    /** A limiter in the memory of this process, which the caller closes. */
+    static RateLimiter local() {
+        return RateLimiter.builder("local").store(LocalStore.bounded(100)).build();
+    }
+
     RateLimiter limiter() {
         return limiter.limiter();
     }
 
     Rules rules(Rule.Builder... rules) {
+        return rules(limiter(), rules);
+    }
+
+    static Rules rules(RateLimiter limiter, Rule.Builder... rules) {
         List<Rule> built = Stream.of(rules).map(Rule.Builder::build).toList();
-        return Rules.of(limiter(), PathPatterns.ofSpring(), built);
+        return Rules.of(limiter, PathPatterns.ofSpring(), built);
     }
 
     static Rule.Builder address(String name, long permits) {

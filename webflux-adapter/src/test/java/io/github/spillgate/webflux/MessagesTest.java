@@ -6,7 +6,6 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.WaitQueueCount;
-import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.testkit.MessagesContract;
 import io.github.spillgate.testkit.WebSocketForTests;
 import java.io.InputStream;
@@ -115,12 +114,10 @@ class MessagesTest extends MessagesContract {
     private Service events(RateLimiter limiter, Flux<String> prices) {
         return closedLater(Service.start(context -> {
             context.registerBean(Prices.class, () -> new Prices(limiter, prices));
-            context.registerBean(
-                    RateLimitWebFilter.class,
-                    () -> RateLimitWebFilter.of(
-                            limiters.rules(address("streams", 2)),
-                            Phase.BEFORE_AUTHENTICATION,
-                            RateLimitResponses.standard().denials(Prices.denials())));
+            Service.filter(
+                    context,
+                    RateLimitResponses.standard().denials(Prices.denials()),
+                    limiters.rules(address("streams", 2)));
         }));
     }
 }

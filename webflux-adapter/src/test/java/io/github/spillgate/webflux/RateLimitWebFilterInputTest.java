@@ -18,7 +18,6 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.web.bind.annotation.RequestMapping;
 import org.springframework.web.bind.annotation.RestController;
@@ -28,17 +27,9 @@ import reactor.core.publisher.Mono;
  * Requests with random paths, queries, cookies and fields: every key source reads or rejects them without an
  * error.
  */
-class RateLimitWebFilterInputTest {
+class RateLimitWebFilterInputTest extends ServiceFixture {
 
-    private final Limiters limiters = Limiters.onRedis();
     private final Map<String, String> undecided = new ConcurrentHashMap<>();
-    private Service service;
-
-    @AfterEach
-    void close() {
-        service.close();
-        limiters.close();
-    }
 
     @Test
     void nothingThatAClientSendsMakesALookupFail() {

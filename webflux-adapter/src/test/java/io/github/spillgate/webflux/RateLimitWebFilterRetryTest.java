@@ -5,11 +5,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
-import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import java.time.Duration;
@@ -20,7 +18,6 @@ import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -41,18 +38,7 @@ import reactor.core.publisher.Sinks;
 import reactor.core.scheduler.Schedulers;
 
 /** Requests that are retried, refunded by several filters, or sent while rules are replaced. */
-class RateLimitWebFilterRetryTest {
-
-    private final Limiters limiters = Limiters.onRedis();
-    private Service service;
-
-    @AfterEach
-    void close() {
-        if (service != null) {
-            service.close();
-        }
-        limiters.close();
-    }
+class RateLimitWebFilterRetryTest extends ServiceFixture {
 
     @Test
     void aRouteThatIsTriedAgainIsChargedOnce() {
@@ -120,7 +106,7 @@ class RateLimitWebFilterRetryTest {
     @CsvSource({"false, failing", "false, hanging", "true, failing", "true, hanging"})
     void aRequestThatIsTriedAgainHoldsItsPermit(boolean isOnTomcat, String firstTry) {
         Rules rules = Rules.of(
-                RateLimiter.builder("local").store(LocalStore.bounded(100)).build(),
+                Limiters.local(),
                 PathPatterns.ofSpring(),
                 List.of(Rule.named("running")
                         .key(LimiterForTests.ADDRESS)

@@ -8,10 +8,8 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
-import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.Rules;
-import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.api.StatefulRedisConnection;
@@ -21,6 +19,8 @@ import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.RestController;
 import org.springframework.web.server.ServerWebExchange;
@@ -31,8 +31,7 @@ class RateLimitWebFilterThreadTest {
 
     private final RedisClient client = RedisClient.create(RedisForTests.first().uri());
     private final StatefulRedisConnection<String, String> connection = client.connect();
-    private final RateLimiter limiter =
-            RateLimiter.builder("local").store(LocalStore.bounded(100)).build();
+    private final RateLimiter limiter = Limiters.local();
 
     @AfterEach
     void close() {
@@ -40,24 +39,13 @@ class RateLimitWebFilterThreadTest {
         client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
     }
 
-    @Test
-    void theHandlerRunsOnTheEventLoopAfterAKeyLookupInRedis() {
-        connection.sync().set("tenant-of-x", "x");
-        assertThat(threadOfHandler(match -> connection.reactive().get("tenant-of-x")))
-                .startsWith("reactor-http");
-    }
-
-    @Test
-    void theHandlerRunsOnTheEventLoopAfterAnEmptyKeyLookup() {
-        assertThat(threadOfHandler(match -> connection.reactive().get("no-such-tenant")))
-                .startsWith("reactor-http");
-    }
-
-    @Test
-    void theHandlerRunsOnTheEventLoopAfterAFailedKeyLookup() {
+    /** The last lookup fails, because that key has no text. */
+    @ParameterizedTest
+    @ValueSource(strings = {"a-tenant", "no-such-tenant", "a-list"})
+    void theHandlerRunsOnTheEventLoopAfterAKeyLookupInRedis(String key) {
+        connection.sync().set("a-tenant", "x");
         connection.sync().lpush("a-list", "x");
-        assertThat(threadOfHandler(match -> connection.reactive().get("a-list")))
-                .startsWith("reactor-http");
+        assertThat(threadOfHandler(match -> connection.reactive().get(key))).startsWith("reactor-http");
     }
 
     @Test
@@ -147,9 +135,7 @@ class RateLimitWebFilterThreadTest {
 
     private static String answerOfHandler(Rules rules, String path) {
         try (Service service = Service.start(context -> {
-            context.registerBean(
-                    RateLimitWebFilter.class,
-                    () -> RateLimitWebFilter.of(rules, Phase.BEFORE_AUTHENTICATION, RateLimitResponses.standard()));
+            Service.filter(context, rules);
             context.registerBean(Handler.class, () -> new Handler(rules));
         })) {
             return service.get(path).body();

@@ -7,7 +7,6 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
-import io.github.spillgate.local.LocalStore;
 import java.net.InetSocketAddress;
 import java.util.ArrayList;
 import java.util.List;
@@ -21,8 +20,7 @@ import reactor.core.publisher.Mono;
 /** A filter adds nothing to a request that no rule matches: no operator, no attribute and no wrapper. */
 class RateLimitWebFilterUnmatchedTest {
 
-    private final RateLimiter limiter =
-            RateLimiter.builder("local").store(LocalStore.bounded(100)).build();
+    private final RateLimiter limiter = Limiters.local();
     private final Rules rules = rules(address("address", 100).paths("/limited"));
     private final Mono<Void> rest = Mono.never();
     private final List<ServerWebExchange> received = new ArrayList<>();

@@ -6,7 +6,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Settlement;
@@ -45,8 +44,7 @@ class RateLimitWebFilterUpgradeTest {
             })
             .limit(Limit.perMinute(100))
             .build();
-    private final Rules rules = Rules.of(
-            limiter, PathPatterns.ofSpring(), List.of(address("units", 100).build()));
+    private final Rules rules = Limiters.rules(limiter, address("units", 100));
     private final Service service = Service.start(context -> {
         WebHandler plain = exchange -> {
             RateLimitResponses.cost(exchange, 7);
@@ -56,9 +54,7 @@ class RateLimitWebFilterUpgradeTest {
                     .writeWith(Flux.just("a", "b").map(part -> buffers.wrap(part.getBytes(US_ASCII))));
         };
         context.registerBean(HandlerMapping.class, () -> new SimpleUrlHandlerMapping(Map.of("/plain", plain), -1));
-        context.registerBean(
-                RateLimitWebFilter.class,
-                () -> RateLimitWebFilter.of(rules, Phase.BEFORE_AUTHENTICATION, RateLimitResponses.standard()));
+        Service.filter(context, rules);
     });
 
     @AfterEach

@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
-import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
 import java.net.URI;
 import java.net.http.HttpClient;
@@ -50,25 +49,13 @@ class RateLimitWebFilterWebSocketTest {
         context.registerBean(
                 HandlerMapping.class,
                 () -> new SimpleUrlHandlerMapping(Map.of("/echo", echo, "/metered", metered), -1));
-        context.registerBean(
-                RateLimitWebFilter.class,
-                () -> RateLimitWebFilter.of(rules, Phase.BEFORE_AUTHENTICATION, RateLimitResponses.standard()));
+        Service.filter(context, rules);
     });
 
     @AfterEach
     void close() {
         service.close();
         limiters.close();
-    }
-
-    @Test
-    void anUpgradeIsChargedOnceAndItsMessagesAreNot() {
-        CompletableFuture<String> heard = new CompletableFuture<>();
-        WebSocket socket = connect("/echo", heard);
-        socket.sendText("one", true).join();
-        socket.sendText("two", true).join();
-        assertThat(heard).succeedsWithin(30, TimeUnit.SECONDS).isEqualTo("onetwo");
-        socket.abort();
     }
 
     @Test

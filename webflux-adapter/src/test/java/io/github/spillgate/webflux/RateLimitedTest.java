@@ -1,6 +1,7 @@
 package io.github.spillgate.webflux;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.awaitility.Awaitility.await;
 
@@ -181,6 +182,17 @@ class RateLimitedTest {
                         + " @RateLimited(name = \"reports\")");
     }
 
+    @Test
+    void anyNameOfAClassAndAMethodMakesAName() throws ReflectiveOperationException {
+        RateLimitedHandlerAdapter adapter = adapter(new RequestMappingHandlerAdapter());
+        HandlerMethod isLong = new HandlerMethod(
+                new CustomerSubscriptionManagementController(),
+                CustomerSubscriptionManagementController.class.getDeclaredMethod(
+                        "findAllActiveSubscriptionsByCustomer"));
+        HandlerMethod isOdd = new HandlerMethod(new Odd(), Odd.class.getDeclaredMethod("list$app_main"));
+        assertThatCode(() -> adapter.prepare(List.of(isLong, isOdd))).doesNotThrowAnyException();
+    }
+
     private RateLimitedHandlerAdapter adapter(RequestMappingHandlerAdapter next) {
         return new RateLimitedHandlerAdapter(
                 limiters.limiter(), keys, RateLimitResponses.standard(), RuleInstrumentation.none(), next);
@@ -303,5 +315,17 @@ class RateLimitedTest {
 
         @RateLimited(value = "1/1m", key = "bean:missing")
         void bean() {}
+    }
+
+    static class CustomerSubscriptionManagementController {
+
+        @RateLimited("5/1m")
+        void findAllActiveSubscriptionsByCustomer() {}
+    }
+
+    static class Odd {
+
+        @RateLimited("5/1m")
+        void list$app_main() {}
     }
 }

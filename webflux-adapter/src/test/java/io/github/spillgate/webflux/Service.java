@@ -99,6 +99,16 @@ final class Service implements AutoCloseable {
         }
     }
 
+    /** The filter before authentication for these rules. */
+    static void filter(AnnotationConfigApplicationContext context, Rules rules) {
+        filter(context, RateLimitResponses.standard(), rules);
+    }
+
+    static void filter(AnnotationConfigApplicationContext context, RateLimitResponses responses, Rules rules) {
+        context.registerBean(
+                RateLimitWebFilter.class, () -> RateLimitWebFilter.of(rules, Phase.BEFORE_AUTHENTICATION, responses));
+    }
+
     /** The adapter of annotations, for which a client is the peer of its connection. */
     static void annotations(AnnotationConfigApplicationContext context, RateLimiter limiter) {
         context.registerBean(

@@ -10,7 +10,6 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rules;
-import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.ClientForTests;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -44,8 +43,7 @@ class TomcatRateLimitedTest {
 
     private final AtomicInteger begun = new AtomicInteger();
     private final AtomicInteger running = new AtomicInteger();
-    private final RateLimiter limiter =
-            RateLimiter.builder("local").store(LocalStore.bounded(100)).build();
+    private final RateLimiter limiter = Limiters.local();
     private final Rules ofRoute = Rules.of(
             limiter,
             PathPatterns.ofSpring(),

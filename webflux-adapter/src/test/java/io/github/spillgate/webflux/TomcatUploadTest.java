@@ -8,7 +8,6 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rules;
-import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.ClientForTests;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -46,8 +45,7 @@ class TomcatUploadTest {
 
     private final AtomicInteger running = new AtomicInteger();
     private final AtomicLong received = new AtomicLong();
-    private final RateLimiter limiter =
-            RateLimiter.builder("local").store(LocalStore.bounded(100)).build();
+    private final RateLimiter limiter = Limiters.local();
     private final Rules rules = Rules.of(
             limiter,
             PathPatterns.ofSpring(),

@@ -6,13 +6,11 @@ import static org.awaitility.Awaitility.await;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Source;
 import io.github.spillgate.testkit.ClientForTests;
+import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.webflux.BootForTests;
 import io.github.spillgate.webflux.RateLimited;
-import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.time.Duration;
 import java.time.Instant;
@@ -27,11 +25,7 @@ import org.springframework.boot.SpringBootConfiguration;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.builder.SpringApplicationBuilder;
 import org.springframework.context.ConfigurableApplicationContext;
-import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Import;
-import org.springframework.http.client.ReactorResourceFactory;
-import org.springframework.security.config.web.server.ServerHttpSecurity;
-import org.springframework.security.web.server.SecurityWebFilterChain;
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.RestController;
 import reactor.core.publisher.Flux;
@@ -42,7 +36,7 @@ class BootLimitsTest {
 
     private static ConfigurableApplicationContext context;
 
-    private final HttpClient client = HttpClient.newHttpClient();
+    private final ClientForTests client = BootForTests.client(context);
 
     @BeforeAll
     static void start() {
@@ -52,11 +46,7 @@ class BootLimitsTest {
                         "--spring.data.redis.url=" + RedisForTests.first().uri().toURI(),
                         "--spillgate.name=bucket-"
                                 + UUID.randomUUID().toString().substring(0, 8));
-        await().until(() -> context.getBean(RateLimiter.class)
-                        .tryAcquire(Charge.of("warm-up", Limit.perSecond(1_000)))
-                        .block()
-                        .source()
-                == Source.REDIS);
+        LimiterForTests.awaitReady(context.getBean(RateLimiter.class));
     }
 
     @AfterAll
@@ -66,14 +56,14 @@ class BootLimitsTest {
 
     @ParameterizedTest
     @CsvSource({"/listed, listed-1h", "/annotated, BootLimitsTest.Handlers.annotated-1h"})
-    void theBurstPassesAndThenPermitsReturnOneByOne(String path, String limit) throws Exception {
+    void theBurstPassesAndThenPermitsReturnOneByOne(String path, String limit) {
         for (int i = 2; i >= 0; i--) {
-            HttpResponse<String> allowed = get(path);
+            HttpResponse<String> allowed = client.get(path);
             assertThat(allowed.statusCode()).isEqualTo(200);
             assertThat(field(allowed, "RateLimit-Policy")).isEqualTo("\"" + limit + "\";q=3;w=1800");
             assertThat(field(allowed, "RateLimit")).startsWith("\"" + limit + "\";r=" + i + ";t=");
         }
-        HttpResponse<String> denied = get(path);
+        HttpResponse<String> denied = client.get(path);
         assertThat(denied.statusCode()).isEqualTo(429);
         assertThat(denied.body()).contains("[\"" + limit + "\"]");
         assertThat(Integer.parseInt(field(denied, "Retry-After"))).isBetween(540, 600);
@@ -81,9 +71,9 @@ class BootLimitsTest {
 
     /** The error handler of Spring Boot would answer 500. */
     @Test
-    void aDenialThatLeavesAHandlerIsAnsweredLikeThatOfARule() throws Exception {
-        assertThat(get("/limited").statusCode()).isEqualTo(200);
-        HttpResponse<String> denied = get("/limited");
+    void aDenialThatLeavesAHandlerIsAnsweredLikeThatOfARule() {
+        assertThat(client.get("/limited").statusCode()).isEqualTo(200);
+        HttpResponse<String> denied = client.get("/limited");
         assertThat(denied.statusCode()).isEqualTo(429);
         assertThat(field(denied, "RateLimit-Policy")).isEqualTo("\"1h\";q=1;w=3600");
         assertThat(field(denied, "Content-Type")).isEqualTo("application/problem+json");
@@ -91,47 +81,39 @@ class BootLimitsTest {
     }
 
     @Test
-    void thePolicyIsTheBurstAndTheTimeToFillIt() throws Exception {
-        assertThat(field(get("/shown"), "RateLimit-Policy")).isEqualTo("\"shown-1s\";q=50;w=5");
+    void thePolicyIsTheBurstAndTheTimeToFillIt() {
+        assertThat(field(client.get("/shown"), "RateLimit-Policy")).isEqualTo("\"shown-1s\";q=50;w=5");
     }
 
     @Test
     void aConcurrencyLimitHoldsUntilTheResponseHasEnded() {
-        ClientForTests streaming =
-                ClientForTests.of(context.getEnvironment().getRequiredProperty("local.server.port", Integer.class));
-        streaming.readAndDisconnect(
-                "/held",
-                4,
-                () -> assertThat(streaming.get("/held").statusCode()).isEqualTo(429));
-        await().atMost(Duration.ofSeconds(60)).until(() -> streaming.readAndDisconnect("/held", 4) == 200);
+        client.readAndDisconnect(
+                "/held", 4, () -> assertThat(client.get("/held").statusCode()).isEqualTo(429));
+        await().atMost(Duration.ofSeconds(60)).until(() -> client.readAndDisconnect("/held", 4) == 200);
     }
 
     @ParameterizedTest
     @CsvSource({"/held, 5", "/annotated/held, 7"})
     void aFullLimitHasTheRetryTimeOfItsSettings(String path, String seconds) {
-        ClientForTests streaming =
-                ClientForTests.of(context.getEnvironment().getRequiredProperty("local.server.port", Integer.class));
         // The last test may still hold the permit.
         await().atMost(Duration.ofSeconds(60))
-                .until(() -> streaming.readAndDisconnect(
+                .until(() -> client.readAndDisconnect(
                                 path,
                                 4,
-                                () -> assertThat(streaming.get(path).headers().firstValue("Retry-After"))
+                                () -> assertThat(client.get(path).headers().firstValue("Retry-After"))
                                         .hasValue(seconds))
                         == 200);
     }
 
     @Test
     void theEndpointReportsWhatIsHeldAndAResetEndsNoResponse() {
-        ClientForTests streaming =
-                ClientForTests.of(context.getEnvironment().getRequiredProperty("local.server.port", Integer.class));
         SpillgateEndpoint endpoint = context.getBean(SpillgateEndpoint.class);
         assertThat(endpoint.overview().rules())
                 .filteredOn(rule -> rule.name().equals("held"))
                 .flatExtracting(SpillgateEndpoint.RuleInForce::limits)
                 .containsExactly("1 concurrent hold=1h retry=5s name=held-concurrent");
         awaitHeld(endpoint, 0);
-        int status = streaming.read("/held", body -> {
+        int status = client.read("/held", body -> {
             body.readNBytes(4);
             assertThat(usage(endpoint))
                     .extracting(
@@ -170,34 +152,10 @@ class BootLimitsTest {
         return response.headers().firstValue(name).orElseThrow();
     }
 
-    private HttpResponse<String> get(String path) throws Exception {
-        String port = context.getEnvironment().getProperty("local.server.port");
-        return client.send(
-                HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + port + path))
-                        .timeout(Duration.ofSeconds(30))
-                        .build(),
-                HttpResponse.BodyHandlers.ofString());
-    }
-
     @SpringBootConfiguration
     @EnableAutoConfiguration
-    @Import(Handlers.class)
-    static class Application {
-
-        /** The global event loops end with the first application that is closed. */
-        @Bean
-        ReactorResourceFactory loops() {
-            ReactorResourceFactory loops = new ReactorResourceFactory();
-            loops.setUseGlobalResources(false);
-            return loops;
-        }
-
-        @Bean
-        SecurityWebFilterChain all(ServerHttpSecurity http) {
-            return http.authorizeExchange(exchanges -> exchanges.anyExchange().permitAll())
-                    .build();
-        }
-    }
+    @Import({BootForTests.class, Handlers.class})
+    static class Application {}
 
     @RestController
     static class Handlers {

@@ -3,25 +3,18 @@ package io.github.spillgate.webflux.autoconfigure;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
-import io.github.spillgate.Charge;
-import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Source;
 import io.github.spillgate.metrics.DecisionObservationContext;
 import io.github.spillgate.metrics.DecisionObservationConvention;
 import io.github.spillgate.metrics.RuleObservations;
+import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.webflux.BootForTests;
 import io.github.spillgate.webflux.RateLimited;
 import io.micrometer.common.KeyValue;
 import io.micrometer.observation.Observation;
 import io.micrometer.observation.ObservationHandler;
 import io.micrometer.observation.tck.TestObservationRegistry;
-import java.io.IOException;
-import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
-import java.net.http.HttpResponse;
-import java.time.Duration;
 import java.util.List;
 import java.util.Queue;
 import java.util.UUID;
@@ -37,8 +30,6 @@ import org.springframework.context.annotation.Configuration;
 import org.springframework.context.annotation.Import;
 import org.springframework.context.annotation.Profile;
 import org.springframework.http.server.reactive.observation.ServerRequestObservationContext;
-import org.springframework.security.config.web.server.ServerHttpSecurity;
-import org.springframework.security.web.server.SecurityWebFilterChain;
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.RestController;
 import reactor.core.publisher.Mono;
@@ -48,10 +39,8 @@ class BootObservationsTest {
 
     private static final String ON = "--spillgate.observations.enabled=true";
 
-    private final HttpClient client = HttpClient.newHttpClient();
-
     @Test
-    void eachVerdictIsPartOfItsRequest() throws Exception {
+    void eachVerdictIsPartOfItsRequest() {
         try (ConfigurableApplicationContext context = start(ON)) {
             assertThat(get(context, "/annotated")).isEqualTo(200);
             assertThat(get(context, "/annotated")).isEqualTo(429);
@@ -80,7 +69,7 @@ class BootObservationsTest {
     }
 
     @Test
-    void byItselfNothingIsObserved() throws Exception {
+    void byItselfNothingIsObserved() {
         try (ConfigurableApplicationContext context = start()) {
             assertThat(get(context, "/annotated")).isEqualTo(200);
             assertThat(context.getBeansOfType(RuleObservations.class)).isEmpty();
@@ -94,7 +83,7 @@ class BootObservationsTest {
     }
 
     @Test
-    void aConventionOfTheApplicationIsUsed() throws Exception {
+    void aConventionOfTheApplicationIsUsed() {
         try (ConfigurableApplicationContext context = start(ON, "--spring.profiles.active=called")) {
             assertThat(get(context, "/limited")).isEqualTo(200);
             assertThat(decisions(context, 1))
@@ -139,40 +128,22 @@ class BootObservationsTest {
                         "spillgate.rules[0].key=header:X-Api-Key",
                         "spillgate.rules[0].limits=100/1m")
                 .run(arguments);
-        // A connection may take longer than the deadline of the first decision.
-        await().until(() -> context.getBean(RateLimiter.class)
-                        .tryAcquire(Charge.of("warm-up", Limit.perSecond(1_000)))
-                        .block()
-                        .source()
-                == Source.REDIS);
+        LimiterForTests.awaitReady(context.getBean(RateLimiter.class));
         return context;
     }
 
-    private int get(ConfigurableApplicationContext context, String path) throws IOException, InterruptedException {
-        String port = context.getEnvironment().getProperty("local.server.port");
-        return client.send(
-                        HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + port + path))
-                                .timeout(Duration.ofSeconds(30))
-                                .header("X-Api-Key", "secret-key")
-                                .build(),
-                        HttpResponse.BodyHandlers.discarding())
-                .statusCode();
+    private static int get(ConfigurableApplicationContext context, String path) {
+        return BootForTests.client(context).get(path, "X-Api-Key", "secret-key").statusCode();
     }
 
     @SpringBootConfiguration
     @EnableAutoConfiguration
-    @Import({Handlers.class, Called.class, Stopped.class})
+    @Import({BootForTests.class, Handlers.class, Called.class, Stopped.class})
     static class Application {
 
         @Bean
         TestObservationRegistry observations() {
             return TestObservationRegistry.create();
-        }
-
-        @Bean
-        SecurityWebFilterChain permitAll(ServerHttpSecurity http) {
-            return http.authorizeExchange(exchanges -> exchanges.anyExchange().permitAll())
-                    .build();
         }
     }
 

@@ -1,25 +1,19 @@
 package io.github.spillgate.webflux.autoconfigure;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
 
-import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Source;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.testkit.ClientForTests;
+import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.webflux.BootForTests;
 import io.github.spillgate.webflux.ExchangeRequest;
 import io.github.spillgate.webflux.RateLimitResponses;
 import io.github.spillgate.webflux.RateLimited;
-import java.io.IOException;
-import java.io.UncheckedIOException;
-import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
-import java.time.Duration;
 import java.util.List;
 import java.util.UUID;
 import org.junit.jupiter.api.AfterAll;
@@ -36,9 +30,6 @@ import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Import;
-import org.springframework.http.client.ReactorResourceFactory;
-import org.springframework.security.config.web.server.ServerHttpSecurity;
-import org.springframework.security.web.server.SecurityWebFilterChain;
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.PostMapping;
 import org.springframework.web.bind.annotation.RestController;
@@ -53,7 +44,7 @@ class BootServiceTest {
 
     private static ConfigurableApplicationContext context;
 
-    private final HttpClient client = HttpClient.newHttpClient();
+    private final ClientForTests client = BootForTests.client(context);
 
     /** Each test has API keys of its own; only the counts of the address are reset. */
     private final String freeKey = "free-" + UUID.randomUUID();
@@ -66,12 +57,7 @@ class BootServiceTest {
                 .run(
                         "--spring.data.redis.url=" + RedisForTests.first().uri().toURI(),
                         "--spillgate.name=boot-" + UUID.randomUUID().toString().substring(0, 8));
-        // A connection may take longer than the deadline of the first decision.
-        await().until(() -> context.getBean(RateLimiter.class)
-                        .tryAcquire(Charge.of("warm-up", Limit.perSecond(1_000)))
-                        .block()
-                        .source()
-                == Source.REDIS);
+        LimiterForTests.awaitReady(context.getBean(RateLimiter.class));
     }
 
     @BeforeEach
@@ -142,7 +128,7 @@ class BootServiceTest {
         post("/v1/validate", freeKey);
         String ofMe = "/actuator/spillgate/address?key=127.0.0.1";
         assertThat(get(ofMe, "x").body()).contains("\"limit\":\"120/1m name=address-1m\",\"used\":1,\"remaining\":119");
-        assertThat(send(request(ofMe, "x").DELETE()).statusCode()).isEqualTo(204);
+        assertThat(delete(ofMe).statusCode()).isEqualTo(204);
         assertThat(get(ofMe, "x").body()).contains("\"used\":0,\"remaining\":120");
     }
 
@@ -154,7 +140,7 @@ class BootServiceTest {
         get("/v1/annotated", "x");
         String ofMe = "/actuator/spillgate/" + ANNOTATED + "?key=127.0.0.1";
         assertThat(get(ofMe, "x").body()).contains("\"used\":1,\"remaining\":0");
-        assertThat(send(request(ofMe, "x").DELETE()).statusCode()).isEqualTo(204);
+        assertThat(delete(ofMe).statusCode()).isEqualTo(204);
         assertThat(get("/v1/annotated", "x").statusCode()).isEqualTo(200);
     }
 
@@ -166,7 +152,7 @@ class BootServiceTest {
         }
         String ofMe = "/actuator/spillgate/shared?key=127.0.0.1";
         assertThat(get(ofMe, "x").body().split("\"used\":1", -1)).hasSize(3);
-        assertThat(send(request(ofMe, "x").DELETE()).statusCode()).isEqualTo(204);
+        assertThat(delete(ofMe).statusCode()).isEqualTo(204);
         for (String path : List.of("/v1/shared-log", "/v1/shared-counter")) {
             assertThat(get(path, "x").statusCode()).as(path).isEqualTo(200);
         }
@@ -174,9 +160,8 @@ class BootServiceTest {
 
     @Test
     void theEndpointRejectsInvalidRequests() {
-        for (HttpResponse<String> unknown : List.of(
-                get("/actuator/spillgate/validat?key=x", "x"),
-                send(request("/actuator/spillgate/validat?key=x", "x").DELETE()))) {
+        for (HttpResponse<String> unknown :
+                List.of(get("/actuator/spillgate/validat?key=x", "x"), delete("/actuator/spillgate/validat?key=x"))) {
             assertThat(unknown.statusCode()).isEqualTo(404);
             assertThat(unknown.body())
                     .isEqualTo("{\"message\":\"no rule has this name: did you mean validate? Expected one of address, "
@@ -190,8 +175,7 @@ class BootServiceTest {
                     .contains("the parameter key is missing: expected the key as it is stored, for example"
                             + " address?key=192.0.2.7");
         }
-        assertThat(send(request("/actuator/spillgate/address", "x").DELETE()).statusCode())
-                .isEqualTo(400);
+        assertThat(delete("/actuator/spillgate/address").statusCode()).isEqualTo(400);
     }
 
     @Test
@@ -240,47 +224,26 @@ class BootServiceTest {
     }
 
     private HttpResponse<String> get(String path, String apiKey) {
-        return send(request(path, apiKey).GET());
+        return clientFor(path).get(path, "X-Api-Key", apiKey);
     }
 
     private HttpResponse<String> post(String path, String apiKey) {
-        return send(request(path, apiKey).POST(HttpRequest.BodyPublishers.ofString("{}")));
+        return client.post(path, "{}", "X-Api-Key", apiKey);
     }
 
-    private HttpRequest.Builder request(String path, String apiKey) {
-        String port = context.getEnvironment().getProperty("local.server.port");
-        return HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + port + path))
-                .timeout(Duration.ofSeconds(30))
-                .header("X-Api-Key", apiKey);
+    private HttpResponse<String> delete(String path) {
+        ClientForTests its = clientFor(path);
+        return its.send(its.request(path).DELETE());
     }
 
-    private HttpResponse<String> send(HttpRequest.Builder request) {
-        try {
-            HttpRequest built = request.build();
-            // The Actuator answers on another thread, and Reactor Netty may then leave the next request on that
-            // connection unread.
-            HttpClient its = built.uri().getPath().startsWith("/actuator") ? HttpClient.newHttpClient() : client;
-            return its.send(built, HttpResponse.BodyHandlers.ofString());
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new IllegalStateException(e);
-        }
+    private ClientForTests clientFor(String path) {
+        return path.startsWith("/actuator") ? BootForTests.client(context) : client;
     }
 
     @SpringBootConfiguration
     @EnableAutoConfiguration
-    @Import(Handlers.class)
+    @Import({BootForTests.class, Handlers.class})
     static class Application {
-
-        /** The global event loops end with the first application that is closed. */
-        @Bean
-        ReactorResourceFactory loops() {
-            ReactorResourceFactory loops = new ReactorResourceFactory();
-            loops.setUseGlobalResources(false);
-            return loops;
-        }
 
         @Bean
         Rule.LimitSource plans() {
@@ -298,13 +261,6 @@ class BootServiceTest {
         @Bean
         Rule.CostSource costs() {
             return match -> Mono.just(match.request().method().equals("GET") ? 0L : 5L);
-        }
-
-        @Bean
-        SecurityWebFilterChain permitAll(ServerHttpSecurity http) {
-            return http.csrf(ServerHttpSecurity.CsrfSpec::disable)
-                    .authorizeExchange(exchanges -> exchanges.anyExchange().permitAll())
-                    .build();
         }
     }
 

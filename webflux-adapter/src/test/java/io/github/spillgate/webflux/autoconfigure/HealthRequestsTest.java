@@ -7,14 +7,12 @@ import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.RuleMatch;
 import io.github.spillgate.http.RuleSettings;
+import io.github.spillgate.testkit.ClientForTests;
 import io.github.spillgate.testkit.Thorough;
+import io.github.spillgate.webflux.BootForTests;
 import io.github.spillgate.webflux.ExchangeRequest;
-import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
-import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
@@ -33,8 +31,6 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Import;
 import org.springframework.mock.http.server.reactive.MockServerHttpRequest;
 import org.springframework.mock.web.server.MockServerWebExchange;
-import org.springframework.security.config.web.server.ServerHttpSecurity;
-import org.springframework.security.web.server.SecurityWebFilterChain;
 import org.springframework.security.web.server.firewall.ServerWebExchangeFirewall;
 import org.springframework.web.bind.annotation.RequestMapping;
 import org.springframework.web.bind.annotation.RestController;
@@ -245,34 +241,14 @@ class HealthRequestsTest {
     }
 
     private HttpResponse<String> send(String path, String method) {
-        String port = context.getEnvironment().getProperty("local.server.port");
-        try {
-            // Each on a connection of its own: Spring answers some on another thread, and Reactor Netty may then leave
-            // the next
-            // request on that connection unread.
-            return HttpClient.newHttpClient()
-                    .send(
-                            HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + port + path))
-                                    .timeout(Duration.ofSeconds(30))
-                                    .method(method, BodyPublishers.noBody())
-                                    .build(),
-                            HttpResponse.BodyHandlers.ofString());
-        } catch (Exception e) {
-            throw new IllegalStateException(path, e);
-        }
+        ClientForTests client = BootForTests.client(context);
+        return client.send(client.request(path).method(method, BodyPublishers.noBody()));
     }
 
     @SpringBootConfiguration
     @EnableAutoConfiguration
-    @Import(Handlers.class)
+    @Import({BootForTests.class, Handlers.class})
     static class Application {
-
-        @Bean
-        SecurityWebFilterChain permitAll(ServerHttpSecurity http) {
-            return http.csrf(ServerHttpSecurity.CsrfSpec::disable)
-                    .authorizeExchange(exchanges -> exchanges.anyExchange().permitAll())
-                    .build();
-        }
 
         /** Else Spring Security would refuse most of the paths that are tried. */
         @Bean

@@ -1,5 +1,6 @@
 package io.github.spillgate.webflux.autoconfigure;
 
+import static io.github.spillgate.webflux.autoconfigure.SpillgateAutoConfigurationTest.wrongSetting;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.http.Rule;
@@ -63,7 +64,7 @@ class SettingsCheckTest {
                     """)
     void anUnknownPropertyPreventsTheStart(String property, String reason) {
         runner.withPropertyValues(property + "=s3cret").run(context -> {
-            WrongSettingException wrong = wrong(context.getStartupFailure());
+            WrongSettingException wrong = wrongSetting(context.getStartupFailure());
             assertThat(wrong.setting()).isEqualTo(property);
             assertThat(wrong.why()).contains(reason);
             assertThat(wrong.value()).doesNotContain("s3cret");
@@ -83,7 +84,7 @@ class SettingsCheckTest {
     void aValueThatASettingCannotHaveIsReportedWithItsRuleAndTheRightOnes(
             String property, String value, String reason) {
         runner.withPropertyValues(property + "=" + value).run(context -> {
-            WrongSettingException wrong = wrong(context.getStartupFailure());
+            WrongSettingException wrong = wrongSetting(context.getStartupFailure());
             assertThat(wrong.setting()).isEqualTo(property);
             assertThat(wrong.why()).contains(reason);
         });
@@ -238,15 +239,6 @@ class SettingsCheckTest {
         } catch (WrongSettingException | ApplicationContextException e) {
             return true;
         }
-    }
-
-    private static WrongSettingException wrong(Throwable failure) {
-        Throwable e = failure;
-        while (e != null && !(e instanceof WrongSettingException)) {
-            e = e.getCause();
-        }
-        assertThat(e).as("the error of %s", failure).isNotNull();
-        return (WrongSettingException) e;
     }
 
     @SpringBootConfiguration

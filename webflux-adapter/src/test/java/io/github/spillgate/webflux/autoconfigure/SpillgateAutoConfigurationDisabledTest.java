@@ -14,14 +14,12 @@ import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.webflux.BootForTests;
 import io.github.spillgate.webflux.DenialWriter;
 import io.github.spillgate.webflux.GatewayRateLimiter;
 import io.github.spillgate.webflux.RateLimitHandlerFilter;
 import io.github.spillgate.webflux.RateLimitResponses;
 import io.github.spillgate.webflux.RateLimited;
-import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.time.Duration;
 import java.util.List;
@@ -34,9 +32,6 @@ import org.springframework.boot.builder.SpringApplicationBuilder;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Import;
-import org.springframework.http.client.ReactorResourceFactory;
-import org.springframework.security.config.web.server.ServerHttpSecurity;
-import org.springframework.security.web.server.SecurityWebFilterChain;
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.RestController;
 import org.springframework.web.reactive.function.server.RouterFunction;
@@ -61,8 +56,6 @@ class SpillgateAutoConfigurationDisabledTest {
 
     private static ConfigurableApplicationContext shared;
 
-    private final HttpClient client = HttpClient.newHttpClient();
-
     @BeforeAll
     static void start() {
         shared = start(Application.class);
@@ -74,7 +67,7 @@ class SpillgateAutoConfigurationDisabledTest {
     }
 
     @Test
-    void allBeansExistAndEveryRequestIsAllowed() throws Exception {
+    void allBeansExistAndEveryRequestIsAllowed() {
         for (int i = 0; i < 3; i++) {
             for (String path : List.of("/plain", "/annotated", "/functional")) {
                 HttpResponse<String> response = get(shared, path);
@@ -104,7 +97,7 @@ class SpillgateAutoConfigurationDisabledTest {
     }
 
     @Test
-    void rulesThatReplaceThemLimitNothing() throws Exception {
+    void rulesThatReplaceThemLimitNothing() {
         Rules rules = shared.getBean(Rules.class);
         List<Rule> before = rules.list();
         try {
@@ -129,7 +122,7 @@ class SpillgateAutoConfigurationDisabledTest {
     }
 
     @Test
-    void aLimiterOfTheApplicationStaysAsItIsAndNoRequestIsLimited() throws Exception {
+    void aLimiterOfTheApplicationStaysAsItIsAndNoRequestIsLimited() {
         try (ConfigurableApplicationContext context = start(Application.class, OwnLimiter.class)) {
             RateLimiter limiter = context.getBean(RateLimiter.class);
             assertThat(limiter.tryAcquire("me").block(LONG).isAllowed()).isTrue();
@@ -156,30 +149,14 @@ class SpillgateAutoConfigurationDisabledTest {
                 .run(SETTINGS);
     }
 
-    private HttpResponse<String> get(ConfigurableApplicationContext context, String path) throws Exception {
-        String port = context.getEnvironment().getProperty("local.server.port");
-        // The Actuator answers on another thread, and Reactor Netty may then leave the next request on that connection
-        // unread.
-        HttpClient its = path.startsWith("/actuator") ? HttpClient.newHttpClient() : client;
-        return its.send(
-                HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + port + path))
-                        .timeout(LONG)
-                        .build(),
-                HttpResponse.BodyHandlers.ofString());
+    private static HttpResponse<String> get(ConfigurableApplicationContext context, String path) {
+        return BootForTests.client(context).get(path);
     }
 
     @SpringBootConfiguration
     @EnableAutoConfiguration
-    @Import(Handlers.class)
+    @Import({BootForTests.class, Handlers.class})
     static class Application {
-
-        /** The global event loops end with the first application that is closed. */
-        @Bean
-        ReactorResourceFactory loops() {
-            ReactorResourceFactory loops = new ReactorResourceFactory();
-            loops.setUseGlobalResources(false);
-            return loops;
-        }
 
         /** Rules and responses are injected here as an application does that counts on them. */
         @Bean
@@ -187,12 +164,6 @@ class SpillgateAutoConfigurationDisabledTest {
             return RouterFunctions.route()
                     .GET("/functional", request -> ServerResponse.ok().build())
                     .filter(RateLimitHandlerFilter.of(rules, responses))
-                    .build();
-        }
-
-        @Bean
-        SecurityWebFilterChain permitAll(ServerHttpSecurity http) {
-            return http.authorizeExchange(exchanges -> exchanges.anyExchange().permitAll())
                     .build();
         }
     }

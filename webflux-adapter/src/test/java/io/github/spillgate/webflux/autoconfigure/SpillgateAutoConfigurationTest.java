@@ -42,10 +42,12 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
+import org.assertj.core.util.Throwables;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.autoconfigure.ssl.SslAutoConfiguration;
 import org.springframework.boot.data.redis.autoconfigure.DataRedisAutoConfiguration;
@@ -563,6 +565,7 @@ class SpillgateAutoConfigurationTest {
                 new Wrong("spillgate.rules[0].name", "log in", "spillgate.rules[0].name", "is not a name"),
                 new Wrong("spillgate.rules[0].timeout", "0", "spillgate.rules[0].timeout", "out of range"),
                 new Wrong("spillgate.name", "a b", "spillgate.name", "is not a name"),
+                new Wrong("spillgate.secret", "short", "spillgate.secret", "is too short: expected at least 16"),
                 new Wrong("spillgate.local.share", "2", "spillgate.local.share", "is not a part of a limit"),
                 new Wrong(
                         "spillgate.debt",
@@ -671,18 +674,61 @@ class SpillgateAutoConfigurationTest {
                         new Wrong("", "login", "spillgate.rules[1].name", "another rule has this name")));
     }
 
+    @Test
+    void limitsOfOneNameAreRejected() {
+        local().withPropertyValues(
+                        "spillgate.rules[0].name=a",
+                        "spillgate.rules[0].limits=1/1m name=b-1m",
+                        "spillgate.rules[1].name=a-b",
+                        "spillgate.rules[1].limits=1/1m")
+                .run(context -> assertWrong(
+                        context.getStartupFailure(),
+                        new Wrong("", "a, a-b", "spillgate.rules", "both have a limit that is called a-b-1m")));
+    }
+
+    @Test
+    void aMissingLimitIsReportedForARuleWithAPhase() {
+        local().withPropertyValues("spillgate.rules[0].name=login", "spillgate.rules[0].phase=after-authentication")
+                .run(context -> assertWrong(
+                        context.getStartupFailure(),
+                        new Wrong("", "", "spillgate.rules[0].limits", "the rule has no limit")));
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "redis://:pa55^word@localhost:6379",
+                "redis://:pa%zz55word@localhost:6379",
+                "redis://:first@pa55word@localhost:x",
+                "redis:///:pa55word@localhost^",
+                "redis:user:pa55word@localhost"
+            })
+    void startupErrorsHideThePasswordOfRedis(String uri) {
+        runner.withPropertyValues("spillgate.redis.uri=" + uri).run(context -> {
+            Throwable failure = context.getStartupFailure();
+            WrongSettingException wrong = wrongSetting(failure);
+            assertThat(wrong.value() + " " + wrong.why()).doesNotContain("55word");
+            assertThat(Throwables.getStackTrace(failure)).contains("redis").doesNotContain("55word");
+        });
+    }
+
     private static void assertWrong(Throwable failure, Wrong wrong) {
-        WrongSettingException cause = null;
-        for (Throwable e = failure; e != null; e = e.getCause()) {
-            cause = e instanceof WrongSettingException found ? found : cause;
-        }
-        assertThat(cause).as(wrong.toString()).isNotNull();
+        wrongSetting(failure);
         assertThat(new WrongSettingAnalyzer(new StandardEnvironment())
                         .analyze(failure)
                         .getDescription())
                 .contains("Property: " + wrong.told)
                 .contains("Reason: ")
                 .contains(wrong.reason);
+    }
+
+    static WrongSettingException wrongSetting(Throwable failure) {
+        Throwable e = failure;
+        while (e != null && !(e instanceof WrongSettingException)) {
+            e = e.getCause();
+        }
+        assertThat(e).as("the error of %s", failure).isNotNull();
+        return (WrongSettingException) e;
     }
 
     private ReactiveWebApplicationContextRunner local() {

@@ -3,7 +3,6 @@ package io.github.spillgate.webflux.autoconfigure;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.http.ClientAddress;
-import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.webflux.RateLimitWebFilter;
 import java.util.List;
@@ -45,15 +44,6 @@ class SpillgateAutoConfigurationWarningTest {
     }
 
     @Test
-    void aHeaderOfTrustedProxiesIsNoDoubt(CapturedOutput output) {
-        runner.withPropertyValues(
-                        "spillgate.client-address.header=x-forwarded-for",
-                        "spillgate.client-address.trusted-proxies=10.0.0.0/8")
-                .run(context -> ask(context, MockServerHttpRequest.get("/").header("X-Forwarded-For", "192.0.2.7")));
-        assertThat(output.getAll()).doesNotContain("no proxy is trusted");
-    }
-
-    @Test
     void proxiesThatABeanTrustsAreNoDoubt(CapturedOutput output) {
         runner.withBean(ClientAddress.class, () -> ClientAddress.ofXForwardedFor("10.0.0.0/8"))
                 .run(context -> ask(context, MockServerHttpRequest.get("/").header("X-Forwarded-For", "192.0.2.7")));
@@ -87,24 +77,6 @@ class SpillgateAutoConfigurationWarningTest {
         assertThat(output.getAll()).doesNotContain("takes the client's address");
         there.run(context -> {});
         assertThat(output.getAll()).containsOnlyOnce("taken on KUBERNETES)\" takes the client's address from a header");
-    }
-
-    @Test
-    void aFailedRuleIsLoggedOnceOnOneLine(CapturedOutput output) {
-        runner.withBean(
-                        "broken",
-                        KeySource.class,
-                        () -> match -> Mono.error(new IllegalStateException(
-                                String.valueOf(match.request().queryParameters("q")))))
-                .withPropertyValues("spillgate.rules[0].key=bean:broken")
-                .run(context -> {
-                    ask(context, MockServerHttpRequest.get("/").queryParam("q", "a\r\nb"));
-                    ask(context, MockServerHttpRequest.get("/").queryParam("q", "again"));
-                });
-        assertThat(output.getAll())
-                .containsOnlyOnce("could not be decided")
-                .contains("[a\\u000d\\u000ab]")
-                .doesNotContain("again");
     }
 
     private static void ask(ApplicationContext context, MockServerHttpRequest.BaseBuilder<?> request) {
