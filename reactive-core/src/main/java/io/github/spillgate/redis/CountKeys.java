@@ -4,10 +4,7 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Settlement;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.function.Function;
 
 /** The keys of a store's counts and of their marks in Redis. */
@@ -115,23 +112,6 @@ final class CountKeys {
         return keys;
     }
 
-    /** Returns the keys of the counts of holds, each of them once. */
-    HoldKeys ofHolds(List<Claim> holds) {
-        Map<Object, Integer> positions = new HashMap<>();
-        List<byte[]> names = new ArrayList<>();
-        List<Integer> indexes = new ArrayList<>(holds.size());
-        for (Claim claim : holds) {
-            Integer known = positions.putIfAbsent(claim.handle(), names.size());
-            if (known == null) {
-                indexes.add(names.size());
-                names.add(count(claim));
-            } else {
-                indexes.add(known);
-            }
-        }
-        return new HoldKeys(names, indexes);
-    }
-
     @SuppressWarnings("deprecation") // copies the low byte of each character, which is all that ASCII has, at once
     private byte[] key(Claim claim, String suffix) {
         String identity = claim.identity();
@@ -147,18 +127,5 @@ final class CountKeys {
     @Override
     public String toString() {
         return prefix + "*";
-    }
-
-    /**
-     * The keys of the counts of holds.
-     *
-     * @param names the keys
-     * @param indexes for each hold, the index of the key of its count
-     */
-    record HoldKeys(List<byte[]> names, List<Integer> indexes) {
-
-        byte[][] toArray() {
-            return names.toArray(byte[][]::new);
-        }
     }
 }

@@ -2,7 +2,6 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Source;
-import io.github.spillgate.redis.CountKeys.HoldKeys;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.HoldRenewal.RenewalOutcome;
@@ -38,32 +37,30 @@ final class HoldCommands {
     Mono<Void> release(List<Claim> holds) {
         return router.inEachSlot(
                 holds,
-                (slot, all) ->
-                        router.togetherOrEach(byCount(all), release(slot, all), ofCount -> release(slot, ofCount)));
+                (slot, all) -> router.togetherOrEach(
+                        byCount(all), release(slot, byCount(all)), ofCount -> release(slot, List.of(ofCount))));
     }
 
-    private Mono<ScriptReply> release(int slot, List<Claim> holds) {
-        HoldKeys counts = keys.ofHolds(holds);
-        return run(slot, counts, ScriptRequest.release(holds, counts.indexes()));
+    private Mono<ScriptReply> release(int slot, Collection<List<Claim>> byCount) {
+        return run(slot, byCount, ScriptRequest.release(byCount));
     }
 
     Mono<List<HoldRenewal>> renew(List<Claim> holds) {
-        return router.inEachSlot(
-                        holds,
-                        Function.identity(),
-                        (slot, all) -> renewals(slot, all)
-                                .onErrorResume(
-                                        Redirect::isCausedByTryAgain,
-                                        e -> flatten(
-                                                router.concurrently(byCount(all), ofCount -> renewals(slot, ofCount)))))
-                .as(HoldCommands::flatten);
+        return flatten(router.inEachSlot(
+                holds,
+                Function.identity(),
+                (slot, all) -> renewals(slot, byCount(all))
+                        .onErrorResume(
+                                Redirect::isCausedByTryAgain,
+                                e -> flatten(router.concurrently(
+                                        byCount(all), ofCount -> renewals(slot, List.of(ofCount)))))));
     }
 
-    private Mono<List<HoldRenewal>> renewals(int slot, List<Claim> holds) {
-        return renew(slot, holds).map(reply -> {
-            List<HoldRenewal> renewals = new ArrayList<>(holds.size());
-            for (int i = 0; i < holds.size(); i++) {
-                renewals.add(new HoldRenewal(holds.get(i), outcome(reply, i)));
+    private Mono<List<HoldRenewal>> renewals(int slot, Collection<List<Claim>> byCount) {
+        return renew(slot, byCount).map(reply -> {
+            List<HoldRenewal> renewals = new ArrayList<>();
+            for (Claim hold : flatten(byCount)) {
+                renewals.add(new HoldRenewal(hold, outcome(reply, renewals.size())));
             }
             return renewals;
         });
@@ -79,9 +76,9 @@ final class HoldCommands {
 
     /** Holds permits again that another store has granted or renewed. */
     Mono<StoreDecision> reconcile(int slot, List<Reconciliation> reconciliations) {
-        List<Claim> holds =
-                reconciliations.stream().flatMap(one -> one.holds().stream()).toList();
-        if (holds.isEmpty()) {
+        Collection<List<Claim>> byCount = byCount(
+                reconciliations.stream().flatMap(one -> one.holds().stream()).toList());
+        if (byCount.isEmpty()) {
             return Mono.just(StoreDecision.ofPeek(
                     Source.REDIS,
                     0,
@@ -89,41 +86,46 @@ final class HoldCommands {
                             .map(one -> StoreUsage.ofHolds(one.claim(), 0, false, 0, 0))
                             .toList()));
         }
-        return renew(slot, holds).map(reply -> {
+        return renew(slot, byCount).map(reply -> {
             Map<Object, StoreUsage> usages = new LinkedHashMap<>();
             for (Reconciliation one : reconciliations) {
                 // Released since, so that there is nothing to hold.
                 usages.put(one.claim().handle(), StoreUsage.ofHolds(one.claim(), 0, false, reply.millis(), 0));
             }
-            for (int i = 0; i < holds.size(); i++) {
-                Claim claim = holds.get(i);
-                if (reply.status(i) == ScriptReply.Status.FOREIGN) {
+            int last = -1;
+            for (List<Claim> holds : byCount) {
+                last += holds.size();
+                Claim claim = holds.get(0);
+                if (reply.status(last) == ScriptReply.Status.FOREIGN) {
                     usages.remove(claim.handle());
                 } else {
-                    usages.put(claim.handle(), reply.usage(i, claim.asking(0)));
+                    usages.put(claim.handle(), reply.usage(last, claim.asking(0)));
                 }
             }
             return StoreDecision.ofPeek(Source.REDIS, reply.millis(), reply.micros(), List.copyOf(usages.values()));
         });
     }
 
-    private Mono<ScriptReply> renew(int slot, List<Claim> holds) {
-        HoldKeys counts = keys.ofHolds(holds);
-        return run(slot, counts, ScriptRequest.renew(holds, counts.indexes()));
+    private Mono<ScriptReply> renew(int slot, Collection<List<Claim>> byCount) {
+        return run(slot, byCount, ScriptRequest.renew(byCount));
     }
 
     /** Runs the script in one command. While the slot is being migrated, Redis may refuse that. */
-    private Mono<ScriptReply> run(int slot, HoldKeys counts, byte[] request) {
-        return router.run(slot, Script.Purpose.RENEW, counts.toArray(), request)
-                .map(reply -> new ScriptReply((byte[]) reply));
+    private Mono<ScriptReply> run(int slot, Collection<List<Claim>> byCount, byte[] request) {
+        byte[][] counts =
+                keys.counts(byCount.stream().map(holds -> holds.get(0)).toList());
+        return router.run(slot, Script.Purpose.RENEW, counts, request).map(reply -> new ScriptReply((byte[]) reply));
     }
 
     private static Collection<List<Claim>> byCount(List<Claim> holds) {
         return holds.stream().collect(Collectors.groupingBy(Claim::handle)).values();
     }
 
-    private static Mono<List<HoldRenewal>> flatten(Flux<List<HoldRenewal>> renewals) {
-        return renewals.collectList()
-                .map(lists -> lists.stream().flatMap(List::stream).toList());
+    private static <T> List<T> flatten(Collection<List<T>> lists) {
+        return lists.stream().flatMap(List::stream).toList();
+    }
+
+    private static <T> Mono<List<T>> flatten(Flux<List<T>> lists) {
+        return lists.collectList().map(HoldCommands::flatten);
     }
 }

@@ -12,6 +12,7 @@ import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collection;
 import java.util.List;
 import java.util.UUID;
 import java.util.function.LongUnaryOperator;
@@ -41,10 +42,13 @@ final class ScriptRequest {
     private static final int REFUND_LENGTH = 1;
     private static final int REFUND_CLAIM_LENGTH = 2 + 4 * 7;
     private static final int CLAIM_LENGTH = 2 + 7;
+
+    /** The expected length of a request that is rare or short. */
+    private static final int SHORT = 64;
+
     private static final int SETTLEMENT_LENGTH = 2 + 6 * 7;
     private static final int GRANTS_LENGTH = 3 * 7;
     private static final int LIFE_LENGTH = 7;
-    private static final int HOLD_LENGTH = CLAIM_LENGTH + 2 * Long.BYTES;
 
     /** The length of a group with one claim in a request to decide. */
     static final int GROUP_LENGTH = 1 + 4 + 7 + 1 + 2 + CLAIM_LENGTH;
@@ -95,29 +99,31 @@ final class ScriptRequest {
     /**
      * Returns a request to renew holds.
      *
-     * @param holds the claims that took the permits
-     * @param keys the index of the key of each claim's count, from 0
+     * @param byCount the claims that took the permits, for each count
      */
-    static byte[] renew(List<Claim> holds, List<Integer> keys) {
-        return holds(1, holds, keys);
+    static byte[] renew(Collection<List<Claim>> byCount) {
+        return holds(1, byCount);
     }
 
-    /** Returns a request to release holds, with the same arguments as {@link #renew}. */
-    static byte[] release(List<Claim> holds, List<Integer> keys) {
-        return holds(0, holds, keys);
+    /** Returns a request to release holds, with the same argument as {@link #renew}. */
+    static byte[] release(Collection<List<Claim>> byCount) {
+        return holds(0, byCount);
     }
 
-    private static byte[] holds(int mode, List<Claim> holds, List<Integer> keys) {
-        ScriptRequest request = new ScriptRequest(1 + HOLD_LENGTH * holds.size()).add(mode, 1);
-        for (int i = 0; i < keys.size(); i++) {
-            request.addClaim(keys.get(i), holds.get(i));
+    private static byte[] holds(int mode, Collection<List<Claim>> byCount) {
+        ScriptRequest request = new ScriptRequest(SHORT).add(mode, 1);
+        for (List<Claim> holds : byCount) {
+            request.add(holds.size(), 4);
+            for (Claim hold : holds) {
+                request.addLimit(hold.limit()).addExact(hold.permits()).addId(hold.holdId());
+            }
         }
         return request.toBytes();
     }
 
     /** Returns a request to release nothing. */
     static byte[] releaseNothing() {
-        return release(List.of(), List.of());
+        return release(List.of());
     }
 
     /** Returns a request to refund the oldest permits of each count. */

@@ -2,12 +2,12 @@
 --
 -- KEYS[i]   the key of the i-th count; no two are equal
 -- ARGV[1]   the limits, see wire.lua, and then
---             mode:1      1 to renew, 0 to release
---             then, to the end, for each hold
---               key:2     the position of the key of its count
---               limit:2   the position of its limit
---               cost:7    the permits
---               id:16     the id under which they were taken
+--             mode:1        1 to renew, 0 to release
+--             then, to the end, for each count
+--               number:4, then for each of its holds
+--                 limit:2   the position of its limit
+--                 cost:7    the permits
+--                 id:16     the id under which they were taken
 --
 -- Reply: the time, and for each hold a usage of its count, see wire.lua: "granted" is 1 if the permits were held, and
 -- DENIED means that they were released before. A foreign value does not prevent the other changes.
@@ -15,29 +15,30 @@
 local limits, at = readLimits()
 local mode
 mode, at = unpackFrom('<I1', argument, at)
-local counts, reply = {}, {pack('<I7', micros)}
+local i, reply = 0, {pack('<I7', micros)}
 while at <= #argument do
-  local k, l, cost, id
-  k, l, cost, id, at = unpackFrom('<I2I2I7c16', argument, at)
-  local holds = counts[k]
-  if holds == nil then
-    holds = readHolds(KEYS[k], limits[l]) or false
-    counts[k] = holds
-  end
-  if not holds then
-    reply[#reply + 1] = usageOf(nil, 0, FOREIGN)
-  else
-    local wasHeld, isReleased = false, false
-    if mode == 0 then
-      releaseHold(holds, id)
-    else
-      isReleased = isTombstone(holds, id)
-      wasHeld = not isReleased and renewHold(holds, limits[l], id, cost)
+  local number, holds
+  number, at = unpackFrom('<I4', argument, at)
+  i = i + 1
+  for n = 1, number do
+    local l, cost, id
+    l, cost, id, at = unpackFrom('<I2I7c16', argument, at)
+    if n == 1 then
+      holds = readHolds(KEYS[i], limits[l])
     end
-    reply[#reply + 1] = usageOf(holds, wasHeld and 1 or 0, isReleased and DENIED or 0, now)
+    if not holds then
+      reply[#reply + 1] = usageOf(nil, 0, FOREIGN)
+    else
+      local wasHeld, isReleased = false, false
+      if mode == 0 then
+        releaseHold(holds, id)
+      else
+        isReleased = isTombstone(holds, id)
+        wasHeld = not isReleased and renewHold(holds, limits[l], id, cost)
+      end
+      reply[#reply + 1] = usageOf(holds, wasHeld and 1 or 0, isReleased and DENIED or 0, now)
+    end
   end
-end
-for _, holds in pairs(counts) do
   if holds then
     writeHolds(holds)
   end

@@ -764,7 +764,9 @@ class StoreOracleTest {
             return holds.isEmpty()
                     ? Mono.just("")
                     : store.renew(holds)
+                            // They are in any order.
                             .map(renewals -> renewals.stream()
+                                    .sorted(Comparator.comparing(renewal -> holds.indexOf(renewal.claim())))
                                     .map(renewal -> renewal.outcome().toString())
                                     .collect(Collectors.joining(" ")));
         }
