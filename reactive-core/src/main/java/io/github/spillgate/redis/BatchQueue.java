@@ -67,7 +67,7 @@ final class BatchQueue {
     private static final long NEXT_RUN = TimeUnit.MILLISECONDS.toNanos(1);
 
     /** Sends a batch to Redis, as {@link Server#decide} does. */
-    private final Function<Batch, Mono<Object>> decide;
+    private final Function<Batch, Mono<byte[]>> decide;
 
     private final CountKeys keys;
     private final BatchBounds bounds;
@@ -103,7 +103,7 @@ final class BatchQueue {
      */
     BatchQueue(
             OpenConnection connection,
-            Function<Batch, Mono<Object>> decide,
+            Function<Batch, Mono<byte[]>> decide,
             CountKeys keys,
             BatchBounds bounds,
             @Nullable Scheduler deliverOn,
@@ -392,7 +392,7 @@ final class BatchQueue {
     }
 
     /** A batch in flight. */
-    private final class BatchInFlight implements CoreSubscriber<Object> {
+    private final class BatchInFlight implements CoreSubscriber<byte[]> {
 
         private final Batch batch;
         private final FlightEnd flight;
@@ -420,13 +420,13 @@ final class BatchQueue {
         }
 
         @Override
-        public void onNext(Object reply) {
+        public void onNext(byte[] reply) {
             hasReply = true;
             long trip = connection.now() - sentAt;
             ScriptReply decoded;
             String whyUnwritten;
             try {
-                decoded = new ScriptReply((byte[]) reply);
+                decoded = new ScriptReply(reply);
                 batch.recordTime(decoded);
                 whyUnwritten = batch.whyUnwritten(decoded);
             } catch (RuntimeException e) {

@@ -78,7 +78,7 @@ final class Handshake {
      */
     static EventLoop runFirst(
             StatefulRedisConnection<byte[], byte[]> connection,
-            Function<RedisAsyncCommands<byte[], byte[]>, RedisFuture<Object>> script,
+            Function<RedisAsyncCommands<byte[], byte[]>, RedisFuture<byte[]>> script,
             RedisClock clock) {
         try {
             EventLoop loop = run(connection, script, clock);
@@ -97,21 +97,21 @@ final class Handshake {
 
     private static @Nullable EventLoop run(
             StatefulRedisConnection<byte[], byte[]> connection,
-            Function<RedisAsyncCommands<byte[], byte[]>, RedisFuture<Object>> script,
+            Function<RedisAsyncCommands<byte[], byte[]>, RedisFuture<byte[]>> script,
             RedisClock clock) {
         CompletableFuture<@Nullable EventLoop> loop = new CompletableFuture<>();
         // Sent only once the callback is there, which would otherwise run on this thread after a quick reply.
         connection.setAutoFlushCommands(false);
-        RedisFuture<Object> reply = script.apply(connection.async());
+        RedisFuture<byte[]> reply = script.apply(connection.async());
         reply.whenComplete((time, error) -> loop.complete(LoopLanes.currentLoop()));
         connection.setAutoFlushCommands(true);
         connection.flushCommands();
         // Not for the reply: a thread that waits for it may run its callback.
         EventLoop found = await(loop, "EVAL", connection.getTimeout());
         try {
-            Object known = LettuceFutures.awaitOrCancel(reply, 0, TimeUnit.NANOSECONDS);
-            if (known instanceof byte[] bytes && bytes.length >= ScriptReply.TIME_LENGTH) {
-                clock.record(new ScriptReply(bytes).micros());
+            byte @Nullable [] known = LettuceFutures.awaitOrCancel(reply, 0, TimeUnit.NANOSECONDS);
+            if (known != null && new ScriptReply(known).hasTime()) {
+                clock.record(new ScriptReply(known).micros());
             }
         } catch (RedisCommandExecutionException e) {
             if (Errors.isUnauthenticated(e)) {

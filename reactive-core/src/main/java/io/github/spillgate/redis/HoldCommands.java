@@ -114,7 +114,7 @@ final class HoldCommands {
     private Mono<ScriptReply> run(int slot, Collection<List<Claim>> byCount, byte[] request) {
         byte[][] counts =
                 keys.counts(byCount.stream().map(holds -> holds.get(0)).toList());
-        return router.run(slot, Script.Purpose.RENEW, counts, request).map(reply -> new ScriptReply((byte[]) reply));
+        return router.run(slot, Script.Purpose.RENEW, counts, request).map(ScriptReply::new);
     }
 
     private static Collection<List<Claim>> byCount(List<Claim> holds) {

@@ -71,7 +71,7 @@ final class Lane implements CommandSender {
     private static final long SHORTEST_RETIREMENT = TimeUnit.SECONDS.toNanos(SHORTEST_RETIREMENT_SECONDS);
 
     private final Supplier<StatefulRedisConnection<byte[], byte[]>> connector;
-    private final Function<RedisAsyncCommands<byte[], byte[]>, RedisFuture<Object>> firstCall;
+    private final Function<RedisAsyncCommands<byte[], byte[]>, RedisFuture<byte[]>> firstCall;
     private final LongSupplier nanoTime;
     private final Duration longestSilence;
     private final Function<OpenConnection, BatchQueue> newQueue;
@@ -102,7 +102,7 @@ final class Lane implements CommandSender {
      */
     Lane(
             Supplier<StatefulRedisConnection<byte[], byte[]>> connector,
-            Function<RedisAsyncCommands<byte[], byte[]>, RedisFuture<Object>> firstCall,
+            Function<RedisAsyncCommands<byte[], byte[]>, RedisFuture<byte[]>> firstCall,
             LongSupplier nanoTime,
             Duration longestSilence,
             Function<OpenConnection, BatchQueue> newQueue) {

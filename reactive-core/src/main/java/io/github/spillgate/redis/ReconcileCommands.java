@@ -61,7 +61,7 @@ final class ReconcileCommands {
         byte[][] names = keys.countsAndReconciliationMarks(reconciliations);
         // The request is made when it is sent, because it has the ages of the grants at that time.
         return router.run(slot, Script.Purpose.RECONCILE, names, clock -> ScriptRequest.reconcile(reconciliations))
-                .map(reply -> reconciled(reconciliations, new ScriptReply((byte[]) reply)));
+                .map(reply -> reconciled(reconciliations, new ScriptReply(reply)));
     }
 
     private static StoreDecision reconciled(List<Reconciliation> reconciliations, ScriptReply reply) {
@@ -91,7 +91,7 @@ final class ReconcileCommands {
                         LostPermits::claim,
                         (slot, all) -> router.run(slot, Script.Purpose.RECONCILE, names, request))
                 .next()
-                .map(reply -> restored(new ScriptReply((byte[]) reply), claim));
+                .map(reply -> restored(new ScriptReply(reply), claim));
     }
 
     private static StoreDecision restored(ScriptReply reply, Claim claim) {
@@ -113,7 +113,7 @@ final class ReconcileCommands {
         byte[][] names = keys.countsAndSettlementMarks(settlements);
         return router.run(
                         slot, Script.Purpose.SETTLE, names, clock -> ScriptRequest.settle(settlements, clock::microsAt))
-                .map(reply -> settled(settlements, new ScriptReply((byte[]) reply)));
+                .map(reply -> settled(settlements, new ScriptReply(reply)));
     }
 
     private static StoreDecision settled(List<Settlement> settlements, ScriptReply reply) {

@@ -18,6 +18,7 @@ import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.cluster.RedisClusterClient;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.List;
@@ -380,7 +381,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         byte[][] names = {keys.instances(limiter)};
         byte[] request = ScriptRequest.register(instance, lifetime.toMillis());
         return Mono.defer(() -> router.run(topology.slotOf(names[0]), Script.Purpose.REGISTER, names, request))
-                .map(number -> ((Long) number).intValue())
+                .map(number -> Integer.parseInt(new String(number, StandardCharsets.US_ASCII)))
                 .filter(number -> number > 0);
     }
 

@@ -85,7 +85,7 @@ final class RefundCommands {
     }
 
     /** Refunds permits of a count, unless it was reset at the time of the stamp or later. */
-    private Mono<Object> unlessReset(int slot, Claim claim, long stamp, byte[] request) {
+    private Mono<byte[]> unlessReset(int slot, Claim claim, long stamp, byte[] request) {
         return resetAt(slot, claim)
                 .filter(reset -> stamp <= reset)
                 .hasElement()
@@ -115,7 +115,7 @@ final class RefundCommands {
                         claim -> run(slot, keys.counts(List.of(claim)), ScriptRequest.refundOldest(List.of(claim)))));
     }
 
-    private Mono<Object> run(int slot, byte[][] names, byte[] request) {
+    private Mono<byte[]> run(int slot, byte[][] names, byte[] request) {
         return router.run(slot, Script.Purpose.REFUND, names, request);
     }
 }

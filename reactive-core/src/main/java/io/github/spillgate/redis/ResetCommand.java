@@ -11,9 +11,6 @@ import reactor.util.retry.Retry;
 /** Clears counts until a deadline, in one command for each hash slot. */
 final class ResetCommand {
 
-    /** The beginning of the reply to a reset that was received after its deadline; the time in microseconds follows. */
-    private static final String LATE = "LATE ";
-
     /** How often a reset is retried if the bound of the server's clock was too low. */
     private static final int MOST_RETRIES = 3;
 
@@ -40,7 +37,7 @@ final class ResetCommand {
                                         PendingDecision.NO_DEADLINE))));
     }
 
-    private Mono<Object> reset(int slot, byte[][] names, List<Claim> marked, long deadline) {
+    private Mono<byte[]> reset(int slot, byte[][] names, List<Claim> marked, long deadline) {
         return router.send(slot, names, (server, sender) -> {
             AtomicReference<@Nullable RedisClock> used = new AtomicReference<>();
             return server.script(Script.Purpose.RESET)
@@ -48,7 +45,7 @@ final class ResetCommand {
                         used.set(clock);
                         return ScriptRequest.reset(marked, clock.microsAt(deadline));
                     })
-                    .doOnNext(reply -> checkInTime(reply.toString(), used.get()))
+                    .doOnNext(reply -> checkInTime(new ScriptReply(reply), used.get()))
                     .retryWhen(Retry.max(MOST_RETRIES)
                             .filter(e -> e instanceof LimitStoreDeadlineException && isBefore(deadline, used.get()))
                             .onRetryExhaustedThrow((spec, last) -> last.failure()));
@@ -59,11 +56,11 @@ final class ResetCommand {
         return clock != null && !clock.isAfter(deadline);
     }
 
-    /** A late reset changes nothing. The reply has the time, which is a new bound for the deadline on that clock. */
-    private static void checkInTime(String reply, @Nullable RedisClock clock) {
-        if (reply.startsWith(LATE)) {
+    /** Only the reply to a late reset, which changes nothing, has a time: a new bound for the deadline on that clock. */
+    private static void checkInTime(ScriptReply reply, @Nullable RedisClock clock) {
+        if (reply.hasTime()) {
             if (clock != null) {
-                clock.record(Long.parseLong(reply.substring(LATE.length())));
+                clock.record(reply.micros());
             }
             throw new LimitStoreDeadlineException("Redis did not reset: it received the request after the deadline");
         }

@@ -1,6 +1,5 @@
 package io.github.spillgate.redis;
 
-import io.lettuce.core.ScriptOutputType;
 import io.lettuce.core.codec.Base16;
 import java.io.IOException;
 import java.io.InputStream;
@@ -17,59 +16,41 @@ import java.util.stream.Stream;
 final class Script {
 
     /** What a script does. Each of its files may use the local variables of the earlier ones. */
-    @SuppressWarnings("ImmutableEnumChecker") // nothing changes the request or the list of files
+    @SuppressWarnings("ImmutableEnumChecker") // nothing changes the list of files
     enum Purpose {
         /** Decides a batch. */
-        DECIDE(
-                ScriptOutputType.VALUE,
-                ScriptRequest.decideNothing(),
-                "counts wire fast-path counter bucket log holds codec decide"),
+        DECIDE("counts wire fast-path counter bucket log holds codec decide"),
 
         /** Refunds permits. */
-        REFUND(
-                ScriptOutputType.STATUS,
-                ScriptRequest.refundNothing(),
-                "counts wire counter bucket log codec refunds refund"),
+        REFUND("counts wire counter bucket log codec refunds refund"),
 
         /** Deletes counts. */
-        RESET(ScriptOutputType.STATUS, ScriptRequest.resetNothing(), "counts reset"),
+        RESET("counts reset"),
 
         /** Charges permits that were granted elsewhere, or that Redis has lost. */
-        RECONCILE(
-                ScriptOutputType.VALUE,
-                ScriptRequest.reconcileNothing(),
-                "counts wire counter bucket log codec reconcile"),
+        RECONCILE("counts wire counter bucket log codec reconcile"),
 
         /** Registers an instance of a limiter. */
-        REGISTER(ScriptOutputType.INTEGER, ScriptRequest.registerNothing(), "counts register"),
+        REGISTER("counts register"),
 
         /** Replaces the costs of decisions. */
-        SETTLE(
-                ScriptOutputType.VALUE,
-                ScriptRequest.settleNothing(),
-                "counts wire counter bucket log codec refunds settle"),
+        SETTLE("counts wire counter bucket log codec refunds settle"),
 
         /** Renews and releases permits of concurrency limits. */
-        RENEW(ScriptOutputType.VALUE, ScriptRequest.releaseNothing(), "counts wire holds codec renew");
+        RENEW("counts wire holds codec renew");
 
-        private final ScriptOutputType output;
-        private final byte[] idleRequest;
         private final List<String> files;
 
-        Purpose(ScriptOutputType output, byte[] idleRequest, String files) {
-            this.output = output;
-            this.idleRequest = idleRequest;
+        Purpose(String files) {
             this.files =
                     Stream.of(files.split(" ", -1)).map(name -> name + ".lua").toList();
         }
     }
 
-    private final Purpose purpose;
     private final byte[] text;
     private final String sha1;
 
-    private Script(Purpose purpose, String text) {
-        this.purpose = purpose;
+    private Script(String text) {
         this.text = text.getBytes(StandardCharsets.UTF_8);
         this.sha1 = Base16.digest(this.text);
     }
@@ -83,7 +64,7 @@ final class Script {
         Map<Purpose, Script> scripts = new EnumMap<>(Purpose.class);
         for (Purpose purpose : Purpose.values()) {
             String text = purpose.files.stream().map(Script::read).collect(Collectors.joining("\n"));
-            scripts.put(purpose, new Script(purpose, change.apply(text)));
+            scripts.put(purpose, new Script(change.apply(text)));
         }
         return scripts;
     }
@@ -94,16 +75,6 @@ final class Script {
 
     String sha1() {
         return sha1;
-    }
-
-    /** Returns the type of the reply. */
-    ScriptOutputType output() {
-        return purpose.output;
-    }
-
-    /** Returns a request that changes nothing, with any keys. */
-    byte[] idleRequest() {
-        return purpose.idleRequest;
     }
 
     private static String read(String file) {

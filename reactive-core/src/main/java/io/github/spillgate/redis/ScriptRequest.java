@@ -121,11 +121,6 @@ final class ScriptRequest {
         return request.toBytes();
     }
 
-    /** Returns a request to release nothing. */
-    static byte[] releaseNothing() {
-        return release(List.of());
-    }
-
     /** Returns a request to refund the oldest permits of each count. */
     static byte[] refundOldest(List<Claim> claims) {
         ScriptRequest request = refund(REFUND_OLDEST, claims.size());
@@ -240,31 +235,6 @@ final class ScriptRequest {
     /** Returns a request to decide nothing. */
     static byte[] decideNothing() {
         return new ScriptRequest(0).toBytes();
-    }
-
-    /** Returns a request to refund nothing. */
-    static byte[] refundNothing() {
-        return refundOldest(List.of());
-    }
-
-    /** Returns a request to reset that is too late on any clock. */
-    static byte[] resetNothing() {
-        return reset(List.of(), 1);
-    }
-
-    /** Returns a request to remove an instance that is not registered. */
-    static byte[] registerNothing() {
-        return register(new UUID(0, 0), 0);
-    }
-
-    /** Returns a request to settle nothing. */
-    static byte[] settleNothing() {
-        return settle(List.of(), deadline -> 0);
-    }
-
-    /** Returns a request to reconcile nothing. */
-    static byte[] reconcileNothing() {
-        return reconcile(List.of());
     }
 
     /** Returns the encoded request. */

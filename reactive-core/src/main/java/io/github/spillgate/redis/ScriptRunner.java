@@ -3,6 +3,7 @@ package io.github.spillgate.redis;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisFuture;
 import io.lettuce.core.RedisNoScriptException;
+import io.lettuce.core.ScriptOutputType;
 import io.lettuce.core.api.async.RedisAsyncCommands;
 import io.lettuce.core.api.reactive.RedisReactiveCommands;
 import java.time.Duration;
@@ -10,7 +11,6 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
 import java.util.function.LongSupplier;
-import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.reactivestreams.Publisher;
 import reactor.core.publisher.Flux;
@@ -52,19 +52,12 @@ final class ScriptRunner {
     private static final long WITH_TEXT = Duration.ofMinutes(1).toNanos();
 
     private final Script script;
-    private final Supplier<byte[][]> idleKeys;
     private final LongSupplier nanoTime;
     private final AtomicReference<@Nullable Load> newest = new AtomicReference<>();
     private final AtomicReference<@Nullable Load> replied = new AtomicReference<>();
 
-    /**
-     * A script on one server.
-     *
-     * @param idleKeys returns the keys of a request that changes nothing
-     */
-    ScriptRunner(Script script, Supplier<byte[][]> idleKeys, LongSupplier nanoTime) {
+    ScriptRunner(Script script, LongSupplier nanoTime) {
         this.script = script;
-        this.idleKeys = idleKeys;
         this.nanoTime = nanoTime;
     }
 
@@ -73,19 +66,14 @@ final class ScriptRunner {
      *
      * @param request returns the request when it is sent, because it may depend on the server's clock
      */
-    Mono<Object> run(CommandSender sender, byte[][] keys, Function<RedisClock, byte[]> request) {
+    Mono<byte[]> run(CommandSender sender, byte[][] keys, Function<RedisClock, byte[]> request) {
         Call call = new Call(sender, keys, request);
         return sender.send(call).onErrorResume(ScriptRunner::isUnknown, call::runUnknown);
     }
 
-    /** Makes the digest known, with a request that changes nothing. */
-    Mono<Void> load(CommandSender sender) {
-        return run(sender, idleKeys.get(), clock -> script.idleRequest()).then();
-    }
-
-    /** Sends the text, with a request that changes nothing. */
-    RedisFuture<Object> sendIdle(RedisAsyncCommands<byte[], byte[]> commands) {
-        return commands.eval(script.text(), script.output(), idleKeys.get(), script.idleRequest());
+    /** Sends the text. */
+    RedisFuture<byte[]> sendText(RedisAsyncCommands<byte[], byte[]> commands, byte[][] keys, byte[] request) {
+        return commands.eval(script.text(), ScriptOutputType.VALUE, keys, request);
     }
 
     /** Returns whether the server does not know the digest, or no digests at all. */
@@ -95,7 +83,7 @@ final class ScriptRunner {
     }
 
     /** A call of the script, which is sent with the digest. Must be subscribed to once. */
-    private final class Call implements CommandSender.Command<Object> {
+    private final class Call implements CommandSender.Command<byte[]> {
 
         private final CommandSender sender;
         private final byte[][] keys;
@@ -111,22 +99,22 @@ final class ScriptRunner {
         }
 
         @Override
-        public Publisher<Object> on(RedisReactiveCommands<byte[], byte[]> commands, RedisClock clock) {
+        public Publisher<byte[]> on(RedisReactiveCommands<byte[], byte[]> commands, RedisClock clock) {
             Load load = replied.get();
             known = load;
             if (load != null && load.isFollowedByText()) {
                 return evalText(commands, clock);
             }
-            Flux<Object> reply = commands.evalsha(script.sha1(), script.output(), keys, request.apply(clock));
+            Flux<byte[]> reply = commands.evalsha(script.sha1(), ScriptOutputType.VALUE, keys, request.apply(clock));
             return load == null || load.hasHelped ? reply : reply.doOnNext(any -> load.hasHelped = true);
         }
 
-        private Flux<Object> evalText(RedisReactiveCommands<byte[], byte[]> commands, RedisClock clock) {
-            return commands.eval(script.text(), script.output(), keys, request.apply(clock));
+        private Flux<byte[]> evalText(RedisReactiveCommands<byte[], byte[]> commands, RedisClock clock) {
+            return commands.eval(script.text(), ScriptOutputType.VALUE, keys, request.apply(clock));
         }
 
         /** Sends the text, or the digest again after another call has sent the text. */
-        Mono<Object> runUnknown(Throwable unknown) {
+        Mono<byte[]> runUnknown(Throwable unknown) {
             Load before = known;
             Load load = newest.get();
             while (load == null || load == before || load.hasFailed()) {
@@ -172,7 +160,7 @@ final class ScriptRunner {
         }
 
         /** Returns the call, which ends this load when it ends. */
-        Mono<Object> around(Mono<Object> call) {
+        Mono<byte[]> around(Mono<byte[]> call) {
             return call.doOnNext(reply -> replied()).doFinally(signal -> end.complete(null));
         }
 

@@ -7,6 +7,7 @@ import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.api.StatefulRedisConnection;
 import java.time.Duration;
 import java.util.EnumMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
@@ -48,8 +49,7 @@ final class Server {
         this.topology = topology;
         this.settings = settings;
         settings.scripts()
-                .forEach((purpose, script) -> scripts.put(
-                        purpose, new ScriptRunner(script, () -> topology.idleKeys(name), Server::nanoTime)));
+                .forEach((purpose, script) -> scripts.put(purpose, new ScriptRunner(script, Server::nanoTime)));
         this.waiting = new WaitingDecisions(settings.bounds(), settings.deliverOn());
         this.lane = newLane(connector::connect, settings.deliverOn());
     }
@@ -120,7 +120,8 @@ final class Server {
     private Lane newLane(Supplier<StatefulRedisConnection<byte[], byte[]>> connect, @Nullable Scheduler deliverOn) {
         return new Lane(
                 connect,
-                script(Script.Purpose.DECIDE)::sendIdle,
+                commands -> script(Script.Purpose.DECIDE)
+                        .sendText(commands, topology.idleKeys(name), ScriptRequest.decideNothing()),
                 Server::nanoTime,
                 settings.longestSilence(),
                 open -> new BatchQueue(
@@ -133,7 +134,7 @@ final class Server {
     }
 
     /** Sends a batch on one of the connections to this server, as a call of the script that decides. */
-    Mono<Object> decide(Batch batch, OpenConnection open) {
+    Mono<byte[]> decide(Batch batch, OpenConnection open) {
         byte[][] names = batch.keys();
         return send(
                 open,
@@ -182,19 +183,21 @@ final class Server {
         };
     }
 
-    /** Connects and loads the scripts that a request may need. */
+    /** Connects and loads the scripts that a request may need, with requests that change nothing. */
     Mono<Void> prepare() {
         return Mono.when(
-                load(Script.Purpose.DECIDE),
-                load(Script.Purpose.REFUND),
-                load(Script.Purpose.RESET),
-                load(Script.Purpose.RECONCILE),
-                load(Script.Purpose.RENEW));
+                load(Script.Purpose.DECIDE, ScriptRequest.decideNothing()),
+                load(Script.Purpose.REFUND, ScriptRequest.refundOldest(List.of())),
+                // Too late on any clock.
+                load(Script.Purpose.RESET, ScriptRequest.reset(List.of(), 1)),
+                load(Script.Purpose.RECONCILE, ScriptRequest.reconcile(List.of())),
+                load(Script.Purpose.RENEW, ScriptRequest.release(List.of())));
     }
 
     /** Follows redirects: the owner of the slot of the key may have changed. */
-    private Mono<Void> load(Script.Purpose purpose) {
-        return send((server, sender) -> server.script(purpose).load(sender));
+    private Mono<byte[]> load(Script.Purpose script, byte[] request) {
+        return send((server, sender) ->
+                server.script(script).run(sender, topology.idleKeys(server.name), clock -> request));
     }
 
     /** Begins to close the connection; the result completes once it is closed. */

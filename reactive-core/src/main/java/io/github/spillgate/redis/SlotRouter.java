@@ -57,12 +57,12 @@ final class SlotRouter {
     }
 
     /** Runs a script on the owner of a slot. */
-    Mono<Object> run(int slot, Script.Purpose script, byte[][] keys, byte[] request) {
+    Mono<byte[]> run(int slot, Script.Purpose script, byte[][] keys, byte[] request) {
         return run(slot, script, keys, clock -> request);
     }
 
     /** Runs a script with a request that is made when it is sent, for example because it depends on the time. */
-    Mono<Object> run(int slot, Script.Purpose script, byte[][] keys, Function<RedisClock, byte[]> request) {
+    Mono<byte[]> run(int slot, Script.Purpose script, byte[][] keys, Function<RedisClock, byte[]> request) {
         return send(slot, keys, (server, sender) -> server.script(script).run(sender, keys, request));
     }
 

@@ -14,7 +14,7 @@
 --               end:7     the time from which on nothing is refunded, in milliseconds, because the permits may have
 --                         left the window, and the refund must not remove others; 0 for none
 --
--- Reply: OK.
+-- Reply: empty.
 --
 -- Error 'FOREIGN i': the value under KEYS[i] is foreign. Nothing has been changed, because all counts are read before
 -- the first is written.
@@ -59,4 +59,4 @@ for i, count in ipairs(counts) do
     writeCount(count)
   end
 end
-return redis.status_reply('OK')
+return ''

@@ -4,7 +4,7 @@
 -- ARGV[1]   life:6   for how many milliseconds the instance is registered; 0 removes it
 --           id:16
 --
--- Reply: the number of instances, at most MOST; 0 if there are none, or if the value was not written by this library.
+-- Reply: the number of instances as text, at most MOST; 0 if there are none, or if the value was not written by this library.
 
 local MAGIC, ID, INSTANCE, MOST = 'sgI', 16, 22, 1000
 local LONGEST = 60000
@@ -13,7 +13,7 @@ local id = string.sub(ARGV[1], 7, 6 + ID)
 
 local bytes = redis.pcall('GETRANGE', KEYS[1], '0', tostring(#MAGIC + MOST * INSTANCE - 1))
 if type(bytes) == 'table' or (bytes ~= '' and string.sub(bytes, 1, #MAGIC) ~= MAGIC) then
-  return 0
+  return '0'
 end
 
 local others, latest = {}, now + life
@@ -36,4 +36,4 @@ if #others == 0 then
 else
   call('SET', KEYS[1], MAGIC .. table.concat(others), 'PX', latest - now)
 end
-return #others
+return tostring(#others)
