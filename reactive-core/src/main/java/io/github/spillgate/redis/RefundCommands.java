@@ -1,6 +1,7 @@
 package io.github.spillgate.redis;
 
-import io.github.spillgate.redis.ScriptRequest.DecidedClaim;
+import io.github.spillgate.redis.ScriptRequest.Refund;
+import io.github.spillgate.redis.ScriptRequest.RefundMode;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
@@ -31,9 +32,9 @@ final class RefundCommands {
 
     /** Refunds what a decision took. */
     Mono<Void> refund(StoreDecision decision) {
-        List<DecidedClaim> taken = new ArrayList<>(decision.usages().size());
+        List<Refund> taken = new ArrayList<>(decision.usages().size());
         for (StoreDecision part : decision.parts()) {
-            part.usages().forEach(usage -> taken.add(new DecidedClaim(usage.claim(), part)));
+            part.usages().forEach(usage -> taken.add(ofDecision(usage.claim(), part)));
         }
         return refundDecided(taken);
     }
@@ -41,55 +42,71 @@ final class RefundCommands {
     /** Refunds these claims of the decision of one server. */
     Mono<Void> refund(StoreDecision part, List<Claim> taken) {
         return refundDecided(
-                taken.stream().map(claim -> new DecidedClaim(claim, part)).toList());
+                taken.stream().map(claim -> ofDecision(claim, part)).toList());
     }
 
-    private Mono<Void> refundDecided(List<DecidedClaim> taken) {
-        List<Claim> held = taken.stream()
-                .map(DecidedClaim::claim)
-                .filter(HoldCommands::isHold)
-                .toList();
+    private static Refund ofDecision(Claim claim, StoreDecision part) {
+        return new Refund(claim, part.chargedAt(claim), part.stamp(), 0);
+    }
+
+    private Mono<Void> refundDecided(List<Refund> taken) {
+        List<Claim> held =
+                taken.stream().map(Refund::claim).filter(HoldCommands::isHold).toList();
         if (held.isEmpty()) {
-            return refundRates(taken);
+            return refund(RefundMode.DECISION, taken);
         }
-        List<DecidedClaim> rates =
+        List<Refund> rates =
                 taken.stream().filter(one -> !HoldCommands.isHold(one.claim())).toList();
         return rates.isEmpty()
                 ? holds.release(held)
-                : Mono.whenDelayError(refundRates(rates), holds.release(held)).publishOn(deliverOn);
-    }
-
-    private Mono<Void> refundRates(List<DecidedClaim> taken) {
-        return router.inEachSlot(taken, DecidedClaim::claim, this::refundRates).then();
-    }
-
-    private Mono<Void> refundRates(int slot, List<DecidedClaim> taken) {
-        List<Claim> claims = taken.stream().map(DecidedClaim::claim).toList();
-        return router.togetherOrEach(
-                taken,
-                run(slot, keys.countsAndResetMarks(claims), ScriptRequest.refund(taken)),
-                one -> unlessReset(slot, one.claim(), one.decision().stamp(), ScriptRequest.refund(List.of(one))));
+                : Mono.whenDelayError(refund(RefundMode.DECISION, rates), holds.release(held))
+                        .publishOn(deliverOn);
     }
 
     Mono<Void> refundCharged(List<ChargedPermits> permits) {
-        return router.inEachSlot(permits, ChargedPermits::claim, this::refundCharged)
+        return refund(
+                RefundMode.CHARGED,
+                permits.stream()
+                        .map(one -> new Refund(one.claim(), 0, one.stamp(), one.until()))
+                        .toList());
+    }
+
+    Mono<Void> refundOldest(List<Claim> claims) {
+        return refund(
+                RefundMode.OLDEST,
+                claims.stream()
+                        .filter(claim -> !HoldCommands.isHold(claim))
+                        .map(claim -> new Refund(claim, 0, 0, 0))
+                        .toList());
+    }
+
+    private Mono<Void> refund(RefundMode mode, List<Refund> refunds) {
+        return router.inEachSlot(
+                        refunds,
+                        Refund::claim,
+                        (slot, all) -> router.togetherOrEach(
+                                all, run(slot, mode, all, true), one -> refundWithoutMark(slot, mode, one)))
                 .then();
     }
 
-    private Mono<Void> refundCharged(int slot, List<ChargedPermits> permits) {
-        List<Claim> claims = permits.stream().map(ChargedPermits::claim).toList();
-        return router.togetherOrEach(
-                permits,
-                run(slot, keys.countsAndResetMarks(claims), ScriptRequest.refundCharged(permits)),
-                one -> unlessReset(slot, one.claim(), one.stamp(), ScriptRequest.refundCharged(List.of(one))));
+    /** Refunds permits of a count without its mark, which may be on another node, unless it was reset since. */
+    private Mono<byte[]> refundWithoutMark(int slot, RefundMode mode, Refund one) {
+        Mono<byte[]> refund = run(slot, mode, List.of(one), false);
+        return mode == RefundMode.OLDEST
+                // Without a mark, another instance may take this refund for lost data, and undo it.
+                ? refund
+                : resetAt(slot, one.claim())
+                        .filter(reset -> one.stamp() <= reset)
+                        .hasElement()
+                        .flatMap(isReset -> isReset ? Mono.empty() : refund);
     }
 
-    /** Refunds permits of a count, unless it was reset at the time of the stamp or later. */
-    private Mono<byte[]> unlessReset(int slot, Claim claim, long stamp, byte[] request) {
-        return resetAt(slot, claim)
-                .filter(reset -> stamp <= reset)
-                .hasElement()
-                .flatMap(isReset -> isReset ? Mono.empty() : run(slot, keys.counts(List.of(claim)), request));
+    private Mono<byte[]> run(int slot, RefundMode mode, List<Refund> refunds, boolean hasMarks) {
+        List<Claim> claims = refunds.stream().map(Refund::claim).toList();
+        byte[][] names = !hasMarks
+                ? keys.counts(claims)
+                : mode == RefundMode.OLDEST ? keys.countsAndRefundMarks(claims) : keys.countsAndResetMarks(claims);
+        return router.run(slot, Script.Purpose.REFUND, names, ScriptRequest.refund(mode, refunds));
     }
 
     /** Returns when a count was last reset, in microseconds; empty if it never was, or too long ago to matter. */
@@ -103,19 +120,5 @@ final class RefundCommands {
                 // A foreign value is not a reset, here or in the script; the script also reads 0x1f and 1e3 as numbers.
                 .filter(NUMBER.asMatchPredicate())
                 .map(Double::parseDouble);
-    }
-
-    Mono<Void> refundOldest(List<Claim> claims) {
-        return router.inEachSlot(
-                claims.stream().filter(claim -> !HoldCommands.isHold(claim)).toList(),
-                (slot, all) -> router.togetherOrEach(
-                        all,
-                        run(slot, keys.countsAndRefundMarks(all), ScriptRequest.refundOldest(all)),
-                        // Without a mark, another instance may take this refund for lost data, and undo it.
-                        claim -> run(slot, keys.counts(List.of(claim)), ScriptRequest.refundOldest(List.of(claim)))));
-    }
-
-    private Mono<byte[]> run(int slot, byte[][] names, byte[] request) {
-        return router.run(slot, Script.Purpose.REFUND, names, request);
     }
 }

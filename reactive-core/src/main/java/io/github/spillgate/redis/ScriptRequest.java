@@ -3,13 +3,11 @@ package io.github.spillgate.redis;
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.internal.Bounds;
-import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.Settlement;
-import io.github.spillgate.spi.StoreDecision;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
@@ -33,14 +31,8 @@ final class ScriptRequest {
 
     private static final int COUNTS_DENIED = 1;
 
-    private static final int REFUND_CHARGED = 0;
-    private static final int REFUND_DECISION = 1;
-    private static final int REFUND_OLDEST = 2;
-
     private static final int LIMITS_LENGTH = 2;
     static final int LIMIT_LENGTH = 1 + 7 + 6 + 6 + 1;
-    private static final int REFUND_LENGTH = 1;
-    private static final int REFUND_CLAIM_LENGTH = 2 + 4 * 7;
     private static final int CLAIM_LENGTH = 2 + 7;
 
     /** The expected length of a request that is rare or short. */
@@ -121,39 +113,17 @@ final class ScriptRequest {
         return request.toBytes();
     }
 
-    /** Returns a request to refund the oldest permits of each count. */
-    static byte[] refundOldest(List<Claim> claims) {
-        ScriptRequest request = refund(REFUND_OLDEST, claims.size());
-        claims.forEach(claim -> request.addRefund(claim, 0, 0, 0));
-        return request.toBytes();
-    }
-
-    /** Returns a request to refund permits that were charged, the oldest of each count. */
-    static byte[] refundCharged(List<ChargedPermits> permits) {
-        ScriptRequest request = refund(REFUND_CHARGED, permits.size());
-        permits.forEach(charged -> request.addRefund(charged.claim(), 0, charged.stamp(), charged.until()));
-        return request.toBytes();
-    }
-
-    /** Returns a request to refund the permits that these claims took with decisions. */
-    static byte[] refund(List<DecidedClaim> claims) {
-        ScriptRequest request = refund(REFUND_DECISION, claims.size());
-        for (DecidedClaim one : claims) {
-            request.addRefund(one.claim, one.decision.chargedAt(one.claim), one.decision.stamp(), 0);
+    /** Returns a request to refund. */
+    static byte[] refund(RefundMode mode, List<Refund> refunds) {
+        ScriptRequest request = new ScriptRequest(SHORT).add(mode.number, 1);
+        for (Refund one : refunds) {
+            request.addLimit(one.claim.limit())
+                    .add(one.at, 7)
+                    .addExact(one.claim.permits())
+                    .add(one.stamp, 7)
+                    .add(one.until, 7);
         }
         return request.toBytes();
-    }
-
-    private static ScriptRequest refund(int mode, int claims) {
-        return new ScriptRequest(REFUND_LENGTH + REFUND_CLAIM_LENGTH * claims).add(mode, 1);
-    }
-
-    private void addRefund(Claim claim, long at, long stamp, long until) {
-        addLimit(claim.limit())
-                .add(at, 7)
-                .addExact(claim.permits())
-                .add(stamp, 7)
-                .add(until, 7);
     }
 
     /** Returns a request to reconcile, with the current ages of the grants. */
@@ -314,13 +284,33 @@ final class ScriptRequest {
         }
     }
 
+    /** Which permits of a count are refunded. */
+    enum RefundMode {
+        /** The oldest of those that were charged on behalf of another store. */
+        CHARGED(0),
+
+        /** Those of one decision. */
+        DECISION(1),
+
+        /** The oldest, of any instance. */
+        OLDEST(2);
+
+        private final int number;
+
+        RefundMode(int number) {
+            this.number = number;
+        }
+    }
+
     /**
-     * A claim that took permits.
+     * A refund of permits of one count.
      *
-     * @param claim the claim
-     * @param decision the decision of one server
+     * @param claim the permits
+     * @param at the time at which their decision was charged, in milliseconds; 0 without one
+     * @param stamp the stamp of the charge; 0 without one
+     * @param until the time from which on nothing is refunded, in milliseconds; 0 for none
      */
-    record DecidedClaim(Claim claim, StoreDecision decision) {}
+    record Refund(Claim claim, long at, long stamp, long until) {}
 
     /** Writes an unsigned number, the lowest byte first, and returns the index behind it. */
     private static int put(byte[] bytes, int at, long number, int size) {

@@ -2,6 +2,7 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.redis.ScriptRequest.RefundMode;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.api.StatefulRedisConnection;
@@ -187,7 +188,7 @@ final class Server {
     Mono<Void> prepare() {
         return Mono.when(
                 load(Script.Purpose.DECIDE, ScriptRequest.decideNothing()),
-                load(Script.Purpose.REFUND, ScriptRequest.refundOldest(List.of())),
+                load(Script.Purpose.REFUND, ScriptRequest.refund(RefundMode.OLDEST, List.of())),
                 // Too late on any clock.
                 load(Script.Purpose.RESET, ScriptRequest.reset(List.of(), 1)),
                 load(Script.Purpose.RECONCILE, ScriptRequest.reconcile(List.of())),

@@ -39,19 +39,14 @@ for i, count in ipairs(counts) do
   count.isGone = ends[i] > 0 and now >= ends[i] or not leavesMarks and isReset(KEYS[#counts + i], stamps[i])
 end
 for i, count in ipairs(counts) do
-  local limit, isChanged = count.limit, false
-  local ofDecision = mode == 1 and times[i] or nil
-  if count.isGone then
-    isChanged = false
-  elseif limit.isLog then
-    isChanged = count.used > 0 and refundLog(count, costs[i], ofDecision)
-  elseif limit.isBucket then
+  local limit, takenAt = count.limit, nil
+  if mode == 1 then
+    takenAt = times[i]
+  elseif mode == 0 and limit.isBucket then
     -- Permits that were charged later than they were taken leave the bucket one reach after that, at the latest.
-    isChanged = refundBucket(count, costs[i],
-      ofDecision or mode == 0 and max(0, ends[i] - reachOf(limit)))
-  else
-    isChanged = refundCounter(count, costs[i], ofDecision)
+    takenAt = max(0, ends[i] - reachOf(limit))
   end
+  local isChanged = not count.isGone and refundCount(count, costs[i], takenAt)
   if isChanged and leavesMarks and KEYS[#counts + i] then
     call('SET', KEYS[#counts + i], string.format('%.0f', micros), 'PX', reachOf(limit))
   end

@@ -101,6 +101,16 @@ local function refundBucket(bucket, permits, takenAt)
   return true
 end
 
+-- Refunds permits of a count of any kind but holds.
+local function refundCount(count, permits, takenAt)
+  if count.limit.isLog then
+    return count.used > 0 and refundLog(count, permits, takenAt)
+  elseif count.limit.isBucket then
+    return refundBucket(count, permits, takenAt)
+  end
+  return refundCounter(count, permits, takenAt)
+end
+
 -- Returns whether the count was reset after the charge. A foreign value is not a reset.
 local function isReset(mark, stamp)
   local reset = mark and redis.pcall('GETRANGE', mark, '0', '-1')

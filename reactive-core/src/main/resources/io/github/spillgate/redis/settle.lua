@@ -52,15 +52,6 @@ local function charge(count, permits, most)
   return true
 end
 
-local function refund(count, permits, takenAt)
-  if count.limit.isLog then
-    return count.used > 0 and refundLog(count, permits, takenAt)
-  elseif count.limit.isBucket then
-    return refundBucket(count, permits, takenAt)
-  end
-  return refundCounter(count, permits, takenAt)
-end
-
 local limits, at = readLimits()
 local counts, settled = {}, {}
 while at <= #argument do
@@ -77,7 +68,7 @@ while at <= #argument do
   end
   if one.count and not isReset(resetMark, stamp) and call('SET', mark, '', 'NX', 'PX', MARK_LIFE) then
     one.granted = 1
-    local isChanged = more > 0 and charge(one.count, more, most) or back > 0 and refund(one.count, back, takenAt)
+    local isChanged = more > 0 and charge(one.count, more, most) or back > 0 and refundCount(one.count, back, takenAt)
     one.count.mustWrite = one.count.mustWrite or isChanged
   end
 end

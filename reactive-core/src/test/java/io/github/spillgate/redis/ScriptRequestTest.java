@@ -5,15 +5,13 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.redis.ScriptRequest.DecidedClaim;
 import io.github.spillgate.redis.ScriptRequest.Mode;
-import io.github.spillgate.spi.ChargedPermits;
+import io.github.spillgate.redis.ScriptRequest.Refund;
+import io.github.spillgate.redis.ScriptRequest.RefundMode;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
-import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.ManualClock;
 import java.io.ByteArrayOutputStream;
@@ -117,9 +115,11 @@ class ScriptRequestTest {
 
     @Test
     void aRefundOfADecisionHasItsTimeAndItsStamp() {
-        StoreDecision decision =
-                StoreDecision.ofTake(Source.REDIS, 1_790_000_000_123L, 1_790_000_000_123_456L, List.of());
-        assertThat(ScriptRequest.refund(List.of(new DecidedClaim(counter, decision), new DecidedClaim(log, decision))))
+        assertThat(ScriptRequest.refund(
+                        RefundMode.DECISION,
+                        List.of(
+                                new Refund(counter, 1_790_000_000_123L, 1_790_000_000_123_456L, 0),
+                                new Refund(log, 1_790_000_000_123L, 1_790_000_000_123_456L, 0))))
                 .isEqualTo(new Bytes()
                         .put(2, 2)
                         .put(2, 1)
@@ -148,7 +148,7 @@ class ScriptRequestTest {
 
     @Test
     void aRefundOfTheOldestPermitsHasNoTime() {
-        assertThat(ScriptRequest.refundOldest(List.of(counter)))
+        assertThat(ScriptRequest.refund(RefundMode.OLDEST, List.of(new Refund(counter, 0, 0, 0))))
                 .isEqualTo(new Bytes()
                         .put(1, 2)
                         .put(2, 1)
@@ -167,8 +167,9 @@ class ScriptRequestTest {
 
     @Test
     void aRefundOfChargedPermitsHasTheStampAndTheEndOfEachCount() {
-        assertThat(ScriptRequest.refundCharged(
-                        List.of(new ChargedPermits(counter, 1_790_000_000_123_456L, 1_790_086_400_123L))))
+        assertThat(ScriptRequest.refund(
+                        RefundMode.CHARGED,
+                        List.of(new Refund(counter, 0, 1_790_000_000_123_456L, 1_790_086_400_123L))))
                 .isEqualTo(new Bytes()
                         .put(1, 2)
                         .put(2, 1)
@@ -234,7 +235,7 @@ class ScriptRequestTest {
     @ParameterizedTest
     @ValueSource(longs = {MOST_EXACT - 1, MOST_EXACT, MOST_EXACT + 1, Long.MAX_VALUE})
     void permitsAreSentUpToTheLargestExactInteger(long permits) {
-        byte[] request = ScriptRequest.refundOldest(List.of(counter.asking(permits)));
+        byte[] request = ScriptRequest.refund(RefundMode.OLDEST, List.of(new Refund(counter.asking(permits), 0, 0, 0)));
         int cost = request.length - 21;
         assertThat(Arrays.copyOfRange(request, cost, cost + 7))
                 .isEqualTo(new Bytes().put(Math.min(permits, MOST_EXACT), 7).all());
