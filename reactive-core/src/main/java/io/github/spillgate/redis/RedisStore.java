@@ -159,28 +159,20 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     /**
-     * Returns a store with the default settings, on a client of the caller. A client does not reveal where its server
-     * is, so the store connects on threads of the client, and each decision takes two thread switches. {@link
-     * #create(RedisURI)} avoids that on event loops; so does {@link Builder#nodes}, with the caller's client.
+     * Returns a store with the default settings, on a client of the caller.
      *
-     * @param client the caller's client, on which the store opens its own connection
+     * <p>A {@link RedisClient} does not reveal where its server is, so the store connects on threads of the client, and
+     * each decision takes two thread switches. {@link #create(RedisURI)} avoids that on event loops; so does {@link
+     * Builder#nodes}, with the caller's client. If the nodes of a cluster need TLS, or a user and a password, see that
+     * method too.
+     *
+     * @param client the caller's {@link RedisClient} or {@link RedisClusterClient}, as in {@link
+     *     #builder(AbstractRedisClient)}
      * @return the store
+     * @throws IllegalArgumentException if the client is neither
      * @throws LimitStoreException if the Netty on the class path is older than Lettuce needs
      */
-    public static RedisStore create(RedisClient client) {
-        return builder(client).build();
-    }
-
-    /**
-     * Returns a store in Redis Cluster with the default settings. If the nodes need TLS, or a user and a password, see
-     * {@link Builder#nodes}.
-     *
-     * @param client the caller's client; the store shares its threads and options, and learns from it where the nodes
-     *     are
-     * @return the store
-     * @throws LimitStoreException if the Netty on the class path is older than Lettuce needs
-     */
-    public static RedisStore create(RedisClusterClient client) {
+    public static RedisStore create(AbstractRedisClient client) {
         return builder(client).build();
     }
 
@@ -196,43 +188,21 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     /**
-     * Returns a builder of a store.
+     * Returns a builder of a store, on a client of the caller.
      *
-     * @param client the caller's client, on which the store opens its own connection
-     * @return the builder
-     */
-    public static Builder builder(RedisClient client) {
-        return new Builder(Checks.present(client, "client", "RedisClient.create(uri)"));
-    }
-
-    /**
-     * Returns a builder of a store, for a client of either kind.
-     *
-     * @param client the caller's {@link RedisClient} or {@link RedisClusterClient}
+     * @param client the caller's {@link RedisClient}, on which the store opens its own connection; or the caller's
+     *     {@link RedisClusterClient}, of which the store shares the threads and options, and learns where the nodes are
      * @return the builder
      * @throws IllegalArgumentException if the client is neither
      */
     public static Builder builder(AbstractRedisClient client) {
-        if (client instanceof RedisClusterClient cluster) {
-            return builder(cluster);
-        }
-        if (client instanceof RedisClient one) {
-            return builder(one);
+        Checks.present(client, "client", "RedisClient.create(uri)");
+        if (client instanceof RedisClient || client instanceof RedisClusterClient) {
+            return new Builder(client);
         }
         throw new IllegalArgumentException(
                 client + " is neither a RedisClient nor a RedisClusterClient: expected one of these, for example"
                         + " RedisClient.create(uri)");
-    }
-
-    /**
-     * Returns a builder of a store in Redis Cluster.
-     *
-     * @param client the caller's client; the store shares its threads and options, and learns from it where the nodes
-     *     are
-     * @return the builder
-     */
-    public static Builder builder(RedisClusterClient client) {
-        return new Builder(Checks.present(client, "client", "RedisClusterClient.create(uri)"));
     }
 
     /**
