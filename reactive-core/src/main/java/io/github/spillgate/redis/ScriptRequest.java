@@ -38,10 +38,6 @@ final class ScriptRequest {
     /** The expected length of a request that is rare or short. */
     private static final int SHORT = 64;
 
-    private static final int SETTLEMENT_LENGTH = 2 + 6 * 7;
-    private static final int GRANTS_LENGTH = 3 * 7;
-    private static final int LIFE_LENGTH = 7;
-
     /** The length of a group with one claim in a request to decide. */
     static final int GROUP_LENGTH = 1 + 4 + 7 + 1 + 2 + CLAIM_LENGTH;
 
@@ -128,7 +124,7 @@ final class ScriptRequest {
 
     /** Returns a request to reconcile, with the current ages of the grants. */
     static byte[] reconcile(List<Reconciliation> reconciliations) {
-        ScriptRequest request = new ScriptRequest((2 + 7 + 4 + GRANTS_LENGTH) * reconciliations.size());
+        ScriptRequest request = new ScriptRequest(SHORT);
         for (Reconciliation reconciliation : reconciliations) {
             request.addGrants(reconciliation.claim(), 0, reconciliation.agesToSend());
         }
@@ -141,7 +137,7 @@ final class ScriptRequest {
      * @param deadlineMicros converts a deadline to the server's clock
      */
     static byte[] settle(List<Settlement> settlements, LongUnaryOperator deadlineMicros) {
-        ScriptRequest request = new ScriptRequest(SETTLEMENT_LENGTH * settlements.size());
+        ScriptRequest request = new ScriptRequest(SHORT);
         for (Settlement one : settlements) {
             request.addLimit(one.claim().limit())
                     .add(deadlineMicros.applyAsLong(one.deadline()), 7)
@@ -156,7 +152,7 @@ final class ScriptRequest {
 
     /** Returns a request to restore what Redis has lost. */
     static byte[] restore(LostPermits permits) {
-        return new ScriptRequest(2 + 7 + 4 + GRANTS_LENGTH * permits.ages().size())
+        return new ScriptRequest(SHORT)
                 .addGrants(permits.claim(), Math.max(1, 1_000 * permits.since()), permits.ages())
                 .toBytes();
     }
@@ -176,12 +172,9 @@ final class ScriptRequest {
      * @param deadlineMicros the deadline on the server's clock in microseconds; 0 if there is none
      */
     static byte[] reset(List<Claim> claims, long deadlineMicros) {
-        byte[] request = new byte[7 + LIFE_LENGTH * claims.size()];
-        int at = put(request, 0, deadlineMicros, 7);
-        for (Claim claim : claims) {
-            at = put(request, at, lifeOfMark(claim.limit()), LIFE_LENGTH);
-        }
-        return request;
+        ScriptRequest request = new ScriptRequest(SHORT).add(deadlineMicros, 7);
+        claims.forEach(claim -> request.add(lifeOfMark(claim.limit()), 7));
+        return request.toBytesWithoutLimits();
     }
 
     /** Returns for how long permits from before a reset can be refunded. Other instances may have leased some. */
@@ -195,11 +188,7 @@ final class ScriptRequest {
      * @param lifeMillis for how many milliseconds the instance is registered; 0 removes it
      */
     static byte[] register(UUID instance, long lifeMillis) {
-        byte[] request = new byte[6 + 2 * Long.BYTES];
-        int at = put(request, 0, lifeMillis, 6);
-        at = put(request, at, instance.getMostSignificantBits(), Long.BYTES);
-        put(request, at, instance.getLeastSignificantBits(), Long.BYTES);
-        return request;
+        return new ScriptRequest(SHORT).add(lifeMillis, 6).addId(instance).toBytesWithoutLimits();
     }
 
     /** Returns a request to decide nothing. */
@@ -215,15 +204,16 @@ final class ScriptRequest {
             at = put(bytes, at, kind(limit), 1);
             at = put(bytes, at, limit.permits(), 7);
             at = put(bytes, at, limit.window().toMillis(), 6);
-            at = put(
-                    bytes,
-                    at,
-                    isBucket(limit) ? limit.burst() : limit.resolution().toMillis(),
-                    6);
-            at = put(bytes, at, option(limit), 1);
+            boolean isBucket = limit.algorithm() == Algorithm.BUCKET;
+            at = put(bytes, at, isBucket ? limit.burst() : limit.resolution().toMillis(), 6);
+            at = put(bytes, at, limit.isCountingDenied() ? COUNTS_DENIED : 0, 1);
         }
         System.arraycopy(body, 0, bytes, at, length);
         return bytes;
+    }
+
+    private byte[] toBytesWithoutLimits() {
+        return Arrays.copyOf(body, length);
     }
 
     private static int kind(Limit limit) {
@@ -233,14 +223,6 @@ final class ScriptRequest {
             case BUCKET -> BUCKET;
             case CONCURRENT -> CONCURRENT;
         };
-    }
-
-    private static int option(Limit limit) {
-        return limit.isCountingDenied() ? COUNTS_DENIED : 0;
-    }
-
-    private static boolean isBucket(Limit limit) {
-        return limit.algorithm() == Algorithm.BUCKET;
     }
 
     /** Adds the position of a limit. A request has few limits, and most often only one. */
