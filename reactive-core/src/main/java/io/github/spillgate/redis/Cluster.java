@@ -13,7 +13,6 @@ import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Objects;
-import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -24,6 +23,7 @@ import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
+import reactor.core.publisher.Signal;
 
 /**
  * The nodes of a cluster, and the last known owner of each hash slot.
@@ -44,13 +44,13 @@ final class Cluster implements Topology {
     // redirects. So there is no periodic refresh. Only if a node stops replying, the next caller asks the others for
     // its successor, by a refresh.
 
+    private static final byte[][] NO_KEYS = {};
+
     private final RedisClient nodes;
     private final TopologyRefresh refresh;
     private final Server.Settings settings;
     private final ConcurrentMap<String, Server> servers = new ConcurrentHashMap<>();
     private final AtomicReferenceArray<@Nullable Server> slots = new AtomicReferenceArray<>(SlotHash.SLOT_COUNT);
-
-    private static final byte[][] NO_KEYS = {};
 
     /** The settings of the connections to all nodes; its host and port are replaced. */
     private volatile @Nullable RedisURI template;
@@ -110,8 +110,7 @@ final class Cluster implements Topology {
     @Override
     public Mono<Server> redirect(Redirect redirect, Server from) {
         return Mono.fromSupplier(() -> {
-            String host = redirect.host().isEmpty() || redirect.host().equals("?") ? hostOf(from) : redirect.host();
-            Server server = serverAt(host, redirect.port());
+            Server server = serverAt(knownHost(redirect.host(), from), redirect.port());
             if (redirect.isMoved()) {
                 slots.set(redirect.slot(), server);
                 refresh.start();
@@ -165,18 +164,16 @@ final class Cluster implements Topology {
     /** Prepares all nodes, and fails if no node can be reached. */
     private Mono<Void> prepareAll() {
         return Flux.fromIterable(owners())
-                .flatMap(
-                        server -> server.prepare()
-                                .then(Mono.just(Optional.<Throwable>empty()))
-                                .onErrorResume(error -> Mono.just(Optional.of(error))),
-                        Integer.MAX_VALUE)
+                .flatMap(server -> server.prepare().materialize(), Integer.MAX_VALUE)
                 .collectList()
-                .flatMap(errors -> errors.stream().allMatch(Optional::isPresent)
-                        ? Mono.error(errors.stream()
-                                .findFirst()
-                                .flatMap(error -> error)
-                                .orElseGet(Cluster::noOwner))
-                        : Mono.empty());
+                .flatMap(ends -> {
+                    if (ends.isEmpty()) {
+                        return Mono.error(noOwner());
+                    }
+                    return ends.stream().anyMatch(Signal::isOnComplete)
+                            ? Mono.empty()
+                            : Mono.error(Objects.requireNonNull(ends.get(0).getThrowable()));
+                });
     }
 
     @Override
@@ -218,8 +215,11 @@ final class Cluster implements Topology {
         });
     }
 
-    static String hostOf(Server server) {
-        return server.name().substring(0, server.name().lastIndexOf(':'));
+    /** Returns a host in the reply of a server, which is its own if the text is empty or a question mark. */
+    static String knownHost(String host, Server from) {
+        return host.isEmpty() || host.equals("?")
+                ? from.name().substring(0, from.name().lastIndexOf(':'))
+                : host;
     }
 
     /** Uses the connection settings of this node for all nodes; called before its slots are known. */

@@ -260,7 +260,7 @@ final class TopologyRefresh {
                     }
                 }
             }
-            return host.isEmpty() || host.equals("?") ? Cluster.hostOf(from) : host;
+            return Cluster.knownHost(host, from);
         }
 
         private static int number(Object part) {
