@@ -215,21 +215,22 @@ final class BatchQueue {
     }
 
     private void sendFlight(int free) {
-        List<Batch> flight = nextFlight(bounds.share(queue.size(), free, trip()));
-        if (flight.isEmpty()) {
+        Flight flight = nextFlight(bounds.share(queue.size(), free, trip()));
+        List<Batch> batches = flight.batches;
+        if (batches.isEmpty()) {
             return;
         }
         inFlight++;
-        FlightEnd end = new FlightEnd(flight.size());
-        if (flight.size() == 1) {
-            send(flight.get(0), end, TRIES);
+        flight.unanswered = batches.size();
+        if (batches.size() == 1) {
+            send(batches.get(0), flight, TRIES);
         } else {
-            connection.sendTogether(() -> flight.forEach(batch -> send(batch, end, TRIES)));
+            connection.sendTogether(() -> batches.forEach(batch -> send(batch, flight, TRIES)));
         }
     }
 
     /** Sends a batch. Whatever is thrown fails this batch, and no other. */
-    private void send(Batch batch, FlightEnd flight, int tries) {
+    private void send(Batch batch, Flight flight, int tries) {
         BatchInFlight sent = new BatchInFlight(batch, flight, tries);
         try {
             decide.apply(batch).subscribe(sent);
@@ -243,7 +244,7 @@ final class BatchQueue {
         return shortestTrip == Long.MAX_VALUE ? 0 : shortestTrip;
     }
 
-    private List<Batch> nextFlight(int most) {
+    private Flight nextFlight(int most) {
         Flight flight = new Flight(most);
         long now = connection.now();
         while (flight.size < most && flight.counts < bounds.counts()) {
@@ -260,7 +261,7 @@ final class BatchQueue {
                 addOrFail(flight, next);
             }
         }
-        return flight.batches;
+        return flight;
     }
 
     /** A decision that cannot be encoded must not keep the others from being sent. */
@@ -330,6 +331,9 @@ final class BatchQueue {
         private int size;
         private int counts;
 
+        /** The number of batches without a reply; used once they are sent. */
+        private int unanswered;
+
         Flight(int expectedSize) {
             this.expectedSize = expectedSize;
         }
@@ -368,24 +372,10 @@ final class BatchQueue {
             batches.add(batch);
             return batch;
         }
-    }
-
-    /** Counts the batches of a flight without a reply. */
-    private final class FlightEnd {
-
-        private int left;
-
-        FlightEnd(int batches) {
-            left = batches;
-        }
-
-        void add(int batches) {
-            left += batches;
-        }
 
         void batchEnded() {
-            left--;
-            if (left == 0) {
+            unanswered--;
+            if (unanswered == 0) {
                 inFlight--;
             }
         }
@@ -395,7 +385,7 @@ final class BatchQueue {
     private final class BatchInFlight implements CoreSubscriber<byte[]> {
 
         private final Batch batch;
-        private final FlightEnd flight;
+        private final Flight flight;
         private final int tries;
         private final long sentAt = connection.now();
         private boolean answered;
@@ -408,7 +398,7 @@ final class BatchQueue {
          *
          * @param tries the number of retries that are left while a slot is being migrated
          */
-        BatchInFlight(Batch batch, FlightEnd flight, int tries) {
+        BatchInFlight(Batch batch, Flight flight, int tries) {
             this.batch = batch;
             this.flight = flight;
             this.tries = tries;
@@ -486,7 +476,7 @@ final class BatchQueue {
         private void retry() {
             if (batch.numberOfGroups() > 1) {
                 List<Batch> groups = batch.split();
-                flight.add(groups.size() - 1);
+                flight.unanswered += groups.size() - 1;
                 groups.forEach(this::sendAgain);
             } else {
                 // Not a timer of the loop, which would drop it if it ended.
