@@ -1,6 +1,5 @@
 package io.github.spillgate.redis;
 
-import io.lettuce.core.LettuceFutures;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisCommandInterruptedException;
@@ -109,7 +108,7 @@ final class Handshake {
         // Not for the reply: a thread that waits for it may run its callback.
         EventLoop found = await(loop, "EVAL", connection.getTimeout());
         try {
-            byte @Nullable [] known = LettuceFutures.awaitOrCancel(reply, 0, TimeUnit.NANOSECONDS);
+            byte @Nullable [] known = await(reply.toCompletableFuture(), "EVAL", connection.getTimeout());
             if (known != null && new ScriptReply(known).hasTime()) {
                 clock.record(new ScriptReply(known).micros());
             }

@@ -268,9 +268,7 @@ local function restoreLog(log, grants, lost, earlier)
     loadWhole(log)
     trimLog(log, added - missing)
     chargeLog(log, slots)
-  end
-  if added > 0 or log.mustWrite then
-    writeLog(log)
+    log.mustWrite = true
   end
   return log, added > 0 and max(all, has) or nil, last
 end
@@ -300,9 +298,7 @@ local function restoreCounter(counter, grants, lost, earlier)
       -- Of the others it is not known when they were granted: they count as taken now.
       counter.current = counter.current + missing
     end
-  end
-  if missing > 0 or counter.mustWrite then
-    writeCounter(counter)
+    counter.mustWrite = true
   end
   return counter, missing > 0 and permits or nil
 end
@@ -325,9 +321,7 @@ local function restoreBucket(bucket, grants, lost, earlier)
   local missing = min(most - has, MOST_EXACT - level)
   if missing > 0 then
     addToBucket(bucket, missing, now)
-  end
-  if missing > 0 or bucket.mustWrite then
-    writeBucket(bucket, 0)
+    bucket.mustWrite = true
   end
   return bucket, missing > 0 and math.ceil(most / limit.window) or nil
 end
@@ -343,56 +337,43 @@ local function restore(count, grants, lost)
   local restoreKind = limit.isLog and restoreLog or limit.isBucket and restoreBucket or restoreCounter
   local restored, newest
   count, restored, newest = restoreKind(count, grants, lost, earlier)
+  if count.mustWrite then
+    writeCount(count)
+  end
   if restored then
     call('SET', KEYS[3], string.format('%.0f %.0f %.0f', micros, restored, newest or 0), 'PX', reachOf(limit))
   end
   return count, restored
 end
 
--- Returns whether this is the first charge of the reconciliation.
-local function mark(i, life)
-  return call('SET', KEYS[2 * i], '', 'NX', 'PX', life)
-end
-
--- Returns the log and whether it has been charged now.
-local function reconcileLog(i, log, grants)
-  local limit = log.limit
-  local slots = slotsOf(grants, limit)
-  local isCharged = #slots > 0 and mark(i, (slots[#slots].slot + 1) * limit.resolution + limit.window - now)
+-- Charges the grants, unless they were charged before or no longer count. Returns the count, and whether it has been
+-- charged now.
+local function reconcile(i, count, grants)
+  local limit, charged, life = count.limit, nil, reachOf(count.limit)
+  local slots = limit.isLog and slotsOf(grants, limit)
+  if slots then
+    charged = #slots > 0 and count
+    life = charged and (slots[#slots].slot + 1) * limit.resolution + limit.window - now
+  elseif limit.isBucket then
+    charged = chargeBucket(count, grants)
+  else
+    charged = chargeCounter(count, grants)
+  end
+  local isCharged = charged and call('SET', KEYS[2 * i], '', 'NX', 'PX', life)
   if isCharged then
-    chargeLog(log, slots)
+    count = charged
+    if slots then
+      chargeLog(count, slots)
+    end
   end
-  if isCharged or log.mustWrite then
-    writeLog(log)
+  if isCharged and limit.isBucket then
+    -- Even an empty bucket is kept for a while: the time in which these grants have returned must not count once more
+    -- for those of another instance.
+    writeBucket(count, life)
+  elseif isCharged or count.mustWrite then
+    writeCount(count)
   end
-  return log, isCharged
-end
-
--- Returns the bucket and whether it has been charged now. Even an empty bucket is kept for a while: the time in which
--- these grants have returned must not count once more for those of another instance.
-local function reconcileBucket(i, bucket, grants)
-  local charged = chargeBucket(bucket, grants)
-  local isCharged = charged and mark(i, reachOf(bucket.limit))
-  if isCharged then
-    writeBucket(charged, reachOf(bucket.limit))
-    return charged, isCharged
-  elseif bucket.mustWrite then
-    writeBucket(bucket, 0)
-  end
-  return bucket, isCharged
-end
-
--- Returns the counter and whether it has been charged now.
-local function reconcileCounter(i, counter, grants)
-  local charged = chargeCounter(counter, grants)
-  local isCharged = charged and mark(i, 2 * counter.limit.window)
-  if isCharged then
-    counter, charged.mustWrite = charged, true
-  end
-  if counter.mustWrite then
-    writeCounter(counter)
-  end
-  return counter, isCharged
+  return count, isCharged
 end
 
 local limits, at = readLimits()
@@ -413,7 +394,6 @@ for i = 1, #KEYS / 2 do
     reply[i + 1] = usageOf(nil, 0, FOREIGN)
   else
     if lost == 0 then
-      local reconcile = limit.isLog and reconcileLog or limit.isBucket and reconcileBucket or reconcileCounter
       count, isCharged = reconcile(i, count, grants)
     elseif number > 0 then
       count, isCharged = restore(count, grants, lost)
