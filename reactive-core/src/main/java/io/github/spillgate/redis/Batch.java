@@ -314,7 +314,7 @@ final class Batch {
                 ScriptReply reply, PendingDecision pending, boolean isGranted, long grantedLater) {
             List<Claim> claims = pending.claims();
             if (pending.mode() == Mode.LEASE) {
-                Claim leased = claims.get(0).asking(reply.leased(firstUsage));
+                Claim leased = claims.get(0).asking(reply.granted(firstUsage));
                 return StoreDecision.ofLease(
                         Source.REDIS, reply.millis(), reply.micros(), reply.usage(firstUsage, leased));
             }

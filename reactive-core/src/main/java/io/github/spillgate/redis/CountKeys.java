@@ -6,6 +6,7 @@ import io.github.spillgate.spi.Settlement;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.function.Function;
+import java.util.stream.Stream;
 
 /** The keys of a store's counts and of their marks in Redis. */
 final class CountKeys {
@@ -91,25 +92,17 @@ final class CountKeys {
 
     /** Returns two keys for each reconciliation: that of its count, and that of the mark that it has been charged. */
     byte[][] countsAndReconciliationMarks(List<Reconciliation> reconciliations) {
-        byte[][] keys = new byte[2 * reconciliations.size()][];
-        int k = 0;
-        for (Reconciliation reconciliation : reconciliations) {
-            keys[k++] = count(reconciliation.claim());
-            keys[k++] = key(reconciliation.claim(), MARK + reconciliation.id());
-        }
-        return keys;
+        return reconciliations.stream()
+                .flatMap(one -> Stream.of(count(one.claim()), key(one.claim(), MARK + one.id())))
+                .toArray(byte[][]::new);
     }
 
     /** Returns three keys for each settlement: of its count, of the reset mark of that, and of its own mark. */
     byte[][] countsAndSettlementMarks(List<Settlement> settlements) {
-        byte[][] keys = new byte[3 * settlements.size()][];
-        int k = 0;
-        for (Settlement settlement : settlements) {
-            keys[k++] = count(settlement.claim());
-            keys[k++] = resetMark(settlement.claim());
-            keys[k++] = key(settlement.claim(), MARK + settlement.id());
-        }
-        return keys;
+        return settlements.stream()
+                .flatMap(
+                        one -> Stream.of(count(one.claim()), resetMark(one.claim()), key(one.claim(), MARK + one.id())))
+                .toArray(byte[][]::new);
     }
 
     @SuppressWarnings("deprecation") // copies the low byte of each character, which is all that ASCII has, at once

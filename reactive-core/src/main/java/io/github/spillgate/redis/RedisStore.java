@@ -363,7 +363,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     @Override
     public Mono<Void> prepare(String node) {
-        return topology.prepare(node).publishOn(deliverOn).onErrorMap(e -> Errors.translate(e, new byte[0][]));
+        return topology.prepare(node).publishOn(deliverOn).onErrorMap(Errors::translate);
     }
 
     @Override

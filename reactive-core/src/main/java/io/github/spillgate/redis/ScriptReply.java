@@ -45,14 +45,9 @@ final class ScriptReply {
         return micros / 1_000;
     }
 
-    /** Returns how many of a group of equal requests are granted. */
+    /** Returns how many of a group of equal requests are granted; of a lease, how many permits. */
     long granted(int usage) {
         return number(start(usage), 4);
-    }
-
-    /** Returns how many permits are leased: of a lease, that is the number in the place of {@link #granted}. */
-    long leased(int usage) {
-        return granted(usage);
     }
 
     /** Returns the flag that the other scripts have in the place of {@link #granted}; their headers describe it. */

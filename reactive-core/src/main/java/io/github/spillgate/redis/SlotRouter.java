@@ -103,25 +103,20 @@ final class SlotRouter {
 
     /** Returns the name of the node that owns all counts, the names of several nodes, or an empty text if unknown. */
     String namesOfOwners(List<Claim> claims) {
-        if (claims.isEmpty()) {
-            return "";
+        String first = claims.isEmpty() ? "" : nameOfOwner(claims.get(0));
+        boolean isOne = true;
+        for (int i = 1; i < claims.size(); i++) {
+            isOne &= nameOfOwner(claims.get(i)).equals(first);
         }
-        String first = topology.nameOf(topology.slotOf(claims.get(0)));
-        Set<String> others = Set.of();
-        for (int i = 1; i < claims.size() && !first.isEmpty(); i++) {
-            String name = topology.nameOf(topology.slotOf(claims.get(i)));
-            if (name.isEmpty()) {
-                return "";
-            }
-            if (!name.equals(first)) {
-                others = others.isEmpty() ? new TreeSet<>() : others;
-                others.add(name);
-            }
-        }
-        if (others.isEmpty()) {
+        if (isOne) {
             return first;
         }
-        others.add(first);
-        return String.join(" and ", others);
+        Set<String> names = new TreeSet<>();
+        claims.forEach(claim -> names.add(nameOfOwner(claim)));
+        return names.contains("") ? "" : String.join(" and ", names);
+    }
+
+    private String nameOfOwner(Claim claim) {
+        return topology.nameOf(topology.slotOf(claim));
     }
 }
