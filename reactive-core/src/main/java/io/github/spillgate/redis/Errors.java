@@ -149,7 +149,7 @@ final class Errors {
                     ? new LimitStoreUnansweredException("Redis did not reply: " + message, e)
                     : new LimitStoreUnavailableException("Redis is unavailable: " + message, e);
         }
-        if (isRefusal(message)) {
+        if (isUnauthenticated(message) || isNoPermission(message)) {
             String detail = message + advice(message);
             return isNoPermission(message)
                     ? new LimitStoreRefusedException("Redis denied this user the command: " + detail, e)
@@ -220,7 +220,7 @@ final class Errors {
                             + withoutArguments + advice(withoutArguments),
                     withoutArguments.equals(reply) ? e : null);
         }
-        SSLException tls = tlsIn(e);
+        SSLException tls = first(SSLException.class, e);
         String detail = tls != null
                 ? "TLS: " + messageOf(tls) + adviceOnTls(messageOf(tls))
                 : CLOSED_EARLY.matcher(messageOf(reason)).matches()
@@ -235,8 +235,7 @@ final class Errors {
 
     /** Returns whether Lettuce has lost the reason of a failed attempt to connect. Another attempt may find it out. */
     static boolean isReasonLost(Throwable e) {
-        return Stream.iterate(e, cause -> cause != null, Throwable::getCause)
-                .anyMatch(cause -> messageOf(cause).equals(REASON_LOST));
+        return causes(e).anyMatch(cause -> messageOf(cause).equals(REASON_LOST));
     }
 
     /** Returns our exception for a server to which there is no connection after this time. */
@@ -285,10 +284,8 @@ final class Errors {
      * @param error the error of a CLUSTER command
      */
     static Throwable noCluster(String server, Throwable error) {
-        String message = Stream.iterate(error, cause -> cause != null, Throwable::getCause)
-                // The caller's client has the error of each node among the causes.
-                .map(Errors::messageOf)
-                .collect(Collectors.joining("\n"));
+        // The caller's client has the error of each node among the causes.
+        String message = causes(error).map(Errors::messageOf).collect(Collectors.joining("\n"));
         boolean isStandalone = message.contains(NO_CLUSTER);
         Matcher unknown = UNKNOWN_COMMAND.matcher(message);
         if (!isStandalone && !unknown.find()) {
@@ -320,22 +317,20 @@ final class Errors {
 
     /** Returns the reply of Redis among the causes; otherwise Lettuce's reason. */
     private static Throwable reasonOf(Throwable e) {
-        for (Throwable cause = e; cause != null; cause = cause.getCause()) {
-            if (cause instanceof RedisCommandExecutionException) {
-                return cause;
-            }
+        Throwable reason = first(RedisCommandExecutionException.class, e);
+        if (reason == null) {
+            reason = e.getCause();
         }
-        Throwable cause = e.getCause();
-        return cause == null ? e : cause;
+        return reason == null ? e : reason;
     }
 
-    private static @Nullable SSLException tlsIn(Throwable e) {
-        for (Throwable cause = e; cause != null; cause = cause.getCause()) {
-            if (cause instanceof SSLException tls) {
-                return tls;
-            }
-        }
-        return null;
+    private static <T extends Throwable> @Nullable T first(Class<T> type, Throwable e) {
+        return causes(e).filter(type::isInstance).map(type::cast).findFirst().orElse(null);
+    }
+
+    /** Returns the error and its causes. */
+    private static Stream<Throwable> causes(Throwable e) {
+        return Stream.iterate(e, cause -> cause != null, Throwable::getCause);
     }
 
     private static String adviceOnTls(String message) {
@@ -363,10 +358,6 @@ final class Errors {
     /** Returns whether Redis runs no command on this connection. */
     static boolean isUnauthenticated(RedisCommandExecutionException e) {
         return isUnauthenticated(messageOf(e));
-    }
-
-    private static boolean isRefusal(String message) {
-        return isUnauthenticated(message) || isNoPermission(message);
     }
 
     private static boolean isUnauthenticated(String message) {
