@@ -53,12 +53,6 @@ final class Batch {
     /** The clock of the server to which the batch was sent last. */
     private volatile @Nullable RedisClock clock;
 
-    /**
-     * An empty batch.
-     *
-     * @param countKeys the keys of the counts
-     * @param expectedSize the expected number of decisions
-     */
     Batch(CountKeys countKeys, int expectedSize) {
         this.countKeys = countKeys;
         this.counts = new HashMap<>(2 * expectedSize);
@@ -116,12 +110,10 @@ final class Batch {
         return groups.size();
     }
 
-    /** Returns the number of decisions. */
     int size() {
         return size;
     }
 
-    /** Returns the keys of the counts. */
     byte[][] keys() {
         return keys.toArray(byte[][]::new);
     }
@@ -166,7 +158,6 @@ final class Batch {
         return reply.textAfter(usages);
     }
 
-    /** Some decisions of a batch. */
     static final class BatchPart {
 
         private final List<DecisionGroup> groups;
@@ -175,14 +166,12 @@ final class Batch {
             this.groups = groups;
         }
 
-        /** Answers the decisions. */
         void answer(ScriptReply reply) {
             for (DecisionGroup group : groups) {
                 group.answer(reply);
             }
         }
 
-        /** Fails the decisions, because the command has failed. */
         void fail(Throwable error) {
             for (DecisionGroup group : groups) {
                 group.fail(error);

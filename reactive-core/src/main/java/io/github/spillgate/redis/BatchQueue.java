@@ -75,7 +75,9 @@ final class BatchQueue {
     /** Emits the answers; null if their callers are on the event loop, and continue there. */
     private final @Nullable Scheduler deliverOn;
 
+    /** Returns whether Redis has replied on another connection to a command sent after a time. */
     private final LongPredicate elsewhere;
+
     private final OpenConnection connection;
     private final Queue<PendingDecision> queue = new ArrayDeque<>();
 
@@ -93,14 +95,6 @@ final class BatchQueue {
 
     private @Nullable LimitStoreException ended;
 
-    /**
-     * A queue for one connection.
-     *
-     * @param decide sends a batch to Redis
-     * @param keys the keys of the counts
-     * @param deliverOn emits the answers; null for callers that are on the connection's event loop
-     * @param elsewhere returns whether Redis has replied on another connection to a command sent after a time
-     */
     BatchQueue(
             OpenConnection connection,
             Function<Batch, Mono<byte[]>> decide,
@@ -386,18 +380,16 @@ final class BatchQueue {
 
         private final Batch batch;
         private final Flight flight;
+
+        /** The number of retries that are left while a slot is being migrated. */
         private final int tries;
+
         private final long sentAt = connection.now();
         private boolean answered;
 
         /** Written and read by the thread that reports the reply. */
         private boolean hasReply;
 
-        /**
-         * A batch of a flight.
-         *
-         * @param tries the number of retries that are left while a slot is being migrated
-         */
         BatchInFlight(Batch batch, Flight flight, int tries) {
             this.batch = batch;
             this.flight = flight;

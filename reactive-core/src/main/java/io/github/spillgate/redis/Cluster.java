@@ -196,7 +196,6 @@ final class Cluster implements Topology {
         return owners;
     }
 
-    /** Returns the nodes that are known. */
     Collection<Server> servers() {
         return servers.values();
     }
@@ -227,7 +226,6 @@ final class Cluster implements Topology {
         template = node;
     }
 
-    /** Updates the owners of these slots. */
     void update(List<TopologyRefresh.SlotRange> ranges) {
         ranges.forEach(range -> {
             Server server = serverAt(range.host(), range.port());

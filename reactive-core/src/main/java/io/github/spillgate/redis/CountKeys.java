@@ -28,7 +28,6 @@ final class CountKeys {
         prefixBytes = prefix.getBytes(StandardCharsets.US_ASCII);
     }
 
-    /** Returns the key of a count. */
     byte[] count(Claim claim) {
         return key(claim, "");
     }

@@ -26,6 +26,7 @@ final class EvictionPolicy {
     /** Without a limit, Redis evicts nothing. */
     private static final Pattern LIMITED = Pattern.compile(KNOWN + "[1-9]");
 
+    /** The name of the store, for logs. */
     private final String store;
 
     /** The servers and policies that have been logged. */
@@ -33,20 +34,10 @@ final class EvictionPolicy {
 
     private volatile boolean isUnanswered;
 
-    /**
-     * The policies of a store's servers.
-     *
-     * @param store the name of the store, for logs
-     */
     EvictionPolicy(String store) {
         this.store = store;
     }
 
-    /**
-     * Asks for the policy.
-     *
-     * @param server the name of the server, for logs
-     */
     void check(StatefulRedisConnection<byte[], byte[]> connection, String server) {
         if (isUnanswered) {
             return;

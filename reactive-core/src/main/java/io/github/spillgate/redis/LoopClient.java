@@ -38,16 +38,14 @@ final class LoopClient extends RedisClient {
     /** The options of the transports that Netty has beside NIO begin with the name of their package. */
     private static final String NATIVE_OPTIONS = "io.netty.channel.";
 
+    /** The resources of the other client. */
     private final ClientResources original;
+
     private final EventLoop loop;
+
+    /** The type of channels that the loop accepts. */
     private final Class<? extends Channel> channelType;
 
-    /**
-     * A client.
-     *
-     * @param original the resources of the other client
-     * @param channelType the type of channels that the loop accepts
-     */
     LoopClient(ClientResources original, ClientOptions options, EventLoop loop, Class<? extends Channel> channelType) {
         super(on(loop, original), new RedisURI());
         this.original = original;

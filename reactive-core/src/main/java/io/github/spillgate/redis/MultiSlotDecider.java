@@ -29,18 +29,16 @@ final class MultiSlotDecider {
     // next retry. That needs no more commands than charging. A slot that does not reply soon is left out: the denial
     // must reach its caller before the caller's deadline.
 
+    /** Decides on counts in one slot. */
     private final RedisStore store;
+
     private final RefundCommands refunds;
+
+    /** How long a denial waits for the remaining slots. */
     private final Duration longestPeek;
+
     private final Scheduler deliverOn;
 
-    /**
-     * A decider.
-     *
-     * @param store decides on counts in one slot
-     * @param longestPeek how long a denial waits for the remaining slots
-     * @param deliverOn the scheduler that emits a denial after that time; the replies are emitted there too
-     */
     MultiSlotDecider(RedisStore store, RefundCommands refunds, Duration longestPeek, Scheduler deliverOn) {
         this.store = store;
         this.refunds = refunds;

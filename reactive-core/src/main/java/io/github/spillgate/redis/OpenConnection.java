@@ -55,7 +55,10 @@ final class OpenConnection implements CommandSender {
     private final EventLoop loop;
     private final RedisClock clock;
     private final LongSupplier nanoTime;
+
+    /** A newer connection of the lane has a higher number. */
     private final long number;
+
     private final long longestSilence;
     private final long openedAt;
     private final BatchQueue queue;
@@ -83,15 +86,6 @@ final class OpenConnection implements CommandSender {
     /** The commands that are written and not flushed; null if each command is flushed. Used by the event loop. */
     private @Nullable List<PendingCommand<?>> unflushed;
 
-    /**
-     * An open connection.
-     *
-     * @param loop its event loop
-     * @param clock the clock of its server
-     * @param number its number; a newer connection has a higher one
-     * @param longestSilence how long commands may be in flight without any reply
-     * @param newQueue creates the queue of the decisions that wait for it
-     */
     OpenConnection(
             StatefulRedisConnection<byte[], byte[]> connection,
             EventLoop loop,
@@ -110,12 +104,10 @@ final class OpenConnection implements CommandSender {
         this.queue = newQueue.apply(this);
     }
 
-    /** Returns the decisions that wait for this connection. */
     BatchQueue queue() {
         return queue;
     }
 
-    /** Returns the number of this connection; a newer connection has a higher one. */
     long number() {
         return number;
     }

@@ -40,9 +40,7 @@ final class PendingDecision implements RemoteSubscription {
     private final int parts;
     private final long deadline;
 
-    /** Adds this decision to a queue, as {@link RedisStore} does. */
     private final Consumer<PendingDecision> onRequest;
-
     private final Consumer<StoreDecision> onUnused;
     private final CoreSubscriber<? super StoreDecision> subscriber;
     private volatile int stage;
@@ -127,7 +125,6 @@ final class PendingDecision implements RemoteSubscription {
         return mode;
     }
 
-    /** Returns the number of parts of a lease. */
     int parts() {
         return parts;
     }
@@ -149,17 +146,14 @@ final class PendingDecision implements RemoteSubscription {
         stage = DONE;
     }
 
-    /** Notes the queue that it is added to. */
     void setQueue(BatchQueue joined) {
         queue = joined;
     }
 
-    /** Notes the run of the event loop in which it joins the queue. */
     void setRun(BatchQueue.Run joined) {
         run = joined;
     }
 
-    /** Returns the run of the event loop in which it has joined the queue; null before. */
     BatchQueue.@Nullable Run run() {
         return run;
     }
@@ -196,7 +190,6 @@ final class PendingDecision implements RemoteSubscription {
         return stage == DONE;
     }
 
-    /** Returns whether it may be sent again. */
     boolean mayRetry() {
         return retries < MOST_RETRIES;
     }

@@ -25,9 +25,14 @@ final class Server {
     /** The highest number of redirects of one command. A stable cluster needs at most one. */
     private static final int MOST_REDIRECTS = 5;
 
+    /** Unique within the topology. */
     private final String name;
+
     private final Connector connector;
+
+    /** Has this server, and the targets of its redirects. */
     private final Topology topology;
+
     private final Settings settings;
 
     /** The lane for callers on any thread, and for everything except decisions. */
@@ -37,13 +42,6 @@ final class Server {
 
     private final WaitingDecisions waiting;
 
-    /**
-     * A server.
-     *
-     * @param name the name, unique within the topology
-     * @param connector connects to the server
-     * @param topology has this server, and the targets of its redirects
-     */
     Server(String name, Connector connector, Topology topology, Settings settings) {
         this.name = name;
         this.connector = connector;
@@ -59,7 +57,6 @@ final class Server {
         return name;
     }
 
-    /** Returns the lane for callers on any thread. */
     Lane lane() {
         return lane;
     }

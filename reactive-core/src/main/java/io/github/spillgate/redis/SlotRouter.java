@@ -25,13 +25,10 @@ final class SlotRouter {
     private static final int MOST_CONCURRENT = 64;
 
     private final Topology topology;
+
+    /** Emits the replies. */
     private final Scheduler deliverOn;
 
-    /**
-     * A router.
-     *
-     * @param deliverOn the scheduler on which replies are emitted
-     */
     SlotRouter(Topology topology, Scheduler deliverOn) {
         this.topology = topology;
         this.deliverOn = deliverOn;

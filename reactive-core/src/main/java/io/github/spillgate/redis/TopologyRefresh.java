@@ -52,7 +52,10 @@ final class TopologyRefresh {
     private static final int MOST_CLIENTS_ASKED = 2;
 
     private final RedisClusterClient client;
+
+    /** The nodes to ask if no known node replies; if there are none, the client is asked. */
     private final List<RedisURI> seeds;
+
     private final Cluster cluster;
     private final AtomicReference<@Nullable Attempt> newest = new AtomicReference<>();
 
@@ -62,12 +65,6 @@ final class TopologyRefresh {
     /** Whether the client has returned nodes before; after that it must be told to look again. */
     private volatile boolean clientHasNodes;
 
-    /**
-     * A refresh.
-     *
-     * @param seeds the nodes to ask if no known node replies; if there are none, the client is asked
-     * @param cluster has the known nodes, and gets the owners
-     */
     TopologyRefresh(RedisClusterClient client, List<RedisURI> seeds, Cluster cluster) {
         this.client = client;
         this.seeds = seeds;
@@ -93,14 +90,7 @@ final class TopologyRefresh {
         }
     }
 
-    /**
-     * A range of hash slots and its owner.
-     *
-     * @param from the first slot
-     * @param to the last slot
-     * @param host the host of the owner
-     * @param port the port of the owner
-     */
+    /** The owner of the hash slots from a first to a last one. */
     record SlotRange(int from, int to, String host, int port) {}
 
     /** One attempt to find the owners. */
