@@ -15,7 +15,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
 import java.util.stream.Collectors;
-import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /** Releases and renews the permits of concurrency limits, in one command for each hash slot. */
@@ -46,14 +45,15 @@ final class HoldCommands {
     }
 
     Mono<List<HoldRenewal>> renew(List<Claim> holds) {
-        return flatten(router.inEachSlot(
-                holds,
-                Function.identity(),
-                (slot, all) -> renewals(slot, byCount(all))
-                        .onErrorResume(
-                                Redirect::isCausedByTryAgain,
-                                e -> flatten(router.concurrently(
-                                        byCount(all), ofCount -> renewals(slot, List.of(ofCount)))))));
+        return router.inEachSlot(
+                        holds,
+                        Function.identity(),
+                        (slot, all) -> router.togetherOrEach(
+                                byCount(all),
+                                renewals(slot, byCount(all)),
+                                ofCount -> renewals(slot, List.of(ofCount))))
+                .collectList()
+                .map(HoldCommands::flatten);
     }
 
     private Mono<List<HoldRenewal>> renewals(int slot, Collection<List<Claim>> byCount) {
@@ -123,9 +123,5 @@ final class HoldCommands {
 
     private static <T> List<T> flatten(Collection<List<T>> lists) {
         return lists.stream().flatMap(List::stream).toList();
-    }
-
-    private static <T> Mono<List<T>> flatten(Flux<List<T>> lists) {
-        return lists.collectList().map(HoldCommands::flatten);
     }
 }

@@ -10,6 +10,7 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.function.BiFunction;
 import java.util.function.Function;
+import org.reactivestreams.Publisher;
 import reactor.core.Exceptions;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
@@ -64,14 +65,15 @@ final class SlotRouter {
     }
 
     /** Sends one request for each slot at the same time. A failing slot does not stop the others. */
-    <E, T> Flux<T> inEachSlot(List<E> all, Function<E, Claim> claim, BiFunction<Integer, List<E>, Mono<T>> request) {
+    <E, T> Flux<T> inEachSlot(
+            List<E> all, Function<E, Claim> claim, BiFunction<Integer, List<E>, Publisher<T>> request) {
         return Flux.defer(() -> concurrently(
                         bySlot(all, claim).entrySet(), slot -> request.apply(slot.getKey(), slot.getValue())))
                 .onErrorMap(Exceptions::isMultiple, Errors::oneOf);
     }
 
     /** Sends one request for each slot of these claims at the same time. */
-    Mono<Void> inEachSlot(List<Claim> claims, BiFunction<Integer, List<Claim>, Mono<Void>> request) {
+    <T> Mono<Void> inEachSlot(List<Claim> claims, BiFunction<Integer, List<Claim>, Publisher<T>> request) {
         return inEachSlot(claims, Function.identity(), request).then();
     }
 
@@ -79,20 +81,17 @@ final class SlotRouter {
      * Runs one command for all counts. While their slot is being migrated, Redis refuses that without doing anything;
      * then each count gets a command of its own.
      */
-    <E> Mono<Void> togetherOrEach(Collection<E> all, Mono<?> together, Function<E, Mono<?>> each) {
-        return together.then()
-                .onErrorResume(
-                        Redirect::isCausedByTryAgain,
-                        e -> concurrently(all, one -> each.apply(one).then()).then());
+    <E, T> Flux<T> togetherOrEach(Collection<E> all, Mono<T> together, Function<E, Publisher<T>> each) {
+        return together.flux().onErrorResume(Redirect::isCausedByTryAgain, e -> concurrently(all, each));
     }
 
     /**
      * Emits all replies. With several requests, the thread that subscribes also emits the replies that arrive while it
      * is subscribing; publishOn moves them to the right scheduler.
      */
-    <E, T> Flux<T> concurrently(Collection<E> all, Function<E, Mono<T>> request) {
+    private <E, T> Flux<T> concurrently(Collection<E> all, Function<E, Publisher<T>> request) {
         return all.size() == 1
-                ? request.apply(all.iterator().next()).flux()
+                ? Flux.from(request.apply(all.iterator().next()))
                 : Flux.fromIterable(all)
                         .flatMapDelayError(request, MOST_CONCURRENT, 1)
                         .publishOn(deliverOn);
