@@ -158,10 +158,7 @@ final class Errors {
         Matcher unknown = UNKNOWN_COMMAND.matcher(message);
         if (unknown.find()) {
             // Without the arguments, and without the cause, which has them too: they contain keys.
-            return new LimitStoreUnreachableException(
-                    "Redis is unavailable: the configured server replied " + unknown.group()
-                            + adviceOnUnknown(unknown.group(1)),
-                    null);
+            return unreachable("the configured server replied " + unknown.group() + adviceOnUnknown(unknown.group(1)));
         }
         if (hasCode(message, OTHER_NODE)) {
             return new LimitStoreUnavailableException(
@@ -240,8 +237,7 @@ final class Errors {
 
     /** Returns our exception for a server to which there is no connection after this time. */
     static LimitStoreException notConnected(int seconds) {
-        return new LimitStoreUnreachableException(
-                "Redis is unavailable: no connection within " + seconds + " s" + EXPECTED_REPLY, null);
+        return unreachable("no connection within " + seconds + " s" + EXPECTED_REPLY);
     }
 
     /**
@@ -250,31 +246,24 @@ final class Errors {
      * @param observed what it did instead
      */
     static LimitStoreException noScripts(String observed) {
-        return new LimitStoreUnreachableException(
-                "Redis is unavailable: the server opened a connection, but " + observed
-                        + ": expected a Redis, or a proxy that passes EVAL and EVALSHA on, and drops no other command;"
-                        + " retrying",
-                null);
+        return unreachable("the server opened a connection, but " + observed
+                + ": expected a Redis, or a proxy that passes EVAL and EVALSHA on, and drops no other command;"
+                + " retrying");
     }
 
     /** Returns our exception for a server that is a replica of this primary. */
     static LimitStoreException replica(String primary) {
-        return new LimitStoreUnreachableException(
-                "Redis is unavailable: the configured server is a replica of " + primary
-                        + ", and a replica rejects writes: expected the URI of the primary, for example redis://"
-                        + primary + ", or of Sentinels, for example"
-                        + " redis-sentinel://host:26379/0#name",
-                null);
+        return unreachable("the configured server is a replica of " + primary
+                + ", and a replica rejects writes: expected the URI of the primary, for example redis://" + primary
+                + ", or of Sentinels, for example redis-sentinel://host:26379/0#name");
     }
 
     /** Returns our exception for a server that is a Sentinel and monitors these primaries. */
     static LimitStoreException sentinel(List<String> names) {
-        return new LimitStoreUnreachableException(
-                "Redis is unavailable: the configured server is a Sentinel, which runs no scripts; it monitors "
-                        + (names.isEmpty() ? "no primary" : String.join(", ", names))
-                        + ": expected a URI that names a monitored primary, for example"
-                        + " redis-sentinel://host:26379/0#" + (names.isEmpty() ? "name" : names.get(0)),
-                null);
+        return unreachable("the configured server is a Sentinel, which runs no scripts; it monitors "
+                + (names.isEmpty() ? "no primary" : String.join(", ", names))
+                + ": expected a URI that names a monitored primary, for example redis-sentinel://host:26379/0#"
+                + (names.isEmpty() ? "name" : names.get(0)));
     }
 
     /**
@@ -291,17 +280,17 @@ final class Errors {
         if (!isStandalone && !unknown.find()) {
             return error;
         }
-        return new LimitStoreUnreachableException(
-                "Redis is unavailable: " + server + " is not part of a cluster, and replied "
-                        + (isStandalone ? "ERR " + NO_CLUSTER : unknown.group())
-                        + ": expected the URIs of a cluster's nodes, or a store for a single Redis, for example"
-                        + (isStandalone
-                                ? " RedisStore.create(RedisClient.create(\"redis://host:6379\")), and in settings"
-                                        + " redis.cluster=false"
-                                : "; if it is a Sentinel,"
-                                        + " RedisStore.create(RedisClient.create("
-                                        + "\"redis-sentinel://host:26379/0#name\"))"),
-                null);
+        String expected = isStandalone
+                ? " RedisStore.create(RedisClient.create(\"redis://host:6379\")), and in settings redis.cluster=false"
+                : "; if it is a Sentinel,"
+                        + " RedisStore.create(RedisClient.create(\"redis-sentinel://host:26379/0#name\"))";
+        return unreachable(server + " is not part of a cluster, and replied "
+                + (isStandalone ? "ERR " + NO_CLUSTER : unknown.group())
+                + ": expected the URIs of a cluster's nodes, or a store for a single Redis, for example" + expected);
+    }
+
+    private static LimitStoreUnreachableException unreachable(String why) {
+        return new LimitStoreUnreachableException("Redis is unavailable: " + why, null);
     }
 
     /** Returns whether a server does not know this command. */
