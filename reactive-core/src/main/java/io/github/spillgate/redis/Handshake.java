@@ -80,11 +80,7 @@ final class Handshake {
             Function<RedisAsyncCommands<byte[], byte[]>, RedisFuture<byte[]>> script,
             RedisClock clock) {
         try {
-            EventLoop loop = run(connection, script, clock);
-            if (loop == null) {
-                throw new RedisException("the first reply arrived on no event loop");
-            }
-            return loop;
+            return run(connection, script, clock);
         } catch (RuntimeException e) {
             // A lost connection is being closed already, and Lettuce would warn.
             if (connection.isOpen()) {
@@ -94,7 +90,7 @@ final class Handshake {
         }
     }
 
-    private static @Nullable EventLoop run(
+    private static EventLoop run(
             StatefulRedisConnection<byte[], byte[]> connection,
             Function<RedisAsyncCommands<byte[], byte[]>, RedisFuture<byte[]>> script,
             RedisClock clock) {
@@ -107,6 +103,9 @@ final class Handshake {
         connection.flushCommands();
         // Not for the reply: a thread that waits for it may run its callback.
         EventLoop found = await(loop, "EVAL", connection.getTimeout());
+        if (found == null) {
+            throw new RedisException("the first reply arrived on no event loop");
+        }
         try {
             byte @Nullable [] known = await(reply.toCompletableFuture(), "EVAL", connection.getTimeout());
             if (known != null && new ScriptReply(known).hasTime()) {

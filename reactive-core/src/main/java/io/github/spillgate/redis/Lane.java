@@ -86,9 +86,7 @@ final class Lane implements CommandSender {
     /** The error for callers after closing; null as long as the lane is not closed. */
     private volatile @Nullable Supplier<LimitStoreException> closed;
 
-    /** Whether and when an event loop of the application began to open the connection; only that loop uses them. */
-    private boolean hasTried;
-
+    /** When an event loop of the application last began to open the connection; only that loop uses it. */
     private long triedAt;
 
     /**
@@ -111,6 +109,7 @@ final class Lane implements CommandSender {
         this.nanoTime = nanoTime;
         this.longestSilence = longestSilence;
         this.newQueue = newQueue;
+        this.triedAt = nanoTime.getAsLong() - PAUSE;
     }
 
     /** Sends a command once the connection is open; the reply is emitted on the connection's thread. */
@@ -154,9 +153,8 @@ final class Lane implements CommandSender {
 
     private boolean isTimeToTry() {
         long now = nanoTime.getAsLong();
-        boolean isTime = !hasTried || now - triedAt >= PAUSE;
+        boolean isTime = now - triedAt >= PAUSE;
         if (isTime) {
-            hasTried = true;
             triedAt = now;
         }
         return isTime;

@@ -92,7 +92,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                 : new Topology.SingleServer((RedisClient) client, builder.nodes, settings);
         router = new SlotRouter(topology, deliverOn);
         holdCommands = new HoldCommands(router, keys);
-        refundCommands = new RefundCommands(router, keys, holdCommands, deliverOn);
+        refundCommands = new RefundCommands(router, keys, holdCommands);
         resetCommand = new ResetCommand(router, keys);
         reconcileCommands = new ReconcileCommands(router, keys, holdCommands);
         multiSlot = new MultiSlotDecider(this, refundCommands, builder.longestPeek, deliverOn);

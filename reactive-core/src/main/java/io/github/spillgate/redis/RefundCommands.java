@@ -10,7 +10,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.regex.Pattern;
 import reactor.core.publisher.Mono;
-import reactor.core.scheduler.Scheduler;
 
 /** Refunds permits, in one command for each hash slot. Those of concurrency limits are released. */
 final class RefundCommands {
@@ -21,13 +20,11 @@ final class RefundCommands {
     private final SlotRouter router;
     private final CountKeys keys;
     private final HoldCommands holds;
-    private final Scheduler deliverOn;
 
-    RefundCommands(SlotRouter router, CountKeys keys, HoldCommands holds, Scheduler deliverOn) {
+    RefundCommands(SlotRouter router, CountKeys keys, HoldCommands holds) {
         this.router = router;
         this.keys = keys;
         this.holds = holds;
-        this.deliverOn = deliverOn;
     }
 
     /** Refunds what a decision took. */
@@ -59,8 +56,7 @@ final class RefundCommands {
                 taken.stream().filter(one -> !HoldCommands.isHold(one.claim())).toList();
         return rates.isEmpty()
                 ? holds.release(held)
-                : Mono.whenDelayError(refund(RefundMode.DECISION, rates), holds.release(held))
-                        .publishOn(deliverOn);
+                : Mono.whenDelayError(refund(RefundMode.DECISION, rates), holds.release(held));
     }
 
     Mono<Void> refundCharged(List<ChargedPermits> permits) {
