@@ -210,7 +210,7 @@ final class Cluster implements Topology {
                     .withHost(host)
                     .withPort(port)
                     .build();
-            return new Server(name, new NodeConnector(nodes, uri, settings.eviction()), this, settings);
+            return new Server(name, () -> connect(uri), onLoop -> Handshake.connectOnLoop(onLoop, uri), this, settings);
         });
     }
 
@@ -251,18 +251,9 @@ final class Cluster implements Topology {
     }
 
     /** Connects to a node, which may be a replica; then it redirects to its primary. */
-    private record NodeConnector(RedisClient nodes, RedisURI uri, EvictionPolicy eviction) implements Server.Connector {
-
-        @Override
-        public StatefulRedisConnection<byte[], byte[]> connect() {
-            StatefulRedisConnection<byte[], byte[]> connection = Handshake.connect(nodes, uri);
-            eviction.check(connection, uri.getHost() + ":" + uri.getPort());
-            return connection;
-        }
-
-        @Override
-        public StatefulRedisConnection<byte[], byte[]> connectOn(RedisClient client) {
-            return Handshake.connectOnLoop(client, uri);
-        }
+    private StatefulRedisConnection<byte[], byte[]> connect(RedisURI uri) {
+        StatefulRedisConnection<byte[], byte[]> connection = Handshake.connect(nodes, uri);
+        settings.eviction().check(connection, uri.getHost() + ":" + uri.getPort());
+        return connection;
     }
 }

@@ -13,6 +13,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
@@ -28,7 +29,8 @@ final class Server {
     /** Unique within the topology. */
     private final String name;
 
-    private final Connector connector;
+    /** Connects on the event loop of a client. May block. */
+    private final Function<RedisClient, StatefulRedisConnection<byte[], byte[]>> connectOn;
 
     /** Has this server, and the targets of its redirects. */
     private final Topology topology;
@@ -42,15 +44,21 @@ final class Server {
 
     private final WaitingDecisions waiting;
 
-    Server(String name, Connector connector, Topology topology, Settings settings) {
+    /** A server, to which {@code connect} connects on any event loop; may block. */
+    Server(
+            String name,
+            Supplier<StatefulRedisConnection<byte[], byte[]>> connect,
+            Function<RedisClient, StatefulRedisConnection<byte[], byte[]>> connectOn,
+            Topology topology,
+            Settings settings) {
         this.name = name;
-        this.connector = connector;
+        this.connectOn = connectOn;
         this.topology = topology;
         this.settings = settings;
         settings.scripts()
                 .forEach((purpose, script) -> scripts.put(purpose, new ScriptRunner(script, Server::nanoTime)));
         this.waiting = new WaitingDecisions(settings.bounds(), settings.deliverOn());
-        this.lane = newLane(connector::connect, settings.deliverOn());
+        this.lane = newLane(connect, settings.deliverOn());
     }
 
     String name() {
@@ -106,15 +114,10 @@ final class Server {
 
     /** Returns a lane on the event loop of a client. */
     Lane newLane(Supplier<RedisClient> client) {
-        return newLane(() -> connector.connectOn(client.get()), null);
+        return newLane(() -> connectOn.apply(client.get()), null);
     }
 
-    /**
-     * Returns a lane.
-     *
-     * @param connect connects to this server; may block
-     * @param deliverOn emits the answers; null if all callers are on the event loop of the connection
-     */
+    /** Returns a lane with this scheduler for answers; null if all callers are on the event loop of the connection. */
     private Lane newLane(Supplier<StatefulRedisConnection<byte[], byte[]>> connect, @Nullable Scheduler deliverOn) {
         return new Lane(
                 connect,
@@ -266,14 +269,4 @@ final class Server {
             @Nullable LoopLanes loops,
             EvictionPolicy eviction,
             Duration longestSilence) {}
-
-    /** Connects to a server. The methods may block. */
-    interface Connector {
-
-        /** Connects on any event loop. */
-        StatefulRedisConnection<byte[], byte[]> connect();
-
-        /** Connects on the event loop of a client. */
-        StatefulRedisConnection<byte[], byte[]> connectOn(RedisClient client);
-    }
 }

@@ -3,7 +3,6 @@ package io.github.spillgate.redis;
 import io.github.spillgate.spi.Claim;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
-import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.codec.ByteArrayCodec;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -62,22 +61,16 @@ interface Topology {
         SingleServer(RedisClient client, List<RedisURI> nodes, Server.Settings settings) {
             keys = settings.keys();
             Role role = new Role(settings.eviction(), Server::nanoTime);
-            Server.Connector connector = new Server.Connector() {
-                @Override
-                public StatefulRedisConnection<byte[], byte[]> connect() {
+            server = new Server(
+                    "",
                     // With an address, all connections use that one, so that they lead to the same counts.
-                    return role.requirePrimary(
+                    () -> role.requirePrimary(
                             nodes.isEmpty()
                                     ? client.connect(ByteArrayCodec.INSTANCE)
-                                    : Handshake.connect(client, nodes.get(0)));
-                }
-
-                @Override
-                public StatefulRedisConnection<byte[], byte[]> connectOn(RedisClient onLoop) {
-                    return role.requirePrimary(Handshake.connectOnLoop(onLoop, nodes.get(0)));
-                }
-            };
-            server = new Server("", connector, this, settings);
+                                    : Handshake.connect(client, nodes.get(0))),
+                    onLoop -> role.requirePrimary(Handshake.connectOnLoop(onLoop, nodes.get(0))),
+                    this,
+                    settings);
         }
 
         @Override
