@@ -13,6 +13,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BiFunction;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -143,13 +144,18 @@ final class Server {
                 MOST_REDIRECTS);
     }
 
-    /** Sends a command to this server, and follows its redirects. */
-    <T> Mono<T> send(RedirectableCommand<T> command) {
+    /**
+     * Sends a command to this server, and follows its redirects.
+     *
+     * @param command sends the command to a server, with this sender
+     */
+    <T> Mono<T> send(BiFunction<Server, CommandSender, Mono<T>> command) {
         return send(lane, command, MOST_REDIRECTS);
     }
 
-    private <T> Mono<T> send(CommandSender sender, RedirectableCommand<T> command, int redirectsLeft) {
-        return command.sendTo(this, sender).onErrorResume(RedisCommandExecutionException.class, error -> {
+    private <T> Mono<T> send(
+            CommandSender sender, BiFunction<Server, CommandSender, Mono<T>> command, int redirectsLeft) {
+        return command.apply(this, sender).onErrorResume(RedisCommandExecutionException.class, error -> {
             Redirect redirect = Redirect.parse(error);
             if (redirect == null) {
                 if (Redirect.isClusterDown(error)) {
@@ -235,19 +241,6 @@ final class Server {
     @Override
     public String toString() {
         return name;
-    }
-
-    /** A command for a server, or for another server after a redirect. */
-    @FunctionalInterface
-    interface RedirectableCommand<T> {
-
-        /**
-         * Sends the command.
-         *
-         * @param server the server
-         * @param sender sends commands to it
-         */
-        Mono<T> sendTo(Server server, CommandSender sender);
     }
 
     /**

@@ -46,7 +46,7 @@ final class SlotRouter {
     }
 
     /** Sends a command to the owner of a slot. */
-    <T> Mono<T> send(int slot, byte[][] keys, Server.RedirectableCommand<T> command) {
+    <T> Mono<T> send(int slot, byte[][] keys, BiFunction<Server, CommandSender, Mono<T>> command) {
         Server known = topology.known(slot);
         Mono<Server> server = known == null ? topology.find(slot) : Mono.just(known);
         return server.flatMap(owner -> owner.send(command))
