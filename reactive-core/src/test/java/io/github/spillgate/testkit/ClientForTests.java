@@ -68,16 +68,10 @@ public final class ClientForTests {
 
     /** Reads this many bytes of a response, runs an action, and disconnects, like the other method. */
     public int readAndDisconnect(String path, int bytes, Runnable before) {
-        HttpResponse<InputStream> response = client.sendAsync(
-                        request(path).GET().build(), BodyHandlers.ofInputStream())
-                .join();
-        try (InputStream body = response.body()) {
+        return read(path, body -> {
             body.readNBytes(bytes);
             before.run();
-            return response.statusCode();
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
+        });
     }
 
     /** Lets a reader read the body of a response, disconnects, and returns the status. */

@@ -29,7 +29,7 @@ public record RedisBinary(String name, Path path) {
 
     private static RedisForTests.Attempts attempts() {
         return new RedisForTests.Attempts(
-                RedisCandidate.binaries(System::getenv), UnaryOperator.identity(), line -> {});
+                RedisCandidate.binaries(System.getenv()), UnaryOperator.identity(), line -> {});
     }
 
     private static RedisBinary of(RedisForTests redis) {

@@ -4,15 +4,17 @@ import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
 import java.io.File;
-import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
+import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -23,13 +25,13 @@ import redis.embedded.core.ExecutableProvider;
 import redis.embedded.model.OsArchitecture;
 
 /**
- * A possible source of a Redis. Whether it is available shows at {@link #start()}.
+ * A possible source of a Redis. Whether it is available shows when it is started.
  *
  * @param what a description for error messages
  * @param required whether its failure is an error even if another candidate starts
- * @param starter starts a new server, or finds a running one
+ * @param starter starts a new server, or finds a running one; or throws an error that says how to fix the cause
  */
-record RedisCandidate(String what, boolean required, Starter starter) {
+record RedisCandidate(String what, boolean required, Supplier<RedisForTests> starter) {
 
     private static final String URI = "SPILLGATE_REDIS_URI";
     private static final String BINARIES = "SPILLGATE_REDIS_BINARIES";
@@ -40,12 +42,8 @@ record RedisCandidate(String what, boolean required, Starter starter) {
 
     private static @Nullable Path embedded;
 
-    RedisForTests start() throws IOException {
-        return starter.start();
-    }
-
     /** All that a machine with this environment has to offer, the preferred first. */
-    static List<RedisCandidate> all(Environment environment) {
+    static List<RedisCandidate> all(Map<String, String> environment) {
         String uri = environment.get(URI);
         List<RedisCandidate> all = new ArrayList<>(binaries(environment));
         if (uri != null && !uri.isBlank()) {
@@ -60,7 +58,7 @@ record RedisCandidate(String what, boolean required, Starter starter) {
     }
 
     /** Those of which we start as many processes as we like. */
-    static List<RedisCandidate> binaries(Environment environment) {
+    static List<RedisCandidate> binaries(Map<String, String> environment) {
         String path = environment.get("PATH");
         List<RedisCandidate> binaries = new ArrayList<>();
         binaries.add(onThePath("redis-server", path));
@@ -97,7 +95,7 @@ record RedisCandidate(String what, boolean required, Starter starter) {
                 program + " on the PATH",
                 false,
                 () -> find(program, path)
-                        .orElseThrow(() -> new FileNotFoundException("there is none; the PATH is " + path)),
+                        .orElseThrow(() -> new IllegalStateException("there is none; the PATH is " + path)),
                 product -> product + " on the PATH");
     }
 
@@ -107,7 +105,7 @@ record RedisCandidate(String what, boolean required, Starter starter) {
                 true,
                 () -> {
                     if (!Files.isExecutable(binary)) {
-                        throw new FileNotFoundException("expected a program that may be run");
+                        throw new IllegalStateException("expected a program that may be run");
                     }
                     return binary;
                 },
@@ -122,9 +120,9 @@ record RedisCandidate(String what, boolean required, Starter starter) {
                 product -> "embedded " + product);
     }
 
-    private static RedisCandidate of(String what, boolean required, Located where, UnaryOperator<String> name) {
+    private static RedisCandidate of(String what, boolean required, Supplier<Path> binary, UnaryOperator<String> name) {
         return new RedisCandidate(what, required, () -> {
-            RedisProcess process = RedisProcess.start(where.path());
+            RedisProcess process = RedisProcess.start(binary.get(), RedisProcess.Listening.PLAINLY);
             return RedisForTests.of(name.apply(process.info().product()), process);
         });
     }
@@ -144,24 +142,28 @@ record RedisCandidate(String what, boolean required, Starter starter) {
     }
 
     /** The binary out of the jar, once per JVM; and only that, so that all servers are started and told about alike. */
-    private static synchronized Path embeddedBinary() throws IOException {
+    private static synchronized Path embeddedBinary() {
         Path binary = embedded;
         if (binary == null) {
             OsArchitecture here = OsArchitecture.detectOSandArchitecture();
             if (!ExecutableProvider.newProvidedVersionsMap().containsKey(here)) {
-                throw new IOException("embedded-redis ships no binary for " + here.os + " on " + here.arch);
+                throw new IllegalStateException("embedded-redis ships no binary for " + here.os + " on " + here.arch);
             }
             Path directory = RedisProcess.Leftovers.newDirectory("binary");
-            binary = ExecutableProvider.newJarResourceProvider(directory.toFile())
-                    .get()
-                    .toPath();
+            try {
+                binary = ExecutableProvider.newJarResourceProvider(directory.toFile())
+                        .get()
+                        .toPath();
+            } catch (IOException e) {
+                throw new UncheckedIOException(e.getMessage(), e);
+            }
             embedded = binary;
         }
         return binary;
     }
 
     /** A look at the usual sockets: Testcontainers logs at length, and takes its time, where there is no Docker. */
-    private static boolean hasDocker(Environment environment) {
+    private static boolean hasDocker(Map<String, String> environment) {
         String home = System.getProperty("user.home");
         return environment.get("DOCKER_HOST") != null
                 || Stream.of(
@@ -173,9 +175,9 @@ record RedisCandidate(String what, boolean required, Starter starter) {
                         .anyMatch(Files::exists);
     }
 
-    private static RedisForTests inDocker(String image) throws IOException {
+    private static RedisForTests inDocker(String image) {
         if (!DockerClientFactory.instance().isDockerAvailable()) {
-            throw new IOException("Docker does not answer; expected `docker info` to work for this user");
+            throw new IllegalStateException("Docker does not answer; expected `docker info` to work for this user");
         }
         // Never closed: it is shared by all tests, and Testcontainers removes it when the JVM has gone.
         GenericContainer<?> container = new GenericContainer<>(DockerImageName.parse(image)).withExposedPorts(6379);
@@ -192,24 +194,5 @@ record RedisCandidate(String what, boolean required, Starter starter) {
                 StatefulRedisConnection<String, String> connection = client.connect()) {
             return RedisProcess.Info.parse(connection.sync().info("server"));
         }
-    }
-
-    /** Where a variable of the environment is looked up; a test gives its own. */
-    @FunctionalInterface
-    interface Environment {
-        @Nullable
-        String get(String variable);
-    }
-
-    /** Where a binary is, once it is looked for. */
-    @FunctionalInterface
-    private interface Located {
-        Path path() throws IOException;
-    }
-
-    /** Starts a server, or throws an error that says how to fix the cause. */
-    @FunctionalInterface
-    interface Starter {
-        RedisForTests start() throws IOException;
     }
 }

@@ -2,6 +2,7 @@ package io.github.spillgate.testkit;
 
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.testkit.RedisProcess.Listening;
 import io.lettuce.core.MigrateArgs;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
@@ -12,10 +13,7 @@ import io.lettuce.core.cluster.models.partitions.Partitions;
 import io.lettuce.core.cluster.models.partitions.RedisClusterNode;
 import io.lettuce.core.cluster.models.partitions.RedisClusterNode.NodeFlag;
 import java.io.IOException;
-import java.io.UncheckedIOException;
-import java.net.BindException;
 import java.net.InetAddress;
-import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -42,9 +40,6 @@ import org.jspecify.annotations.Nullable;
  * later. A new cluster is ready after about 3 s, because a new primary rejects writes in its first 2 s.
  */
 public final class RedisClusterForTests implements AutoCloseable {
-
-    /** How many slots there are. */
-    public static final int SLOTS = SlotHash.SLOT_COUNT;
 
     private static final int NODE_TIMEOUT_MILLIS = 1_000;
     private static final Duration PATIENCE = Duration.ofSeconds(60);
@@ -126,40 +121,37 @@ public final class RedisClusterForTests implements AutoCloseable {
             cluster.launch(binary, primaries * (1 + replicasOfEach), more);
             cluster.form(primaries);
             return cluster;
-        } catch (IOException e) {
-            cluster.close();
-            throw new UncheckedIOException(e.getMessage(), e);
         } catch (RuntimeException e) {
             cluster.close();
             throw e;
         }
     }
 
-    private void launch(RedisBinary binary, int number, String... more) throws IOException {
+    private void launch(RedisBinary binary, int number, String... more) {
         List<String> arguments = new ArrayList<>(ARGUMENTS);
         arguments.addAll(List.of(more));
         for (int i = 0; i < number; i++) {
-            RedisProcess process = RedisProcess.start(binary.path(), RedisClusterForTests::freePort, arguments);
+            RedisProcess process =
+                    RedisProcess.start(binary.path(), Listening.PLAINLY, RedisClusterForTests::freePort, arguments);
             nodes.add(new RedisNode(process, client));
         }
     }
 
-    private static int freePort() throws IOException {
+    private static int freePort() {
         for (int tries = 0; tries < PORT_TRIES; tries++) {
             int port = FIRST_PORT + ThreadLocalRandom.current().nextInt(PORTS);
             if (isFree(port) && isFree(port + BUS)) {
                 return port;
             }
         }
-        throw new IOException("no free port of which the one " + BUS + " further up is free as well: expected one from "
-                + FIRST_PORT + " to " + (FIRST_PORT + PORTS - 1));
+        throw new IllegalStateException("no free port of which the one " + BUS
+                + " further up is free as well: expected one from " + FIRST_PORT + " to " + (FIRST_PORT + PORTS - 1));
     }
 
-    private static boolean isFree(int port) throws IOException {
-        try (ServerSocket socket = new ServerSocket()) {
-            socket.bind(new InetSocketAddress(InetAddress.getByAddress(new byte[] {127, 0, 0, 1}), port));
-            return true;
-        } catch (BindException e) {
+    private static boolean isFree(int port) {
+        try (ServerSocket socket = new ServerSocket(port, 1, InetAddress.getLoopbackAddress())) {
+            return socket.isBound();
+        } catch (IOException e) {
             return false;
         }
     }
@@ -185,7 +177,8 @@ public final class RedisClusterForTests implements AutoCloseable {
     }
 
     private static IntStream firstSlotsOf(int primary, int primaries) {
-        return IntStream.range(SLOTS * primary / primaries, SLOTS * (primary + 1) / primaries);
+        return IntStream.range(
+                SlotHash.SLOT_COUNT * primary / primaries, SlotHash.SLOT_COUNT * (primary + 1) / primaries);
     }
 
     /** Deletes all keys, ends all migrations, and gives each primary the slots that it had first. */
@@ -301,7 +294,7 @@ public final class RedisClusterForTests implements AutoCloseable {
         Set<Part> parts = views.iterator().next();
         return views.size() == 1
                 && parts.size() == ids.size()
-                && parts.stream().mapToInt(part -> part.slots().size()).sum() == SLOTS;
+                && parts.stream().mapToInt(part -> part.slots().size()).sum() == SlotHash.SLOT_COUNT;
     }
 
     /** Whether it is a primary, or a replica that has its primary's data. */

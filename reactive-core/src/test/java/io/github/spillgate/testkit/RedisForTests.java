@@ -1,8 +1,6 @@
 package io.github.spillgate.testkit;
 
 import io.lettuce.core.RedisURI;
-import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -41,7 +39,7 @@ import org.jspecify.annotations.Nullable;
 public final class RedisForTests implements AutoCloseable {
 
     private static final Attempts SHARED =
-            new Attempts(RedisCandidate.all(System::getenv), RedisForTests::share, System.out::println);
+            new Attempts(RedisCandidate.all(System.getenv()), RedisForTests::share, System.out::println);
 
     private final String name;
     private final String version;
@@ -73,7 +71,7 @@ public final class RedisForTests implements AutoCloseable {
      * Whatever {@code SPILLGATE_REDIS_URI} says, that one is not ours to kill.
      */
     public static RedisForTests startOwn() {
-        return new Attempts(RedisCandidate.binaries(System::getenv), UnaryOperator.identity(), line -> {}).first();
+        return new Attempts(RedisCandidate.binaries(System.getenv()), UnaryOperator.identity(), line -> {}).first();
     }
 
     /** Those of {@link #all()} of which there can be {@link #another()}, because this machine has the program. */
@@ -89,7 +87,7 @@ public final class RedisForTests implements AutoCloseable {
             try {
                 redis.another(TlsForTests.ofServer()).close();
                 withTls.add(redis);
-            } catch (UncheckedIOException e) {
+            } catch (IllegalStateException e) {
                 System.out.println("[spillgate] tests of TLS go without " + redis + ": " + e.getMessage());
                 without.append("\n  - ").append(e.getMessage());
             }
@@ -137,11 +135,6 @@ public final class RedisForTests implements AutoCloseable {
         return another(tls.listening());
     }
 
-    /** The process id of the own server; another one after {@link #restart()}. */
-    public long pid() {
-        return own().pid();
-    }
-
     /**
      * Stops the own server in its tracks (SIGSTOP), as a stalled virtual machine would: it keeps its connections and
      * its port, the kernel even accepts new connections for it, and nothing is answered. When this returns, it stands
@@ -150,26 +143,22 @@ public final class RedisForTests implements AutoCloseable {
      * @throws UnsupportedOperationException on Windows, which has no such signal
      */
     public void pause() {
-        RedisProcess own = own();
-        unchecked(own::pause);
+        own().pause();
     }
 
     /** Resumes the paused server; it then executes the commands received during the pause. */
     public void resume() {
-        RedisProcess own = own();
-        unchecked(own::resume);
+        own().resume();
     }
 
     /** Kills the own server; connections break and new ones are refused. When this returns, it is gone. */
     public void kill() {
-        RedisProcess own = own();
-        unchecked(own::kill);
+        own().kill();
     }
 
     /** Starts the own server again on the same port, empty, its scripts forgotten; kills it first if it still runs. */
     public void restart() {
-        RedisProcess own = own();
-        unchecked(own::restart);
+        own().restart();
     }
 
     /**
@@ -179,7 +168,7 @@ public final class RedisForTests implements AutoCloseable {
     @Override
     public void close() {
         if (process != null) {
-            unchecked(process::close);
+            process.close();
         }
     }
 
@@ -203,32 +192,15 @@ public final class RedisForTests implements AutoCloseable {
     }
 
     private RedisForTests another(RedisProcess.Listening listening) {
-        Path program = binary;
-        if (program == null) {
+        if (binary == null) {
             throw new IllegalStateException(
                     "expected a Redis of this machine's, from RedisForTests.programs(), but got " + name);
         }
-        try {
-            return of(name, RedisProcess.start(program, listening));
-        } catch (IOException e) {
-            throw new UncheckedIOException(e.getMessage(), e);
-        }
+        return of(name, RedisProcess.start(binary, listening));
     }
 
     private String nameAndPlace() {
         return process == null ? name : name + ", 127.0.0.1:" + process.port();
-    }
-
-    static void unchecked(Action action) {
-        try {
-            action.run();
-        } catch (IOException e) {
-            throw new UncheckedIOException(e.getMessage(), e);
-        }
-    }
-
-    interface Action {
-        void run() throws IOException;
     }
 
     /** Goes through candidates in their order, each at most once, remembers what came of it, and says so. */
@@ -282,10 +254,10 @@ public final class RedisForTests implements AutoCloseable {
         private void tryNext() {
             RedisCandidate candidate = untried.remove();
             try {
-                RedisForTests redis = candidate.start();
+                RedisForTests redis = candidate.starter().get();
                 say.accept("[spillgate] tests use " + redis.nameAndPlace());
                 started.add(whenStarted.apply(redis));
-            } catch (IOException | RuntimeException e) {
+            } catch (RuntimeException e) {
                 failures.add(new Failure(candidate.what(), candidate.required(), e));
                 if (candidate.required()) {
                     untried.clear();

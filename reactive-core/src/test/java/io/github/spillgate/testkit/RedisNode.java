@@ -47,11 +47,6 @@ public final class RedisNode {
                 .build();
     }
 
-    /** Its process id; another one after {@link #restart()}. */
-    public long pid() {
-        return process.pid();
-    }
-
     /** Its id in its cluster. */
     public String id() {
         return commands().clusterMyId();
@@ -80,7 +75,7 @@ public final class RedisNode {
     /** Kills it; connections break and new ones are refused. When this returns, it is gone. */
     public synchronized void kill() {
         stopped = true;
-        RedisForTests.unchecked(process::kill);
+        process.kill();
     }
 
     /** Starts it again on the same port, without its data, but knowing its cluster; kills it first if it still runs. */
@@ -89,29 +84,24 @@ public final class RedisNode {
         if (known != null) {
             known.close();
         }
-        RedisForTests.unchecked(process::restart);
+        process.restart();
         stopped = false;
     }
 
     /** Stops it in its tracks (SIGSTOP): it keeps its connections, and nothing is answered. */
     public synchronized void pause() {
-        RedisForTests.unchecked(process::pause);
+        process.pause();
         stopped = true;
     }
 
     /** Lets it go on after {@link #pause()}. */
     public synchronized void resume() {
-        RedisForTests.unchecked(process::resume);
+        process.resume();
         stopped = false;
     }
 
-    /** The process, for those of this package. */
-    RedisProcess process() {
-        return process;
-    }
-
     void close() {
-        RedisForTests.unchecked(process::close);
+        process.close();
     }
 
     @Override

@@ -1,8 +1,8 @@
 package io.github.spillgate.testkit;
 
-import java.io.BufferedReader;
+import static org.awaitility.Awaitility.await;
+
 import java.io.IOException;
-import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -12,10 +12,8 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Comparator;
-import java.util.Deque;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -23,17 +21,19 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
+import java.util.function.IntFunction;
+import java.util.function.IntSupplier;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import javax.net.SocketFactory;
+import org.awaitility.core.ConditionFactory;
+import org.awaitility.core.ConditionTimeoutException;
 
 /**
- * A {@code redis-server} that we started: in a directory of its own, on the loopback interface alone, keeping nothing
- * on disk.
+ * A {@code redis-server} of the tests: in a directory of its own, on the loopback interface alone, without persistence.
  *
- * <p>It counts as started when its port answers {@code PING} <em>and</em> says that the process there is the one we
- * started. The port was free a moment ago, which is no promise: another server may have come first, and would answer
- * just as well while ours is dying of it.
+ * <p>It counts as started when its port answers {@code PING} <em>and</em> reports the id of the process that was
+ * started. The port was free a moment ago, but another server may have taken it since, and would answer as well.
  */
 final class RedisProcess {
 
@@ -41,42 +41,36 @@ final class RedisProcess {
     private static final Duration PATIENCE = Duration.ofSeconds(60);
     private static final Duration POLL = Duration.ofMillis(2);
     private static final int TRIES = 5;
+    private static final int LINES_SHOWN = 50;
 
     private final Path binary;
     private final Path directory;
     private final Listening listening;
+    private final List<String> more;
     private Running running;
 
-    private RedisProcess(Path binary, Path directory, Listening listening, Running running) {
+    private RedisProcess(Path binary, Path directory, Listening listening, List<String> more, IntSupplier ports) {
         this.binary = binary;
         this.directory = directory;
         this.listening = listening;
-        this.running = running;
+        this.more = more;
+        this.running = launch(ports);
     }
 
-    static RedisProcess start(Path binary) throws IOException {
-        return start(binary, Listening.PLAINLY);
+    static RedisProcess start(Path binary, Listening listening) {
+        return start(binary, listening, RedisProcess::freePort, List.of());
     }
 
-    static RedisProcess start(Path binary, Listening listening) throws IOException {
-        return start(binary, listening, RedisProcess::freePort);
-    }
-
-    static RedisProcess start(Path binary, Ports ports) throws IOException {
-        return start(binary, Listening.PLAINLY, ports);
-    }
-
-    /** Starts the binary with more arguments, which come before ours: the first of them may be a file. */
-    static RedisProcess start(Path binary, Ports ports, List<String> more) throws IOException {
-        return start(binary, Listening.plainly(more), ports);
-    }
-
-    /** Starts the binary on the first of these ports that it can have. */
-    static RedisProcess start(Path binary, Listening listening, Ports ports) throws IOException {
+    /**
+     * Starts the binary on the first of these ports that it can have.
+     *
+     * @param more further arguments, which come first: the first of them may be a file
+     */
+    static RedisProcess start(Path binary, Listening listening, IntSupplier ports, List<String> more) {
         Path directory = Leftovers.newDirectory("data");
         try {
-            return new RedisProcess(binary, directory, listening, launch(binary, directory, listening, ports));
-        } catch (IOException e) {
+            return new RedisProcess(binary, directory, listening, more, ports);
+        } catch (RuntimeException e) {
             Leftovers.delete(directory);
             throw e;
         }
@@ -84,10 +78,6 @@ final class RedisProcess {
 
     Path binary() {
         return binary;
-    }
-
-    Path directory() {
-        return directory;
     }
 
     synchronized String address() {
@@ -106,41 +96,38 @@ final class RedisProcess {
         return running.process().pid();
     }
 
-    synchronized void pause() throws IOException {
+    /** Sends SIGSTOP, and waits until the process has stopped, where the system reports that. */
+    synchronized void pause() {
         signal("STOP");
-        // The signal has been sent, not yet obeyed. Where the system tells, wait until it is.
         Path stat = Path.of("/proc", Long.toString(pid()), "stat");
         if (Files.exists(stat)) {
-            long deadline = System.nanoTime() + PATIENCE.toNanos();
-            while (!standsStill(stat)) {
-                nap(deadline, "process " + pid() + " to stand still after SIGSTOP");
-            }
+            waiting("process " + pid() + " stops after SIGSTOP").until(() -> isStopped(stat));
         }
     }
 
-    synchronized void resume() throws IOException {
+    synchronized void resume() {
         signal("CONT");
     }
 
-    synchronized void kill() throws IOException {
+    synchronized void kill() {
         end(running.process());
     }
 
-    synchronized void restart() throws IOException {
+    synchronized void restart() {
         kill();
         int port = running.port();
-        running = launch(binary, directory, listening, () -> port);
+        running = launch(() -> port);
     }
 
-    synchronized void close() throws IOException {
+    synchronized void close() {
         kill();
         Leftovers.delete(directory);
     }
 
-    private static Running launch(Path binary, Path directory, Listening listening, Ports ports) throws IOException {
+    private Running launch(IntSupplier ports) {
         for (int tries = 1; ; tries++) {
             try {
-                return launch(binary, directory, listening, ports.next());
+                return launch(ports.getAsInt());
             } catch (PortTakenException e) {
                 if (tries == TRIES) {
                     throw e;
@@ -149,70 +136,60 @@ final class RedisProcess {
         }
     }
 
-    private static Running launch(Path binary, Path directory, Listening listening, int port) throws IOException {
-        Process process = spawn(binary, directory, listening.options(port));
-        Leftovers.add(process);
-        Output output = Output.of(process);
+    private Running launch(int port) {
+        Path output = directory.resolve("output.log");
+        Process process = spawn(port, output);
+        Leftovers.PROCESSES.add(process);
         try {
-            return new Running(process, port, awaitAnswer(process, listening, port));
-        } catch (IOException e) {
-            boolean died = !process.isAlive();
-            if (died) {
-                // Before it is ended for good, which closes its output, read or not.
-                output.awaitEnd();
-            }
+            return new Running(process, port, awaitAnswer(process, port));
+        } catch (ConditionTimeoutException | IllegalStateException e) {
+            boolean hasDied = !process.isAlive();
             end(process);
-            String said = output.text();
+            String said = lastLines(output);
             String text = binary + ": " + e.getMessage() + "; it said:\n" + said + remedy(said);
             // All versions name their "listening" socket when they cannot have the port, and agree on nothing else.
-            throw died && said.contains("listening") ? new PortTakenException(text, e) : new IOException(text, e);
+            throw hasDied && said.contains("listening")
+                    ? new PortTakenException(text, e)
+                    : new IllegalStateException(text, e);
         }
     }
 
-    private static Process spawn(Path binary, Path directory, List<String> listening) throws IOException {
-        List<String> command = new ArrayList<>();
-        command.add(binary.toString());
-        command.addAll(listening);
-        command.addAll(List.of(
-                "--bind",
-                LOOPBACK,
-                "--save",
-                "",
-                "--appendonly",
-                "no",
-                "--dir",
-                directory.toString(),
-                "--daemonize",
-                "no"));
+    private Process spawn(int port, Path output) {
+        List<String> command = new ArrayList<>(List.of(binary.toString()));
+        command.addAll(more);
+        command.addAll(listening.options().apply(port));
+        command.addAll(List.of("--bind", LOOPBACK, "--save", "", "--appendonly", "no", "--daemonize", "no"));
+        command.addAll(List.of("--dir", directory.toString()));
         try {
-            return new ProcessBuilder(command).redirectErrorStream(true).start();
+            return new ProcessBuilder(command)
+                    .redirectErrorStream(true)
+                    .redirectOutput(output.toFile())
+                    .start();
         } catch (IOException e) {
-            throw new IOException(e.getMessage() + remedy(String.valueOf(e.getMessage())), e);
+            throw new UncheckedIOException(e.getMessage() + remedy(String.valueOf(e.getMessage())), e);
         }
     }
 
-    private static Info awaitAnswer(Process process, Listening listening, int port) throws IOException {
-        long deadline = System.nanoTime() + PATIENCE.toNanos();
-        while (process.isAlive()) {
-            Optional<Info> answer = ask(listening, port);
-            if (answer.isPresent() && answer.get().processId().equals(Long.toString(process.pid()))) {
-                return answer.get();
-            }
-            String other = answer.map(info -> "process " + info.processId()).orElse("none");
-            nap(
-                    deadline,
-                    "process " + process.pid() + " to answer PING on port " + port + ", where " + other + " does");
-        }
-        throw new IOException("ended with exit code " + process.exitValue() + " before it answered PING");
+    private Info awaitAnswer(Process process, int port) {
+        String pid = Long.toString(process.pid());
+        Optional<Info> answer = waiting("process " + pid + " answers PING on port " + port)
+                .until(
+                        () -> ask(port),
+                        info -> info.filter(each -> each.processId().equals(pid))
+                                        .isPresent()
+                                || !process.isAlive());
+        return answer.filter(info -> process.isAlive())
+                .orElseThrow(() -> new IllegalStateException(
+                        "ended with exit code " + process.exitValue() + " before it answered PING"));
     }
 
     /** Uses a plain socket, because it is not known yet whether a server listens. */
-    private static Optional<Info> ask(Listening listening, int port) {
-        try (Socket socket = listening.socket()) {
+    private Optional<Info> ask(int port) {
+        try (Socket socket = listening.sockets().createSocket()) {
             socket.setSoTimeout(1_000);
-            socket.connect(loopback(port), 1_000);
+            socket.connect(new InetSocketAddress(InetAddress.getLoopbackAddress(), port), 1_000);
             socket.getOutputStream().write("PING\r\nINFO server\r\n".getBytes(StandardCharsets.US_ASCII));
-            // It hangs up when it has answered; not every Sentinel knows QUIT.
+            // The server closes the connection after its replies; not every Sentinel knows QUIT.
             socket.shutdownOutput();
             String answer = new String(socket.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
             return answer.startsWith("+PONG") ? Optional.of(Info.parse(answer)) : Optional.empty();
@@ -222,71 +199,82 @@ final class RedisProcess {
         }
     }
 
-    static int freePort() throws IOException {
-        try (ServerSocket socket = new ServerSocket()) {
-            socket.bind(loopback(0));
-            return socket.getLocalPort();
+    private static String lastLines(Path output) {
+        try {
+            List<String> lines = Files.readAllLines(output, StandardCharsets.ISO_8859_1);
+            return lines.isEmpty()
+                    ? "  (nothing)"
+                    : "  | "
+                            + String.join(
+                                    "\n  | ", lines.subList(Math.max(0, lines.size() - LINES_SHOWN), lines.size()));
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
         }
     }
 
-    private static InetSocketAddress loopback(int port) throws IOException {
-        return new InetSocketAddress(InetAddress.getByAddress(new byte[] {127, 0, 0, 1}), port);
+    static int freePort() {
+        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            return socket.getLocalPort();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
-    private void signal(String signal) throws IOException {
+    private void signal(String signal) {
         if (isWindows()) {
             throw new UnsupportedOperationException("Windows has no SIG" + signal + ": expected Linux or macOS");
         }
         if (!running.process().isAlive()) {
-            // Its id may be that of another process by now.
-            throw new IOException(
-                    "no SIG" + signal + " for process " + pid() + ": expected one that runs, not a killed one");
+            // Another process may have its id by now.
+            throw new IllegalStateException("no SIG" + signal + " for process " + pid() + ", which was killed");
         }
-        // The kill inside the shell: slim images have no program of that name.
-        Process shell = new ProcessBuilder("/bin/sh", "-c", "kill -" + signal + " " + pid())
-                .redirectErrorStream(true)
-                .start();
-        String said = new String(shell.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-        awaitEnd(shell);
-        if (shell.exitValue() != 0) {
-            throw new IOException("no SIG" + signal + " for process " + pid() + "; kill said: " + said);
+        // The kill of the shell: slim images have no program of that name.
+        run("kill -" + signal, List.of("/bin/sh", "-c", "kill -" + signal + " " + pid()));
+    }
+
+    /** Runs a program, and fails with its output unless it exits with 0. */
+    static void run(String what, List<String> command) {
+        try {
+            Process process =
+                    new ProcessBuilder(command).redirectErrorStream(true).start();
+            String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+            awaitEnd(process);
+            if (process.exitValue() != 0) {
+                throw new IllegalStateException(what + " failed; it said: " + said);
+            }
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
         }
     }
 
     /** The state is the first field behind the name of the program, and the name may hold anything. */
-    private static boolean standsStill(Path stat) throws IOException {
+    private static boolean isStopped(Path stat) throws IOException {
         String text = Files.readString(stat);
         return text.startsWith(") T", text.lastIndexOf(')'));
     }
 
-    private static void end(Process process) throws IOException {
-        // SIGKILL, for SIGTERM would wait in the queue of a paused process. There is nothing to save. The
-        // descendants, for the binary may have been a script around it.
+    /** Sends SIGKILL, because SIGTERM would wait in the queue of a paused process. */
+    private static void end(Process process) {
+        // The binary may be a script around the server.
         process.descendants().forEach(ProcessHandle::destroyForcibly);
         process.destroyForcibly();
         awaitEnd(process);
-        Leftovers.remove(process);
+        Leftovers.PROCESSES.remove(process);
     }
 
-    static void awaitEnd(Process process) throws IOException {
+    private static void awaitEnd(Process process) {
         try {
             if (!process.waitFor(PATIENCE.toSeconds(), TimeUnit.SECONDS)) {
-                throw new IOException("expected process " + process.pid() + " to end");
+                throw new IllegalStateException("expected process " + process.pid() + " to end");
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            throw new InterruptedIOException("interrupted before process " + process.pid() + " ended");
+            throw new IllegalStateException("interrupted before process " + process.pid() + " ended", e);
         }
     }
 
-    private static void nap(long deadline, String expected) throws IOException {
-        if (Thread.currentThread().isInterrupted()) {
-            throw new InterruptedIOException("interrupted while it expected " + expected);
-        }
-        if (System.nanoTime() - deadline > 0) {
-            throw new IOException("expected " + expected + ", within " + PATIENCE.toSeconds() + " s");
-        }
-        LockSupport.parkNanos(POLL.toNanos());
+    private static ConditionFactory waiting(String what) {
+        return await(what).atMost(PATIENCE).pollDelay(Duration.ZERO).pollInterval(POLL);
     }
 
     /** What to do about the complaints that a binary from elsewhere is likely to make. */
@@ -315,7 +303,7 @@ final class RedisProcess {
         return System.getProperty("os.name").toLowerCase(Locale.ROOT).contains("windows");
     }
 
-    /** What {@code INFO server} tells about a server. */
+    /** What {@code INFO server} reports. */
     record Info(String server, String version, String processId) {
 
         static Info parse(String info) {
@@ -334,110 +322,31 @@ final class RedisProcess {
         }
     }
 
-    /** How a server listens, and how it is talked to. */
-    interface Listening {
+    /**
+     * How a server listens.
+     *
+     * @param scheme the scheme of its URI
+     * @param options the arguments for a port
+     * @param sockets creates sockets that are not connected yet
+     */
+    record Listening(String scheme, IntFunction<List<String>> options, SocketFactory sockets) {
 
-        Listening PLAINLY = plainly(List.of());
-
-        /** Without TLS, and with these arguments before all others. */
-        static Listening plainly(List<String> more) {
-            return new Listening() {
-                @Override
-                public String scheme() {
-                    return "redis";
-                }
-
-                @Override
-                public List<String> options(int port) {
-                    List<String> options = new ArrayList<>(more);
-                    options.addAll(List.of("--port", Integer.toString(port)));
-                    return options;
-                }
-
-                @Override
-                public Socket socket() {
-                    return new Socket();
-                }
-            };
-        }
-
-        /** What a URI of it begins with. */
-        String scheme();
-
-        /** What it is told when it is started. */
-        List<String> options(int port);
-
-        /** A socket that is not connected yet. */
-        Socket socket() throws IOException;
-    }
-
-    /** Where the next port comes from; a test gives one that is taken. */
-    @FunctionalInterface
-    interface Ports {
-        int next() throws IOException;
+        static final Listening PLAINLY =
+                new Listening("redis", port -> List.of("--port", Integer.toString(port)), SocketFactory.getDefault());
     }
 
     private record Running(Process process, int port, Info info) {}
 
-    private static final class PortTakenException extends IOException {
+    private static final class PortTakenException extends IllegalStateException {
 
         private static final long serialVersionUID = 1L;
 
-        PortTakenException(String message, IOException cause) {
+        PortTakenException(String message, Throwable cause) {
             super(message, cause);
         }
     }
 
-    /** The last lines that a process said, read as they come, so that it never waits for a reader. */
-    private static final class Output {
-
-        private static final int LINES_KEPT = 50;
-        private static final long REST_MILLIS = 2_000;
-
-        private final Deque<String> lines = new ArrayDeque<>();
-        private final Thread reader;
-
-        private Output(Process process) {
-            reader = new Thread(() -> read(process), "output of redis-server " + process.pid());
-            reader.setDaemon(true);
-        }
-
-        static Output of(Process process) {
-            Output output = new Output(process);
-            output.reader.start();
-            return output;
-        }
-
-        private void read(Process process) {
-            try (BufferedReader said = process.inputReader()) {
-                said.lines().forEach(this::keep);
-            } catch (IOException | UncheckedIOException e) {
-                keep("(the rest could not be read: " + e.getMessage() + ")");
-            }
-        }
-
-        private synchronized void keep(String line) {
-            if (lines.size() == LINES_KEPT) {
-                lines.removeFirst();
-            }
-            lines.addLast(line);
-        }
-
-        void awaitEnd() throws IOException {
-            try {
-                reader.join(REST_MILLIS);
-            } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
-                throw new InterruptedIOException("interrupted before all that redis-server said was read");
-            }
-        }
-
-        synchronized String text() {
-            return lines.isEmpty() ? "  (nothing)" : "  | " + String.join("\n  | ", lines);
-        }
-    }
-
-    /** What must be gone when the JVM is: processes and temporary directories. */
+    /** Processes and temporary directories, which end with the JVM. */
     static final class Leftovers {
 
         private static final Set<Process> PROCESSES = ConcurrentHashMap.newKeySet();
@@ -449,18 +358,14 @@ final class RedisProcess {
 
         private Leftovers() {}
 
-        static Path newDirectory(String purpose) throws IOException {
-            Path directory = Files.createTempDirectory("spillgate-redis-" + purpose + "-");
-            DIRECTORIES.add(directory);
-            return directory;
-        }
-
-        static void add(Process process) {
-            PROCESSES.add(process);
-        }
-
-        static void remove(Process process) {
-            PROCESSES.remove(process);
+        static Path newDirectory(String purpose) {
+            try {
+                Path directory = Files.createTempDirectory("spillgate-redis-" + purpose + "-");
+                DIRECTORIES.add(directory);
+                return directory;
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
         }
 
         static void delete(Path directory) {
@@ -472,7 +377,7 @@ final class RedisProcess {
                     Files.delete(file);
                 }
             } catch (IOException | UncheckedIOException e) {
-                System.out.println("[spillgate] " + directory + " stays behind: " + e);
+                System.out.println("[spillgate] " + directory + " was not deleted: " + e);
             }
         }
 
@@ -480,8 +385,8 @@ final class RedisProcess {
             for (Process process : PROCESSES) {
                 try {
                     end(process);
-                } catch (IOException e) {
-                    System.out.println("[spillgate] a redis-server stays behind: " + e.getMessage());
+                } catch (IllegalStateException e) {
+                    System.out.println("[spillgate] a redis-server still runs: " + e.getMessage());
                 }
             }
             DIRECTORIES.forEach(Leftovers::delete);

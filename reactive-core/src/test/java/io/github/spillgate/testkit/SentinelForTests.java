@@ -3,6 +3,7 @@ package io.github.spillgate.testkit;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.testkit.RedisProcess.Leftovers;
+import io.github.spillgate.testkit.RedisProcess.Listening;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisException;
@@ -68,19 +69,17 @@ public final class SentinelForTests implements AutoCloseable {
             sentinel.launchServers(binary, replicas);
             sentinel.launchSentinels(binary, replicas);
             return sentinel;
-        } catch (IOException e) {
-            sentinel.close();
-            throw new UncheckedIOException(e.getMessage(), e);
         } catch (RuntimeException e) {
             sentinel.close();
             throw e;
         }
     }
 
-    private void launchServers(RedisBinary binary, int replicas) throws IOException {
+    private void launchServers(RedisBinary binary, int replicas) {
         for (int i = 0; i <= replicas; i++) {
             RedisProcess process = RedisProcess.start(
                     binary.path(),
+                    Listening.PLAINLY,
                     RedisProcess::freePort,
                     List.of("--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"));
             servers.add(new RedisNode(process, client));
@@ -92,26 +91,34 @@ public final class SentinelForTests implements AutoCloseable {
         awaitAllFollow(primary);
     }
 
-    private void launchSentinels(RedisBinary binary, int replicas) throws IOException {
+    private void launchSentinels(RedisBinary binary, int replicas) {
         for (int i = 0; i < SENTINELS; i++) {
-            // A Sentinel keeps what it finds out in the file that it is started with.
-            Path directory = Leftovers.newDirectory("sentinel");
-            directories.add(directory);
-            Path file = Files.writeString(
-                    directory.resolve("sentinel.conf"),
-                    String.format(
-                            "sentinel monitor %1$s 127.0.0.1 %2$d %3$d%n"
-                                    + "sentinel down-after-milliseconds %1$s %4$d%n"
-                                    + "sentinel failover-timeout %1$s %5$d%n"
-                                    + "sentinel parallel-syncs %1$s %6$d%n",
-                            NAME, servers.get(0).port(), QUORUM, NEVER_MILLIS, FAILOVER_MILLIS, replicas));
+            List<String> arguments = List.of(writeSettings(replicas).toString(), "--sentinel");
             RedisProcess process =
-                    RedisProcess.start(binary.path(), RedisProcess::freePort, List.of(file.toString(), "--sentinel"));
+                    RedisProcess.start(binary.path(), Listening.PLAINLY, RedisProcess::freePort, arguments);
             RedisNode sentinel = new RedisNode(process, client);
             sentinels.add(sentinel);
             shortenPeriods(sentinel);
         }
-        awaitSentinelsKnowAll();
+        waiting("all Sentinels know all")
+                .until(() -> runningSentinels().stream().allMatch(this::knowsAll));
+    }
+
+    /** Writes the file that a Sentinel is started with, in which it keeps what it finds out. */
+    private Path writeSettings(int replicas) {
+        Path directory = Leftovers.newDirectory("sentinel");
+        directories.add(directory);
+        String settings = """
+            sentinel monitor %1$s 127.0.0.1 %2$d %3$d
+            sentinel down-after-milliseconds %1$s %4$d
+            sentinel failover-timeout %1$s %5$d
+            sentinel parallel-syncs %1$s %6$d
+            """.formatted(NAME, servers.get(0).port(), QUORUM, NEVER_MILLIS, FAILOVER_MILLIS, replicas);
+        try {
+            return Files.writeString(directory.resolve("sentinel.conf"), settings);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
     private static void shortenPeriods(RedisNode sentinel) {
@@ -222,12 +229,7 @@ public final class SentinelForTests implements AutoCloseable {
                 && role.get(3).equals("connected");
     }
 
-    /** Waits until each Sentinel knows the others and all replicas, and finds nothing wrong with any. */
-    public void awaitSentinelsKnowAll() {
-        waiting("all Sentinels know all")
-                .until(() -> runningSentinels().stream().allMatch(this::knowsAll));
-    }
-
+    /** Returns whether a Sentinel knows the others and all replicas, and finds nothing wrong with any. */
     private boolean knowsAll(RedisNode sentinel) {
         Map<String, String> master = fields(ask(sentinel, "MASTER", NAME));
         return "master".equals(master.get("flags"))

@@ -1,10 +1,11 @@
 package io.github.spillgate.testkit;
 
+import io.netty.handler.ssl.JdkSslContext;
+import io.netty.handler.ssl.SslContextBuilder;
+import io.netty.handler.ssl.SslProvider;
 import java.io.File;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.net.Socket;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.GeneralSecurityException;
@@ -12,16 +13,14 @@ import java.security.KeyStore;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
-import javax.net.ssl.KeyManagerFactory;
-import javax.net.ssl.SSLContext;
-import javax.net.ssl.TrustManagerFactory;
+import javax.net.ssl.SSLException;
 import org.jspecify.annotations.Nullable;
 
 /**
  * The TLS settings of a test server, and the certificates of both ends, signed by an authority for tests only.
  *
- * <p>They come from the JDK's own {@code keytool}, once per JVM, and are gone with it; what a server or a client reads
- * is written as PEM.
+ * <p>They come from the {@code keytool} of the JDK, once per JVM, and are deleted with it. What a server or a client
+ * reads is written as PEM.
  */
 public final class TlsForTests {
 
@@ -48,12 +47,12 @@ public final class TlsForTests {
         return new TlsForTests(SERVER, false);
     }
 
-    /** A server that says that it is {@code redis.example}, wherever it is. */
+    /** A server with a certificate for {@code redis.example}. */
     public static TlsForTests ofServerElsewhere() {
         return new TlsForTests(ELSEWHERE, false);
     }
 
-    /** A server that wants a certificate of its clients too. */
+    /** A server that requires a certificate of its clients too. */
     public static TlsForTests ofBoth() {
         return new TlsForTests(SERVER, true);
     }
@@ -73,62 +72,28 @@ public final class TlsForTests {
         return key(CLIENT);
     }
 
-    /** How a server listens that speaks TLS alone. */
+    /** Returns how a server listens that accepts TLS only. Its test client does not verify the host name. */
     RedisProcess.Listening listening() {
-        return new RedisProcess.Listening() {
-            @Override
-            public String scheme() {
-                return "rediss";
-            }
-
-            @Override
-            public List<String> options(int port) {
-                return List.of(
-                        "--port",
-                        "0",
-                        "--tls-port",
-                        Integer.toString(port),
-                        "--tls-cert-file",
-                        certificate(server).toString(),
-                        "--tls-key-file",
-                        key(server).toString(),
-                        "--tls-ca-cert-file",
-                        authority().toString(),
-                        "--tls-auth-clients",
-                        asksClients ? "yes" : "no");
-            }
-
-            @Override
-            public Socket socket() throws IOException {
-                try {
-                    return context().getSocketFactory().createSocket();
-                } catch (GeneralSecurityException e) {
-                    throw new IOException(e);
-                }
-            }
-        };
+        try {
+            JdkSslContext context = (JdkSslContext) SslContextBuilder.forClient()
+                    .sslProvider(SslProvider.JDK)
+                    .trustManager(authority())
+                    .keyManager(clientCertificate(), clientKey())
+                    .build();
+            return new RedisProcess.Listening(
+                    "rediss", this::options, context.context().getSocketFactory());
+        } catch (SSLException e) {
+            throw new IllegalStateException(e);
+        }
     }
 
-    /** The TLS context of the client. It does not verify the host name of the test server. */
-    private SSLContext context() throws GeneralSecurityException, IOException {
-        KeyStore all = store(directory);
-        KeyStore own = KeyStore.getInstance("PKCS12");
-        own.load(null, null);
-        own.setKeyEntry(
-                CLIENT,
-                all.getKey(CLIENT, PASSWORD.toCharArray()),
-                PASSWORD.toCharArray(),
-                all.getCertificateChain(CLIENT));
-        KeyManagerFactory keys = KeyManagerFactory.getInstance(KeyManagerFactory.getDefaultAlgorithm());
-        keys.init(own, PASSWORD.toCharArray());
-        KeyStore trusted = KeyStore.getInstance("PKCS12");
-        trusted.load(null, null);
-        trusted.setCertificateEntry(AUTHORITY, all.getCertificate(AUTHORITY));
-        TrustManagerFactory trust = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
-        trust.init(trusted);
-        SSLContext context = SSLContext.getInstance("TLS");
-        context.init(keys.getKeyManagers(), trust.getTrustManagers(), null);
-        return context;
+    private List<String> options(int port) {
+        List<String> options = new ArrayList<>(List.of("--port", "0", "--tls-port", Integer.toString(port)));
+        options.addAll(List.of("--tls-cert-file", certificate(server).toString()));
+        options.addAll(List.of("--tls-key-file", key(server).toString()));
+        options.addAll(List.of("--tls-ca-cert-file", authority().toString()));
+        options.addAll(List.of("--tls-auth-clients", asksClients ? "yes" : "no"));
+        return options;
     }
 
     private File certificate(String name) {
@@ -142,22 +107,19 @@ public final class TlsForTests {
     private static synchronized Path directory() {
         Path known = certificates;
         if (known == null) {
+            known = RedisProcess.Leftovers.newDirectory("tls");
+            make(known, AUTHORITY, "bc:critical=ca:true", List.of());
+            List<String> byAuthority = List.of("-signer", AUTHORITY);
+            make(known, SERVER, "san=dns:localhost,ip:127.0.0.1", byAuthority);
+            make(known, ELSEWHERE, "san=dns:redis.example", byAuthority);
+            make(known, CLIENT, "eku=clientAuth", byAuthority);
             try {
-                known = RedisProcess.Leftovers.newDirectory("tls");
-                make(known, AUTHORITY, "bc:critical=ca:true", false);
-                make(known, SERVER, "san=dns:localhost,ip:127.0.0.1", true);
-                make(known, ELSEWHERE, "san=dns:redis.example", true);
-                make(known, CLIENT, "eku=clientAuth", true);
-                KeyStore store = store(known);
+                KeyStore store = KeyStore.getInstance(known.resolve("all.p12").toFile(), PASSWORD.toCharArray());
                 for (String name : List.of(AUTHORITY, SERVER, ELSEWHERE, CLIENT)) {
-                    write(
-                            known.resolve(name + ".crt"),
-                            "CERTIFICATE",
-                            store.getCertificate(name).getEncoded());
-                    write(
-                            known.resolve(name + ".key"),
-                            "PRIVATE KEY",
-                            store.getKey(name, PASSWORD.toCharArray()).getEncoded());
+                    byte[] certificate = store.getCertificate(name).getEncoded();
+                    write(known.resolve(name + ".crt"), "CERTIFICATE", certificate);
+                    byte[] key = store.getKey(name, PASSWORD.toCharArray()).getEncoded();
+                    write(known.resolve(name + ".key"), "PRIVATE KEY", key);
                 }
             } catch (IOException e) {
                 throw new UncheckedIOException(e.getMessage(), e);
@@ -169,47 +131,19 @@ public final class TlsForTests {
         return known;
     }
 
-    /** Makes a key and its certificate, which it signs itself or the authority does. */
-    private static void make(Path directory, String name, String extension, boolean byAuthority) throws IOException {
-        List<String> command = new ArrayList<>(List.of(
-                Path.of(System.getProperty("java.home"), "bin", "keytool").toString(),
-                // It lives for half a second.
-                "-J-XX:TieredStopAtLevel=1",
-                "-J-XX:+UseSerialGC",
-                "-genkeypair",
-                "-keystore",
-                directory.resolve("all.p12").toString(),
-                "-storetype",
-                "PKCS12",
-                "-storepass",
-                PASSWORD,
-                "-alias",
-                name,
-                "-dname",
-                "CN=" + name + " of Spillgate's tests",
-                "-keyalg",
-                "EC",
-                "-groupname",
-                "secp256r1",
-                "-startdate",
-                "-1d",
-                "-validity",
-                "30",
-                "-ext",
-                extension));
-        if (byAuthority) {
-            command.addAll(List.of("-signer", AUTHORITY));
-        }
-        Process keytool = new ProcessBuilder(command).redirectErrorStream(true).start();
-        String said = new String(keytool.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-        RedisProcess.awaitEnd(keytool);
-        if (keytool.exitValue() != 0) {
-            throw new IOException("keytool made no certificate for " + name + "; it said: " + said);
-        }
-    }
-
-    private static KeyStore store(Path directory) throws GeneralSecurityException, IOException {
-        return KeyStore.getInstance(directory.resolve("all.p12").toFile(), PASSWORD.toCharArray());
+    /** Makes a key and its certificate, self-signed if the further arguments name no signer. */
+    private static void make(Path directory, String name, String extension, List<String> more) {
+        // The JVM of keytool lives for half a second.
+        String options = "-J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC -genkeypair -storetype PKCS12 -keyalg EC"
+                + " -groupname secp256r1 -startdate -1d -validity 30 -storepass " + PASSWORD + " -alias " + name
+                + " -dname CN=" + name + " -ext " + extension;
+        String keytool =
+                Path.of(System.getProperty("java.home"), "bin", "keytool").toString();
+        List<String> command = new ArrayList<>(List.of(keytool));
+        command.addAll(List.of(options.split(" ")));
+        command.addAll(List.of("-keystore", directory.resolve("all.p12").toString()));
+        command.addAll(more);
+        RedisProcess.run("keytool for " + name, command);
     }
 
     private static void write(Path file, String what, byte[] encoded) throws IOException {
