@@ -5,6 +5,7 @@ import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import io.github.spillgate.Decision;
+import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.http.RateLimitHeaders;
@@ -123,6 +124,21 @@ public abstract class HttpContract {
                 adapter.syntax(),
                 Stream.of(rules).map(Rule.Builder::build).toList(),
                 events);
+    }
+
+    /** Returns the usage of a rule by the client. */
+    static Usage usage(Rules rules, String rule) {
+        return rules.peek(rule, "127.0.0.1").block(PATIENCE).limits().get(0);
+    }
+
+    static void awaitRemaining(Rules rules, String rule, long remaining) {
+        await().atMost(PATIENCE)
+                .untilAsserted(() -> assertThat(usage(rules, rule).remaining()).isEqualTo(remaining));
+    }
+
+    static void awaitUsed(Rules rules, String rule, long used) {
+        await().atMost(PATIENCE)
+                .untilAsserted(() -> assertThat(usage(rules, rule).used()).isEqualTo(used));
     }
 
     /** Returns a client of the running service that uses HTTP/2. */

@@ -38,9 +38,7 @@ public abstract class HttpCostContract extends HttpContract {
     void aRealCostAboveTheLimitDelaysWhatFollows() {
         Rules rules = serve(address("units", 10).cost(4));
         assertThat(client.get("/cost/17").statusCode()).isEqualTo(200);
-        await().atMost(PATIENCE)
-                .until(() ->
-                        rules.peek("units", "127.0.0.1").block().limits().get(0).used() == 17);
+        awaitUsed(rules, "units", 17);
         assertThat(client.get("/hello").statusCode()).isEqualTo(429);
     }
 
@@ -59,10 +57,9 @@ public abstract class HttpCostContract extends HttpContract {
         ClientForTests cutting = isHttp2 ? http2() : client;
         cutting.get("/hello");
         cutting.readAndDisconnect("/stream/1000000", 10 * HttpAdapter.PART.length());
-        await().atMost(PATIENCE)
-                .until(() -> rules.peek("parts", "127.0.0.1").block().remaining() <= 1_000_000 - 10);
+        await().atMost(PATIENCE).until(() -> usage(rules, "parts").remaining() <= 1_000_000 - 10);
         // It has ended, and is settled once.
-        long remaining = rules.peek("parts", "127.0.0.1").block().remaining();
+        long remaining = usage(rules, "parts").remaining();
         assertThat(client.get("/stream/3").statusCode()).isEqualTo(200);
         awaitRemaining(rules, "parts", remaining - 3);
     }

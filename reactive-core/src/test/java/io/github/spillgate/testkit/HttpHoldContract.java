@@ -40,15 +40,6 @@ public abstract class HttpHoldContract extends HttpContract {
                 .limit(Limit.concurrent(permits).hold(Duration.ofHours(1)).named(name));
     }
 
-    private static long used(Rules rules, String rule) {
-        return rules.peek(rule, "127.0.0.1").block().limits().get(0).used();
-    }
-
-    private static void awaitUsed(Rules rules, String rule, long used) {
-        await().atMost(PATIENCE)
-                .untilAsserted(() -> assertThat(used(rules, rule)).isEqualTo(used));
-    }
-
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void aStreamHoldsItsPermitUntilTheClientDisconnects(boolean isHttp2) {
@@ -56,7 +47,7 @@ public abstract class HttpHoldContract extends HttpContract {
         ClientForTests streaming = isHttp2 ? http2() : client;
         streaming.get("/hello");
         streaming.readAndDisconnect("/hold/stream", HttpAdapter.PART.length(), () -> {
-            assertThat(used(rules, "running")).isEqualTo(1);
+            assertThat(usage(rules, "running").used()).isEqualTo(1);
             HttpResponse<String> denied = client.get("/hold/0");
             assertThat(denied.statusCode()).isEqualTo(429);
             assertThat(denied.headers().firstValue("Retry-After")).contains("1");
@@ -147,7 +138,7 @@ public abstract class HttpHoldContract extends HttpContract {
         try (WebSocketForTests socket = WebSocketForTests.open(client.uri("/socket"))) {
             socket.say("one");
             await().atMost(PATIENCE).until(() -> socket.heard().contains("one"));
-            assertThat(used(rules, "sockets")).isEqualTo(1);
+            assertThat(usage(rules, "sockets").used()).isEqualTo(1);
             assertThat(client.get("/socket").statusCode()).isEqualTo(429);
         }
         awaitUsed(rules, "sockets", 0);

@@ -69,7 +69,7 @@ public abstract class HttpLostHoldContract extends HttpContract {
             assertGoesOn(body);
         });
         assertThat(status).isEqualTo(200);
-        awaitFree(rules);
+        awaitUsed(rules, "running", 0);
         // On a slow machine, the second request too may last longer than its hold.
         assertThat(expired()).isBetween(1.0, 2.0);
     }
@@ -95,12 +95,12 @@ public abstract class HttpLostHoldContract extends HttpContract {
         int status = client.read("/hold/stream", body -> {
             body.readNBytes(PART);
             flush();
-            await().atMost(PATIENCE).until(() -> used(rules) == 1);
+            await().atMost(PATIENCE).until(() -> usage(rules, "running").used() == 1);
             assertThat(client.get("/hold/0").statusCode()).isEqualTo(429);
             assertGoesOn(body);
         });
         assertThat(status).isEqualTo(200);
-        awaitFree(rules);
+        awaitUsed(rules, "running", 0);
         assertThat(expired()).isZero();
     }
 
@@ -120,18 +120,6 @@ public abstract class HttpLostHoldContract extends HttpContract {
         Counter counter =
                 meters.find("spillgate.expired").tag("rule", "running").counter();
         return counter == null ? 0 : counter.count();
-    }
-
-    private static long used(Rules rules) {
-        return rules.peek("running", "127.0.0.1")
-                .block(PATIENCE)
-                .limits()
-                .get(0)
-                .used();
-    }
-
-    private static void awaitFree(Rules rules) {
-        await().atMost(PATIENCE).until(() -> used(rules) == 0);
     }
 
     private void flush() {

@@ -14,7 +14,6 @@ import java.net.http.HttpResponse;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
-import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -77,13 +76,6 @@ public abstract class HttpResponseContract extends HttpContract {
         assertThat(field(response, "X-RateLimit-Remaining")).isEqualTo("0");
         assertThat(Long.parseLong(field(response, "X-RateLimit-Reset")))
                 .isGreaterThanOrEqualTo(System.currentTimeMillis() / 1000);
-    }
-
-    @Test
-    void aDeniedRequestReachesNoHandler() {
-        serve(address("address", 2));
-        IntStream.range(0, 5).forEach(i -> client.get("/hello"));
-        assertThat(handled).hasValue(2);
     }
 
     @Test

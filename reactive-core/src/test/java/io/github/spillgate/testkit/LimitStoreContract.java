@@ -375,42 +375,16 @@ public abstract class LimitStoreContract {
     void similarKeysHaveSeparateCounts() {
         RateLimiter limiter = limiter(Limit.of(1, NEVER));
         String huge = "x".repeat(1 << 20);
-        List<String> keys = List.of(
-                "a",
-                "A",
-                "a ",
-                " a",
-                "{a}",
-                "{a",
-                "a}",
-                "{}",
-                "}{",
-                "{a}b",
-                "a:b",
-                "a*",
-                "*",
-                "?",
-                "[a]",
-                "a\nb",
-                "a\r",
-                "\0",
-                "a\0",
-                "%",
-                "%00",
-                "%25",
-                "#",
-                "é",
-                "e\u0301",
-                "😀",
-                "\ud83d",
-                "\ude00",
-                "?\ude00",
-                "\ufffd",
-                "ab".repeat(200),
-                "ab".repeat(201),
-                huge,
-                huge + "y",
-                "y" + huge);
+        List<String> keys = Stream.of(
+                        List.of(
+                                "a", "A", "a ", " a", "{a}", "{a", "a}", "{}", "}{", "{a}b", "a:b", "a*", "*", "?",
+                                "[a]"),
+                        List.of(
+                                "a\nb", "a\r", "\0", "a\0", "%", "%00", "%25", "#", "é", "e\u0301", "😀", "\ud83d",
+                                "\ude00"),
+                        List.of("?\ude00", "\ufffd", "ab".repeat(200), "ab".repeat(201), huge, huge + "y", "y" + huge))
+                .flatMap(List::stream)
+                .toList();
         for (String key : keys) {
             assertThat(now(limiter.tryAcquire(key)).isAllowed())
                     .as("first %.20s", key)
