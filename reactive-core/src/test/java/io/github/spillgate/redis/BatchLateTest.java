@@ -4,17 +4,14 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreDeadlineException;
-import io.github.spillgate.RateLimiter;
-import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.ScriptRequest.Mode;
 import io.github.spillgate.spi.Claim;
-import io.github.spillgate.testkit.DecidedClaims;
+import io.github.spillgate.testkit.ClaimForTests;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
 /** A group of equal requests of which Redis replies that the earliest deadline has passed. */
@@ -22,23 +19,13 @@ class BatchLateTest {
 
     private static final long MILLI = TimeUnit.MILLISECONDS.toNanos(1);
 
+    private final List<Claim> claims = List.of(ClaimForTests.of("key", Limit.perHour(10)));
     private final AtomicLong now = new AtomicLong();
     private final Batch batch = new Batch(new CountKeys("test"), 4);
     private final List<PendingDecision> sent = new ArrayList<>();
     private final List<PendingDecision> retried = new ArrayList<>();
     private final List<Throwable> failures = new ArrayList<>();
     private Consumer<PendingDecision> onRetry = asked -> {};
-    private List<Claim> claims;
-
-    @BeforeEach
-    void claims() {
-        claims = DecidedClaims.of(RateLimiter.builder("api")
-                .store(LocalStore.bounded(16))
-                .limit(Limit.perHour(10))
-                .build()
-                .peek("key")
-                .block());
-    }
 
     @Test
     void requestsBeforeTheirDeadlineAreRetriedAndTheOthersFail() {

@@ -46,14 +46,7 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
         String key = keyspace.onlyKey();
         keyspace.commands().del(key);
         keyspace.commands().rpush(key, "a foreign value");
-        List<Heard> heard = whileRedisIsPaused(() -> Stream.of(
-                        ask(5, i -> limiter.tryAcquire("ours-" + i)),
-                        ask(5, i -> limiter.tryAcquire("foreign")),
-                        ask(5, i -> limiter.tryAcquire(Charge.of("ours-" + i), Charge.of("foreign"))),
-                        ask(5, i -> limiter.tryAcquire("ours-" + i)))
-                .flatMap(List::stream)
-                .toList());
-        assertThatOnlyTheMiddleFails(heard, key);
+        assertThatOnlyDecisionsOnItFail(limiter, Charge.of("foreign"), key);
         assertThat(keyspace.commands().lrange(key, 0, -1)).containsExactly("a foreign value");
     }
 
@@ -65,18 +58,7 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
         String key = tear(limiter, "torn");
         String before = keyspace.commands()
                 .eval("return redis.sha1hex(redis.call('GET', KEYS[1]))", ScriptOutputType.VALUE, key);
-        List<Heard> heard = whileRedisIsPaused(() -> Stream.of(
-                        ask(5, i -> limiter.tryAcquire("ours-" + i)),
-                        ask(5, i -> limiter.tryAcquire("torn", 997)),
-                        ask(
-                                5,
-                                i -> limiter.tryAcquire(
-                                        Charge.of("ours-" + i),
-                                        Charge.of("torn").permits(997))),
-                        ask(5, i -> limiter.tryAcquire("ours-" + i)))
-                .flatMap(List::stream)
-                .toList());
-        assertThatOnlyTheMiddleFails(heard, key);
+        assertThatOnlyDecisionsOnItFail(limiter, Charge.of("torn").permits(997), key);
         for (int i = 0; i < 5; i++) {
             assertThat(limiter.peek("ours-" + i).block(LONG).remaining()).isEqualTo(998);
         }
@@ -88,8 +70,15 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
         StoredLog.checkAll(keyspace);
     }
 
-    /** Asserts that ten of twenty decisions fail, because of a key, and that nothing else was charged with them. */
-    private static void assertThatOnlyTheMiddleFails(List<Heard> heard, String key) {
+    /** Asserts that ten of twenty decisions fail, because of a value, and that nothing else was charged with them. */
+    private void assertThatOnlyDecisionsOnItFail(RateLimiter limiter, Charge unreadable, String key) {
+        List<Heard> heard = whileRedisIsPaused(() -> Stream.of(
+                        ask(5, i -> limiter.tryAcquire("ours-" + i)),
+                        ask(5, i -> limiter.tryAcquire(unreadable)),
+                        ask(5, i -> limiter.tryAcquire(Charge.of("ours-" + i), unreadable)),
+                        ask(5, i -> limiter.tryAcquire("ours-" + i)))
+                .flatMap(List::stream)
+                .toList());
         assertThat(decisions(heard.subList(0, 5)))
                 .extracting(Decision::remaining)
                 .containsOnly(999L);

@@ -28,10 +28,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.IntFunction;
 import java.util.function.IntUnaryOperator;
 import java.util.stream.IntStream;
-import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.CsvSource;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
@@ -40,15 +39,18 @@ class BatchQueueTest extends BatchQueueFixture {
 
     // When batches are sent
 
-    @Test
-    void decisionsThatArriveDuringABatchShareTheNext() {
-        RateLimiter limiter = limiter(store(how -> how), LIMIT);
+    /**
+     * Two are sent at once, and the others together, as far as a command may touch that many counts. A batch of one
+     * count may be eight times as large.
+     */
+    @ParameterizedTest
+    @CsvSource({"128, 98, 7, 1", "10, 50, 50, 5", "10, 161, 1, 3"})
+    void decisionsThatArriveDuringABatchShareTheNext(int counts, int decisions, int keys, int batches) {
+        RateLimiter limiter = limiter(store(how -> how.batching(counts, 2, 1_000)), LIMIT);
         long before = keyspace.callsOf("evalsha");
-        List<Heard> heard = whileBatchesAreInFlight(2, 100, i -> limiter.tryAcquire("key-" + i % 7));
-        assertThat(decisions(heard)).hasSize(100).allMatch(Decision::isAllowed);
-        assertThat(keyspace.callsOf("evalsha") - before)
-                .as("two are sent at once, and all the others together")
-                .isEqualTo(3);
+        List<Heard> heard = whileBatchesAreInFlight(2, 2 + decisions, i -> limiter.tryAcquire("key-" + i % keys));
+        assertThat(decisions(heard)).hasSize(2 + decisions).allMatch(Decision::isAllowed);
+        assertThat(keyspace.callsOf("evalsha") - before).isEqualTo(2 + batches);
     }
 
     @Test
@@ -61,24 +63,6 @@ class BatchQueueTest extends BatchQueueFixture {
             }
             assertThat(standingStill.instant()).isEqualTo(then);
         }
-    }
-
-    @Test
-    void noCommandTouchesMoreCountsThanAllowed() {
-        RateLimiter limiter = limiter(store(how -> how.batching(10, 2, 1_000)), LIMIT);
-        long before = keyspace.callsOf("evalsha");
-        List<Heard> heard = whileBatchesAreInFlight(2, 52, i -> limiter.tryAcquire("key-" + i));
-        assertThat(decisions(heard)).hasSize(52).allMatch(Decision::isAllowed);
-        assertThat(keyspace.callsOf("evalsha") - before).isEqualTo(2 + 5);
-    }
-
-    @Test
-    void aBatchOfOneCountIsEightTimesAsLarge() {
-        RateLimiter limiter = limiter(store(how -> how.batching(10, 2, 1_000)), LIMIT);
-        long before = keyspace.callsOf("evalsha");
-        List<Heard> heard = whileBatchesAreInFlight(2, 2 + 161, i -> limiter.tryAcquire("a"));
-        assertThat(decisions(heard)).hasSize(163).allMatch(Decision::isAllowed);
-        assertThat(keyspace.callsOf("evalsha") - before).isEqualTo(2 + 3);
     }
 
     /** In one batch they would also be answered together, and Redis and the client would take turns. */
@@ -208,50 +192,22 @@ class BatchQueueTest extends BatchQueueFixture {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"0,2,10", "1001,2,10", "10,0,10", "10,1001,10", "10,2,0", "10,2,1000001"})
-    void boundsOutOfRangeAreRejected(String text) {
-        int[] bounds = Stream.of(text.split(",")).mapToInt(Integer::parseInt).toArray();
+    @CsvSource({"0,2,10", "1001,2,10", "10,0,10", "10,1001,10", "10,2,0", "10,2,1000001"})
+    void boundsOutOfRangeAreRejected(int counts, int inFlight, int waiting) {
         assertThatIllegalArgumentException()
-                .isThrownBy(() -> RedisStore.builder(client).batching(bounds[0], bounds[1], bounds[2]))
+                .isThrownBy(() -> RedisStore.builder(client).batching(counts, inFlight, waiting))
                 .withMessageContaining("out of range")
                 .withMessageContaining("for example .batching(128, 256, 100000)");
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"1,1,1", "1000,1000,1000000"})
-    void boundsInRangeAreTaken(String text) {
-        int[] bounds = Stream.of(text.split(",")).mapToInt(Integer::parseInt).toArray();
-        RateLimiter limiter = limiter(store(how -> how.batching(bounds[0], bounds[1], bounds[2])), LIMIT);
+    @CsvSource({"1,1,1", "1000,1000,1000000"})
+    void boundsInRangeAreTaken(int counts, int inFlight, int waiting) {
+        RateLimiter limiter = limiter(store(how -> how.batching(counts, inFlight, waiting)), LIMIT);
         assertThat(limiter.tryAcquire("a").block(LONG).isAllowed()).isTrue();
     }
 
     // First come, first served
-
-    @ParameterizedTest
-    @ValueSource(strings = {"20/1h", "20/1h counter"})
-    void decisionsAreMadeInTheirOrder(String text) {
-        RateLimiter limiter = limiter(store(how -> how), Limit.parse(text));
-        int[] costs = {3, 3, 3, 5, 3, 7, 2, 2, 2, 1, 1, 0, 20, 0};
-        List<Heard> heard = whileRedisIsPaused(() -> ask(costs.length, i -> limiter.tryAcquire("a", costs[i])));
-        int left = 20;
-        for (int i = 0; i < costs.length; i++) {
-            Decision decision = heard.get(i).decision();
-            assertThat(decision.isAllowed()).as("decision %d", i).isEqualTo(costs[i] <= left);
-            left -= decision.isAllowed() ? costs[i] : 0;
-            assertThat(decision.remaining()).as("decision %d", i).isEqualTo(left);
-        }
-        assertThat(left).isZero();
-    }
-
-    @Test
-    void aPeekSeesExactlyTheEarlierCharges() {
-        RateLimiter limiter = limiter(store(how -> how), LIMIT);
-        List<Heard> heard =
-                whileRedisIsPaused(() -> ask(60, i -> i % 3 == 2 ? limiter.peek("a") : limiter.tryAcquire("a")));
-        for (int i = 0; i < 60; i++) {
-            assertThat(heard.get(i).decision().remaining()).isEqualTo(1_000 - (i / 3 * 2 + Math.min(2, i % 3 + 1)));
-        }
-    }
 
     /** A decision on both limits must not join the first such group, past later decisions on one of them. */
     @Test
@@ -274,37 +230,6 @@ class BatchQueueTest extends BatchQueueFixture {
             manyLeft -= fits && takesMany ? 1 : 0;
         }
         assertThat(List.of(fewLeft, manyLeft)).containsOnly(0);
-    }
-
-    @Test
-    void eachDenialCountsInABatchIfDenialsCount() {
-        RateLimiter limiter = limiter(store(how -> how), Limit.parse("10/1h counting-denied"), LIMIT.named("wide"));
-        List<Heard> heard = whileRedisIsPaused(() -> ask(12, i -> limiter.tryAcquire("a", 3)));
-        assertThat(decisions(heard)).filteredOn(Decision::isAllowed).hasSize(3);
-        assertThat(heard.get(2).decision().limits().get(0).used()).isEqualTo(9);
-        assertThat(heard.get(3).decision().limits().get(0).used()).isEqualTo(10);
-        assertThat(heard.get(11).decision().limits()).extracting(Usage::used).containsExactly(10L, 9L);
-    }
-
-    @Test
-    void usageIncludesEachCountedDenialInABatch() {
-        RateLimiter limiter = limiter(store(how -> how), Limit.parse("10/1h counting-denied"));
-        List<Heard> heard = whileRedisIsPaused(() -> ask(12, i -> limiter.tryAcquire("a", 3)));
-        assertThat(decisions(heard))
-                .extracting(decision -> decision.limits().get(0).used())
-                .startsWith(3L, 6L, 9L, 10L)
-                .endsWith(10L);
-    }
-
-    @Test
-    void anAllowedDecisionFitsNowAlthoughLaterOnesOfItsGroupAreDenied() {
-        RateLimiter limiter = limiter(store(how -> how), Limit.perHour(10));
-        List<Heard> heard = whileRedisIsPaused(() -> ask(20, i -> limiter.tryAcquire("a")));
-        for (Decision decision : decisions(heard)) {
-            Instant fitsAt = decision.limits().get(0).fitsAt();
-            assertThat(fitsAt.equals(decision.at())).isEqualTo(decision.isAllowed());
-        }
-        assertThat(decisions(heard)).filteredOn(Decision::isAllowed).hasSize(10);
     }
 
     @Test

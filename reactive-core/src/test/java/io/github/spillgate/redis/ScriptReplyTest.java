@@ -2,14 +2,11 @@ package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.Charge;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
-import io.github.spillgate.RateLimiter;
-import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.ScriptReply.Status;
 import io.github.spillgate.spi.Claim;
-import io.github.spillgate.testkit.DecidedClaims;
+import io.github.spillgate.testkit.ClaimForTests;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
@@ -129,11 +126,6 @@ class ScriptReplyTest {
     }
 
     private static Claim claim(String limit, long permits) {
-        return RateLimiter.builder("api")
-                .store(LocalStore.bounded(16))
-                .build()
-                .peek(Charge.of("a", Limit.parse(limit)).permits(permits))
-                .map(decision -> DecidedClaims.of(decision).get(0))
-                .block();
+        return ClaimForTests.of("a", Limit.parse(limit)).asking(permits);
     }
 }

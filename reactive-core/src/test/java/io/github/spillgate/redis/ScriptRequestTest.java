@@ -2,17 +2,14 @@ package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
-import io.github.spillgate.RateLimiter;
-import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.ScriptRequest.Mode;
 import io.github.spillgate.redis.ScriptRequest.Refund;
 import io.github.spillgate.redis.ScriptRequest.RefundMode;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
-import io.github.spillgate.testkit.DecidedClaims;
+import io.github.spillgate.testkit.ClaimForTests;
 import io.github.spillgate.testkit.ManualClock;
 import java.io.ByteArrayOutputStream;
 import java.util.Arrays;
@@ -24,6 +21,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** The bytes of each request. The expected ones are written by hand, from the headers of the scripts. */
 class ScriptRequestTest {
 
+    private static final long DAY = 86_400_000;
     private static final long MOST_EXACT = 9_007_199_254_740_991L;
 
     private final ManualClock clock = new ManualClock();
@@ -44,38 +42,14 @@ class ScriptRequestTest {
         assertThat(request)
                 .isEqualTo(new Bytes()
                         .put(3, 2)
-                        .put(1, 1)
-                        .put(300, 7)
-                        .put(1_000, 6)
-                        .put(20, 6)
-                        .put(1, 1)
-                        .put(2, 1)
-                        .put(100_000, 7)
-                        .put(86_400_000, 6)
-                        .put(1, 6)
-                        .put(0, 1)
-                        .put(3, 1)
-                        .put(100_000, 7)
-                        .put(86_400_000, 6)
-                        .put(1, 6)
-                        .put(0, 1)
-                        .put(1, 1)
-                        .put(64, 4)
-                        .put(1_790_000_000_123_456L, 7)
-                        .put(2, 1)
-                        .put(1, 2)
-                        .put(1, 2)
-                        .put(7, 7)
-                        .put(259, 2)
-                        .put(2, 2)
-                        .put(5, 7)
-                        .put(0, 1)
-                        .put(1, 4)
-                        .put(0, 7)
-                        .put(1, 1)
-                        .put(2, 2)
-                        .put(3, 2)
-                        .put(513, 7)
+                        .limit(1, 300, 1_000, 20, 1)
+                        .limit(2, 100_000, DAY, 1, 0)
+                        .limit(3, 100_000, DAY, 1, 0)
+                        .group(1, 64, 1_790_000_000_123_456L, 2)
+                        .claim(1, 1, 7)
+                        .claim(259, 2, 5)
+                        .group(0, 1, 0, 1)
+                        .claim(2, 3, 513)
                         .all());
     }
 
@@ -88,18 +62,9 @@ class ScriptRequestTest {
         assertThat(request)
                 .isEqualTo(new Bytes()
                         .put(1, 2)
-                        .put(4, 1)
-                        .put(100, 7)
-                        .put(60_000, 6)
-                        .put(20, 6)
-                        .put(0, 1)
-                        .put(1, 1)
-                        .put(1, 4)
-                        .put(0, 7)
-                        .put(1, 1)
-                        .put(1, 2)
-                        .put(1, 2)
-                        .put(4, 7)
+                        .limit(4, 100, 60_000, 20, 0)
+                        .group(1, 1, 0, 1)
+                        .claim(1, 1, 4)
                         .all());
     }
 
@@ -122,27 +87,11 @@ class ScriptRequestTest {
                                 new Refund(log, 1_790_000_000_123L, 1_790_000_000_123_456L, 0))))
                 .isEqualTo(new Bytes()
                         .put(2, 2)
-                        .put(2, 1)
-                        .put(100_000, 7)
-                        .put(86_400_000, 6)
-                        .put(1, 6)
-                        .put(0, 1)
+                        .limit(2, 100_000, DAY, 1, 0)
+                        .limit(1, 300, 1_000, 20, 1)
                         .put(1, 1)
-                        .put(300, 7)
-                        .put(1_000, 6)
-                        .put(20, 6)
-                        .put(1, 1)
-                        .put(1, 1)
-                        .put(1, 2)
-                        .put(1_790_000_000_123L, 7)
-                        .put(5, 7)
-                        .put(1_790_000_000_123_456L, 7)
-                        .put(0, 7)
-                        .put(2, 2)
-                        .put(1_790_000_000_123L, 7)
-                        .put(7, 7)
-                        .put(1_790_000_000_123_456L, 7)
-                        .put(0, 7)
+                        .refund(1, 1_790_000_000_123L, 5, 1_790_000_000_123_456L, 0)
+                        .refund(2, 1_790_000_000_123L, 7, 1_790_000_000_123_456L, 0)
                         .all());
     }
 
@@ -151,17 +100,9 @@ class ScriptRequestTest {
         assertThat(ScriptRequest.refund(RefundMode.OLDEST, List.of(new Refund(counter, 0, 0, 0))))
                 .isEqualTo(new Bytes()
                         .put(1, 2)
+                        .limit(2, 100_000, DAY, 1, 0)
                         .put(2, 1)
-                        .put(100_000, 7)
-                        .put(86_400_000, 6)
-                        .put(1, 6)
-                        .put(0, 1)
-                        .put(2, 1)
-                        .put(1, 2)
-                        .put(0, 7)
-                        .put(5, 7)
-                        .put(0, 7)
-                        .put(0, 7)
+                        .refund(1, 0, 5, 0, 0)
                         .all());
     }
 
@@ -172,17 +113,9 @@ class ScriptRequestTest {
                         List.of(new Refund(counter, 0, 1_790_000_000_123_456L, 1_790_086_400_123L))))
                 .isEqualTo(new Bytes()
                         .put(1, 2)
-                        .put(2, 1)
-                        .put(100_000, 7)
-                        .put(86_400_000, 6)
-                        .put(1, 6)
+                        .limit(2, 100_000, DAY, 1, 0)
                         .put(0, 1)
-                        .put(0, 1)
-                        .put(1, 2)
-                        .put(0, 7)
-                        .put(5, 7)
-                        .put(1_790_000_000_123_456L, 7)
-                        .put(1_790_086_400_123L, 7)
+                        .refund(1, 0, 5, 1_790_000_000_123_456L, 1_790_086_400_123L)
                         .all());
     }
 
@@ -195,26 +128,12 @@ class ScriptRequestTest {
         assertThat(ScriptRequest.reconcile(List.of(one, other)))
                 .isEqualTo(new Bytes()
                         .put(1, 2)
-                        .put(3, 1)
-                        .put(100_000, 7)
-                        .put(86_400_000, 6)
-                        .put(1, 6)
-                        .put(0, 1)
-                        .put(1, 2)
-                        .put(0, 7)
-                        .put(2, 4)
-                        .put(900, 7)
-                        .put(800, 7)
-                        .put(3, 7)
-                        .put(70, 7)
-                        .put(60, 7)
-                        .put(258, 7)
-                        .put(1, 2)
-                        .put(0, 7)
-                        .put(1, 4)
-                        .put(0, 7)
-                        .put(0, 7)
-                        .put(1, 7)
+                        .limit(3, 100_000, DAY, 1, 0)
+                        .reconciliation(1, 2)
+                        .grants(900, 800, 3)
+                        .grants(70, 60, 258)
+                        .reconciliation(1, 1)
+                        .grants(0, 0, 1)
                         .all());
     }
 
@@ -224,7 +143,7 @@ class ScriptRequestTest {
         assertThat(ScriptRequest.reset(List.of(counter, log), 1_792_000_000_123_456L))
                 .isEqualTo(new Bytes()
                         .put(1_792_000_000_123_456L, 7)
-                        .put(2 * 86_400_000L, 7)
+                        .put(2 * DAY, 7)
                         .put(1_030, 7)
                         .all());
         assertThat(ScriptRequest.reset(List.of(), 0))
@@ -242,18 +161,41 @@ class ScriptRequestTest {
     }
 
     private static Claim claim(String key, String limit, long permits) {
-        return RateLimiter.builder("api")
-                .store(LocalStore.bounded(16))
-                .build()
-                .peek(Charge.of(key, Limit.parse(limit)).permits(permits))
-                .map(decision -> DecidedClaims.of(decision).get(0))
-                .block();
+        return ClaimForTests.of(key, Limit.parse(limit)).asking(permits);
     }
 
     /** Unsigned numbers of a given length, the lowest byte first. */
     private static final class Bytes {
 
         private final ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+
+        Bytes limit(int kind, long permits, long window, long resolution, int flags) {
+            return put(kind, 1)
+                    .put(permits, 7)
+                    .put(window, 6)
+                    .put(resolution, 6)
+                    .put(flags, 1);
+        }
+
+        Bytes group(int mode, int times, long deadline, int claims) {
+            return put(mode, 1).put(times, 4).put(deadline, 7).put(claims, 1);
+        }
+
+        Bytes claim(int key, int limit, long cost) {
+            return put(key, 2).put(limit, 2).put(cost, 7);
+        }
+
+        Bytes refund(int limit, long at, long cost, long stamp, long end) {
+            return put(limit, 2).put(at, 7).put(cost, 7).put(stamp, 7).put(end, 7);
+        }
+
+        Bytes reconciliation(int limit, int grants) {
+            return put(limit, 2).put(0, 7).put(grants, 4);
+        }
+
+        Bytes grants(long from, long to, long permits) {
+            return put(from, 7).put(to, 7).put(permits, 7);
+        }
 
         Bytes put(long number, int length) {
             for (int i = 0; i < length; i++) {
