@@ -11,7 +11,6 @@ import io.github.spillgate.Source;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
-import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -110,27 +109,6 @@ class SettleTest extends ScriptedFixture {
                 .extracting(Usage::key)
                 .containsExactly("b");
         assertThat(used("b", LOG)).isEqualTo(3);
-    }
-
-    @Test
-    void permitsThatHaveLeftTheWindowAreNotRefunded() {
-        StoreDecision taken = take("a", LOG, 4);
-        pass(1_001);
-        take("a", LOG, 2);
-        assertThat(used(settle(settlement("s-1", taken, 0)))).containsExactly(2L);
-    }
-
-    @Test
-    void anAdditionalCostCountsFromTheSettlementOn() {
-        StoreDecision taken = take("a", LOG, 1);
-        pass(900);
-        settle(settlement("s-1", taken, 8));
-        pass(101);
-        assertThat(used("a", LOG)).isEqualTo(7);
-        Decision denied = limiter.tryAcquire(Charge.of("a", LOG)).block();
-        assertThat(denied.retryAfter()).hasValue(Duration.ofMillis(900));
-        pass(900);
-        assertThat(used("a", LOG)).isZero();
     }
 
     /** The log is full, so that the newest entry moves to the time of the settlement. */

@@ -55,6 +55,10 @@ class StoreOracleTest {
     private static final int KEYS = 2;
     private static final List<Double> DEBTS = List.of(1.0, 0.0, 0.5, 4.0);
 
+    /** Those that are there twice are tried twice as often. */
+    private static final String KINDS =
+            "log log leased leased counter clock bucket bucket leasedBucket leasedBucket holds holds";
+
     private static final AtomicInteger RUNS = new AtomicInteger();
 
     private static RedisClient client;
@@ -251,30 +255,14 @@ class StoreOracleTest {
     @Example
     void modelJavaAndLuaAgreeOnSettledCosts() {
         Take two = take(2);
-        for (String kind : List.of("log", "counter", "clock", "bucket")) {
-            for (int permits : new int[] {4, 5, 6, 7}) {
-                List<Form> forms = form(kind, permits);
-                for (long actual : new long[] {0, 1, 3, 7, 1_000_000_000_000L}) {
-                    assertSameReplies(
-                            forms,
-                            List.of(
-                                    two,
-                                    new Tick(300),
-                                    two,
-                                    new Settle(0, actual),
-                                    PEEK,
-                                    new Settle(0, 0),
-                                    new Refund(0),
-                                    PEEK,
-                                    new Settle(1, actual),
-                                    PEEK,
-                                    new Tick(800),
-                                    TAKE,
-                                    PEEK,
-                                    new Tick(900),
-                                    TAKE,
-                                    PEEK),
-                            true);
+        for (long actual : new long[] {0, 1, 3, 7, 1_000_000_000_000L}) {
+            List<Action> traffic = inRows(
+                    List.of(two, new Tick(300), two, new Settle(0, actual), PEEK),
+                    List.of(new Settle(0, 0), new Refund(0), PEEK, new Settle(1, actual), PEEK),
+                    List.of(new Tick(800), TAKE, PEEK, new Tick(900), TAKE, PEEK));
+            for (String kind : List.of("log", "counter", "clock", "bucket")) {
+                for (int permits : new int[] {4, 5, 6, 7}) {
+                    assertSameReplies(form(kind, permits), traffic, true);
                 }
             }
         }
@@ -297,35 +285,12 @@ class StoreOracleTest {
         // The first request leaves alone.
         Together together = new Together(List.of(PEEK, TAKE, lease, TAKE, lease, PEEK));
         Tick expired = new Tick(1_050);
-        for (boolean shortened : new boolean[] {true, false}) {
-            assertSameReplies(
-                    form("leased", 40),
-                    List.of(
-                            together,
-                            new Tick(5),
-                            together,
-                            expired,
-                            together,
-                            new Refund(0),
-                            new Refund(3),
-                            PEEK,
-                            new Tick(20),
-                            TAKE,
-                            new Tick(20),
-                            TAKE,
-                            new Tick(20),
-                            together,
-                            expired,
-                            PEEK,
-                            together,
-                            new Tick(-15),
-                            together,
-                            new Refund(5),
-                            PEEK,
-                            new Tick(3),
-                            together),
-                    shortened);
-        }
+        List<Action> traffic = inRows(
+                List.of(together, new Tick(5), together, expired, together, new Refund(0), new Refund(3), PEEK),
+                List.of(new Tick(20), TAKE, new Tick(20), TAKE, new Tick(20), together, expired, PEEK, together),
+                List.of(new Tick(-15), together, new Refund(5), PEEK, new Tick(3), together));
+        assertSameReplies(form("leased", 40), traffic, true);
+        assertSameReplies(form("leased", 40), traffic, false);
     }
 
     /** Permits that are leased raise a low level, and count as taken when the lease ends. */
@@ -333,48 +298,15 @@ class StoreOracleTest {
     void modelJavaAndLuaAgreeOnLeasesOfABucket() {
         Lease lease = new Lease(new ChargeSpec(0, 1, 7), 2);
         Together together = new Together(List.of(PEEK, TAKE, lease, TAKE, lease, PEEK));
+        List<Action> traffic = inRows(
+                List.of(lease, PEEK, new Tick(3), TAKE, new Refund(2), new Refund(0), PEEK),
+                List.of(new Tick(7), new Refund(1), PEEK, together, new Tick(5), lease, new Settle(3, 3)),
+                List.of(new Tick(2), TAKE, new Tick(-1), new Refund(4), PEEK, lease, new Tick(-4), PEEK, TAKE),
+                List.of(new Refund(5), new Tick(20), together, new Refund(6), new Reset(new ChargeSpec(0, 1, 1))),
+                List.of(lease, new Tick(9), new Refund(0), new Tick(2_000), TAKE, new Tick(1), TAKE),
+                List.of(new Refund(1), PEEK));
         for (int permits : new int[] {40, 400, 4_000}) {
-            assertSameReplies(
-                    List.of(new Form("leasedBucket", permits, 1_000, 2, false, 0)),
-                    List.of(
-                            lease,
-                            PEEK,
-                            new Tick(3),
-                            TAKE,
-                            new Refund(2),
-                            new Refund(0),
-                            PEEK,
-                            new Tick(7),
-                            new Refund(1),
-                            PEEK,
-                            together,
-                            new Tick(5),
-                            lease,
-                            new Settle(3, 3),
-                            new Tick(2),
-                            TAKE,
-                            new Tick(-1),
-                            new Refund(4),
-                            PEEK,
-                            lease,
-                            new Tick(-4),
-                            PEEK,
-                            TAKE,
-                            new Refund(5),
-                            new Tick(20),
-                            together,
-                            new Refund(6),
-                            new Reset(new ChargeSpec(0, 1, 1)),
-                            lease,
-                            new Tick(9),
-                            new Refund(0),
-                            new Tick(2_000),
-                            TAKE,
-                            new Tick(1),
-                            TAKE,
-                            new Refund(1),
-                            PEEK),
-                    true);
+            assertSameReplies(List.of(new Form("leasedBucket", permits, 1_000, 2, false, 0)), traffic, true);
         }
     }
 
@@ -387,6 +319,15 @@ class StoreOracleTest {
                 form("log", 5),
                 List.of(two, new Tick(300), TAKE, new Tick(300), two, new Tick(401), oldest, PEEK, new Tick(300), PEEK),
                 true);
+    }
+
+    @SafeVarargs
+    private static List<Action> inRows(List<Action>... rows) {
+        List<Action> all = new ArrayList<>();
+        for (List<Action> row : rows) {
+            all.addAll(row);
+        }
+        return all;
     }
 
     private static void assertSameReplies(List<Form> forms, List<Action> traffic, boolean shortened) {
@@ -454,19 +395,7 @@ class StoreOracleTest {
                 Tuple.of(3, Arbitraries.integers().between(1, 6)),
                 Tuple.of(1, Arbitraries.integers().between(7, 60)));
         Arbitrary<Form> form = Combinators.combine(
-                        Arbitraries.of(
-                                "log",
-                                "log",
-                                "leased",
-                                "leased",
-                                "counter",
-                                "clock",
-                                "bucket",
-                                "bucket",
-                                "leasedBucket",
-                                "leasedBucket",
-                                "holds",
-                                "holds"),
+                        Arbitraries.of(KINDS.split(" ")),
                         permits,
                         windows,
                         Arbitraries.of(1, 1, 2, 3, 10),
