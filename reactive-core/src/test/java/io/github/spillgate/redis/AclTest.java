@@ -1,7 +1,6 @@
 package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.catchThrowableOfType;
 import static org.assertj.core.util.Throwables.getStackTrace;
 import static org.awaitility.Awaitility.await;
 
@@ -127,9 +126,7 @@ class AclTest {
         // Until a hit needs another expiry than the one that was written with some to spare.
         await().until(() ->
                 limiter.peek(charge).block().at().isAfter(second.at().plusMillis(4_000 / 8)));
-        assertThat(catchThrowableOfType(
-                        LimitStoreException.class,
-                        () -> limiter.tryAcquire(charge).block()))
+        assertThat(StoreFailure.of(limiter.tryAcquire(charge)))
                 .hasMessageContaining("expected a user with the rights that the store needs");
         assertThat(limiter.peek(charge).block().limits().get(0).used()).isEqualTo(3);
     }
@@ -151,7 +148,7 @@ class AclTest {
         user(documented());
         RedisStore elsewhere =
                 RedisStore.builder(client(asUser())).namespace("spillgate2").build();
-        assertThat(failureOf(elsewhere))
+        assertThat(StoreFailure.of(elsewhere))
                 .isExactlyInstanceOf(LimitStoreRefusedException.class)
                 .hasMessageContaining("NOPERM")
                 .hasMessageContaining("~spillgate:*");
@@ -166,7 +163,7 @@ class AclTest {
         String needed = documented() + " +select";
         RedisStore store = RedisStore.create(client(uri));
         // Lettuce gives up such a connection at once, and sometimes tells only that it has been closed.
-        await().untilAsserted(() -> assertThat(failureOf(store))
+        await().untilAsserted(() -> assertThat(StoreFailure.of(store))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                 .hasMessageContaining("NOPERM")
                 .hasMessageEndingWith(needed));
@@ -189,7 +186,7 @@ class AclTest {
         assertThat(limiter.tryAcquire("a").block().source()).isEqualTo(Source.REDIS);
         killConnections();
         // While the old connection breaks that is what is told; and what Redis says may be lost with the new one.
-        await().untilAsserted(() -> assertThat(failureOf(store))
+        await().untilAsserted(() -> assertThat(StoreFailure.of(store))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                 .hasMessageContaining("WRONGPASS")
                 .hasMessageContaining("for example redis://user:password@host:6379")
@@ -260,15 +257,10 @@ class AclTest {
     private boolean isRefusedByAReplica() {
         try (RedisForTests primary = servers.get()) {
             admin.sync().replicaof("127.0.0.1", primary.uri().getPort());
-            LimitStoreException failure = failureOf(RedisStore.create(client(asUser())));
+            LimitStoreException failure = StoreFailure.of(RedisStore.create(client(asUser())));
             admin.sync().replicaofNoOne();
             return failure.getMessage().contains("is a replica of");
         }
-    }
-
-    private LimitStoreException failureOf(RedisStore store) {
-        return catchThrowableOfType(
-                LimitStoreException.class, () -> limiter(store).tryAcquire("a").block());
     }
 
     private static RateLimiter limiter(RedisStore store) {
@@ -276,12 +268,16 @@ class AclTest {
     }
 
     private static String documented() throws IOException {
+        return documentedUsers().get(0);
+    }
+
+    /** Returns the rights of the users that the documentation names: of a single Redis, and then of a cluster. */
+    static List<String> documentedUsers() throws IOException {
         return Snippets.of(PAGE, "text").stream()
                 .map(String::strip)
                 .filter(block -> block.startsWith(SET_USER))
                 .map(block -> block.substring(SET_USER.length()))
-                .findFirst()
-                .orElseThrow();
+                .toList();
     }
 
     private void user(String rights) {

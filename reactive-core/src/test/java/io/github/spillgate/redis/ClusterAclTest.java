@@ -11,7 +11,6 @@ import io.github.spillgate.Source;
 import io.github.spillgate.testkit.RedisBinary;
 import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisNode;
-import io.github.spillgate.testkit.Snippets;
 import io.github.spillgate.testkit.Thorough;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.KillArgs;
@@ -23,7 +22,6 @@ import io.lettuce.core.output.StatusOutput;
 import io.lettuce.core.protocol.CommandArgs;
 import io.lettuce.core.protocol.CommandType;
 import java.io.IOException;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -35,8 +33,6 @@ import reactor.core.publisher.Flux;
 /** The user that the documentation names for a cluster is enough for all that the store does there. */
 class ClusterAclTest {
 
-    private static final Path PAGE = Path.of("../docs/redis.md");
-    private static final String SET_USER = "ACL SETUSER app on >password ";
     private static final Duration LONG = Duration.ofSeconds(60);
 
     @Test
@@ -54,7 +50,10 @@ class ClusterAclTest {
     }
 
     private static void assertDocumentedUserIsEnough(RedisClusterForTests cluster) throws IOException {
-        String rights = documented();
+        String rights = AclTest.documentedUsers().stream()
+                .filter(each -> each.contains("cluster"))
+                .findFirst()
+                .orElseThrow();
         allow(cluster, rights);
         // Else connections of other tests could be taken for ours.
         cluster.nodes()
@@ -116,28 +115,13 @@ class ClusterAclTest {
         client.shutdown(0, 1, TimeUnit.SECONDS);
     }
 
-    private static String documented() throws IOException {
-        List<String> users = Snippets.of(PAGE, "text").stream()
-                .filter(text -> text.startsWith(SET_USER) && text.contains("cluster"))
-                .toList();
-        assertThat(users).hasSize(1);
-        return users.get(0).substring(SET_USER.length()).strip();
-    }
-
     /** Redis 6.2 knows no rights for parts of CLUSTER, as the page says. */
     private static void allow(RedisClusterForTests cluster, String rights) {
         for (RedisNode node : cluster.nodes()) {
             boolean isOld = node.commands().info("server").contains("redis_version:6.");
             String all = isOld ? rights.replace("+cluster|slots", "+cluster") : rights;
-            CommandArgs<String, String> user = new CommandArgs<>(StringCodec.UTF8)
-                    .add("SETUSER")
-                    .add("app")
-                    .add("reset")
-                    .add("on")
-                    .add(">password");
-            for (String right : List.of(all.split(" "))) {
-                user.add(right);
-            }
+            CommandArgs<String, String> user = new CommandArgs<>(StringCodec.UTF8);
+            List.of(("SETUSER app reset on >password " + all).split(" ")).forEach(user::add);
             node.commands().dispatch(CommandType.ACL, new StatusOutput<>(StringCodec.UTF8), user);
         }
     }

@@ -11,11 +11,11 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.testkit.ClaimForTests;
 import io.github.spillgate.testkit.CommandProxy;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisBinary;
@@ -473,8 +473,8 @@ class ClusterTopologyTest {
             assertThatThrownBy(() -> limiter.tryAcquire("unowned").block(LONG))
                     .isExactlyInstanceOf(LimitStoreUnavailableException.class)
                     .hasMessage("Redis cannot decide: no node of the cluster owns slot " + slot);
-            Claim unowned = claim("unowned");
-            Claim known = claim("key-1");
+            Claim unowned = ClaimForTests.of("unowned", LIMIT);
+            Claim known = ClaimForTests.of("key-1", LIMIT);
             assertThat(store.node(List.of(known))).isNotEmpty();
             assertThat(store.node(List.of(unowned))).isEmpty();
             assertThat(store.node(List.of(known, unowned))).isEmpty();
@@ -482,17 +482,6 @@ class ClusterTopologyTest {
             // Before the parameter is reset: without full coverage the cluster would refuse everything for a while.
             cluster = RedisClusterForTests.shared();
         });
-    }
-
-    /** One that this limiter asks about. */
-    private static Claim claim(String key) {
-        return DecidedClaims.of(RateLimiter.builder("api")
-                        .store(LocalStore.bounded(1_000))
-                        .limit(LIMIT)
-                        .build()
-                        .peek(key)
-                        .block(LONG))
-                .get(0);
     }
 
     /** Each says of a slot that the other has it. */

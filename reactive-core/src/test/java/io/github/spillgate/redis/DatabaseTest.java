@@ -1,12 +1,10 @@
 package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.catchThrowableOfType;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.testkit.RedisForTests;
@@ -89,8 +87,7 @@ class DatabaseTest {
         uri.setDatabase(16);
         RateLimiter limiter = limiter(RedisStore.create(client(uri)));
         // Lettuce closes the connection when it reads the error, and may report only that.
-        await().untilAsserted(() -> assertThat(catchThrowableOfType(
-                        LimitStoreException.class, () -> limiter.tryAcquire("a").block()))
+        await().untilAsserted(() -> assertThat(StoreFailure.of(limiter.tryAcquire("a")))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                 .hasMessageStartingWith("Redis is unavailable: no connection to 127.0.0.1:" + uri.getPort())
                 .hasMessageContaining("DB index is out of range")

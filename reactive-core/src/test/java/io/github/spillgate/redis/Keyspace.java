@@ -54,6 +54,12 @@ final class Keyspace {
         return commands().memoryUsage(key);
     }
 
+    /** The clock of Redis, in milliseconds. */
+    long now() {
+        List<String> time = commands().time();
+        return Long.parseLong(time.get(0)) * 1_000 + Long.parseLong(time.get(1)) / 1_000;
+    }
+
     /** How often the server has run a command since it was started, with all subcommands. */
     long callsOf(String command) {
         return callsOf(command, commands());

@@ -14,6 +14,7 @@ import io.github.spillgate.testkit.VirtualTime;
 import io.lettuce.core.RedisCommandExecutionException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.Test;
 import reactor.core.scheduler.Schedulers;
 
@@ -27,32 +28,30 @@ class LaneDemotionTest extends LaneFixture {
 
     @Test
     void theNextCommandAfterARefusedWriteUsesANewConnection() {
-        long first = id();
-        pass(Duration.ofSeconds(1).plusNanos(1));
-        admin.replicaof("127.0.0.1", UNUSED_PORT);
-        assertRefused("READONLY");
-        assertThat(id()).isGreaterThan(first);
+        assertReplaced("READONLY", () -> admin.replicaof("127.0.0.1", UNUSED_PORT), this::write);
     }
 
     @Test
     void aReplicaWithoutItsPrimaryIsARefusalToo() {
-        long first = id();
-        pass(Duration.ofSeconds(1).plusNanos(1));
         admin.configSet("replica-serve-stale-data", "no");
-        admin.replicaof("127.0.0.1", UNUSED_PORT);
-        assertThatExceptionOfType(RedisCommandExecutionException.class)
-                .isThrownBy(
-                        () -> lane.send(commands -> commands.get(bytes("key"))).block(LONG))
-                .withMessageStartingWith("MASTERDOWN");
-        assertThat(id()).isGreaterThan(first);
+        assertReplaced(
+                "MASTERDOWN",
+                () -> admin.replicaof("127.0.0.1", UNUSED_PORT),
+                () -> lane.send(commands -> commands.get(bytes("key"))).block(LONG));
     }
 
     @Test
     void aNoReplicasErrorReplacesTheConnection() {
+        assertReplaced("NOREPLICAS", () -> admin.configSet("min-replicas-to-write", "1"), this::write);
+    }
+
+    private void assertReplaced(String code, Runnable change, ThrowingCallable command) {
         long first = id();
         pass(Duration.ofSeconds(1).plusNanos(1));
-        admin.configSet("min-replicas-to-write", "1");
-        assertRefused("NOREPLICAS");
+        change.run();
+        assertThatExceptionOfType(RedisCommandExecutionException.class)
+                .isThrownBy(command)
+                .withMessageStartingWith(code);
         assertThat(id()).isGreaterThan(first);
     }
 

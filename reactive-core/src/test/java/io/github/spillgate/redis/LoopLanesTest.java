@@ -76,36 +76,17 @@ class LoopLanesTest {
     }
 
     @Test
-    void aDecisionIsSentAndEmittedOnTheLoopThatRequestedIt() {
+    void aDecisionIsEmittedOnTheLoopThatRequestedItAndForOtherThreadsOnTheScheduler() {
         EventLoop loop = loops(1).next();
         RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
         awaitLane(loop, limiter);
         for (int i = 0; i < 100; i++) {
             assertThat(threadOf(limiter, loop)).isSameAs(threadOf(loop));
         }
-    }
-
-    @Test
-    void aDecisionOnAnotherThreadIsEmittedOnTheScheduler() {
-        EventLoop loop = loops(1).next();
-        RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
-        awaitLane(loop, limiter);
         String thread = limiter.tryAcquire("a")
                 .map(decision -> Thread.currentThread().getName())
                 .block(LONG);
         assertThat(thread).startsWith("parallel-");
-    }
-
-    @Test
-    void eachLoopHasOneConnectionAndTheStoreHasOne() {
-        EventLoopGroup loops = loops(3);
-        long before = connections();
-        RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
-        loops.forEach(loop -> awaitLane((EventLoop) loop, limiter));
-        for (int i = 0; i < 30; i++) {
-            threadOf(limiter, loops.next());
-        }
-        assertThat(connections() - before).isEqualTo(1 + 3);
     }
 
     @Test
@@ -285,55 +266,15 @@ class LoopLanesTest {
 
     @Test
     @SuppressWarnings("deprecation") // the only other transport on the class path of this module
-    void aLoopOfAnotherTransportUsesTheConnectionOfTheStore() {
-        EventLoop loop = group(new DefaultEventLoopGroup(1)).next();
+    void loopsOfAnotherTransportUseTheConnectionOfTheStoreAndTakeNoPlace() {
+        EventLoopGroup others = group(new DefaultEventLoopGroup(LoopLanes.MOST_LOOPS));
         long before = connections();
         RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
-        for (int i = 0; i < 20; i++) {
-            assertThat(threadOf(limiter, loop).getName()).startsWith("parallel-");
+        for (EventExecutor other : others) {
+            assertThat(threadOf(limiter, (EventLoop) other).getName()).startsWith("parallel-");
         }
         assertThat(connections() - before).isEqualTo(1);
-    }
-
-    @Test
-    @SuppressWarnings("deprecation") // the only other transport on the class path of this module
-    void loopsOfAnotherTransportLeaveTheirPlaces() {
-        EventLoopGroup others = group(new DefaultEventLoopGroup(LoopLanes.MOST_LOOPS));
-        RateLimiter limiter = limiter(RedisStore.create(redis.uri()));
-        others.forEach(other -> threadOf(limiter, (EventLoop) other));
         awaitLane(loops(1).next(), limiter);
-    }
-
-    @Test
-    void theResourcesAndOptionsOfTheClientApply() {
-        Set<String> hosts = ConcurrentHashMap.newKeySet();
-        ClientResources resources = DefaultClientResources.builder()
-                .socketAddressResolver(new SocketAddressResolver() {
-                    @Override
-                    public SocketAddress resolve(RedisURI uri) {
-                        hosts.add(Thread.currentThread().getName());
-                        return super.resolve(uri);
-                    }
-                })
-                .build();
-        RedisClient client = RedisClient.create(resources, redis.uri());
-        try {
-            EventLoop loop = loops(1).next();
-            RedisStore store =
-                    RedisStore.builder(client).nodes(List.of(redis.uri())).build();
-            RateLimiter limiter = limiter(store);
-            limiter.tryAcquire("a").block(LONG);
-            hosts.clear();
-            awaitLane(loop, limiter);
-            assertThat(hosts).isNotEmpty();
-            store.closeLater().block(LONG);
-            assertThat(client.connect().sync().ping())
-                    .as("the client still works")
-                    .isEqualTo("PONG");
-        } finally {
-            client.shutdown(Duration.ZERO, Duration.ofSeconds(1));
-            Future<Boolean> unused = resources.shutdown(0, 1, TimeUnit.SECONDS);
-        }
     }
 
     /** A client may have been created for another database than the URI. */
@@ -395,9 +336,17 @@ class LoopLanesTest {
 
     /** The resolver of the JDK blocks its caller. */
     @Test
-    void namesAreResolvedOnAThreadThatMayBlock() {
+    void theResolversOfTheClientApplyAndNamesAreResolvedOnAThreadThatMayBlock() {
         Set<Thread> resolving = ConcurrentHashMap.newKeySet();
+        Set<RedisURI> asked = ConcurrentHashMap.newKeySet();
         ClientResources resources = DefaultClientResources.builder()
+                .socketAddressResolver(new SocketAddressResolver() {
+                    @Override
+                    public SocketAddress resolve(RedisURI uri) {
+                        asked.add(uri);
+                        return super.resolve(uri);
+                    }
+                })
                 .addressResolverGroup(new AddressResolverGroup<InetSocketAddress>() {
                     @Override
                     protected AddressResolver<InetSocketAddress> newResolver(EventExecutor executor) {
@@ -418,10 +367,15 @@ class LoopLanesTest {
             RedisStore store = RedisStore.builder(client).nodes(List.of(uri)).build();
             RateLimiter limiter = limiter(store);
             resolving.clear();
+            asked.clear();
             awaitLane(loop, limiter);
+            assertThat(asked).isNotEmpty();
             assertThat(resolving).isNotEmpty().doesNotContain(threadOf(loop));
             assertThat(threadOf(limiter, loop)).isSameAs(threadOf(loop));
             store.closeLater().block(LONG);
+            assertThat(client.connect().sync().ping())
+                    .as("the client still works")
+                    .isEqualTo("PONG");
         } finally {
             client.shutdown(Duration.ZERO, Duration.ofSeconds(1));
             Future<Boolean> unused = resources.shutdown(0, 1, TimeUnit.SECONDS);

@@ -1,7 +1,6 @@
 package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.catchThrowableOfType;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
@@ -12,6 +11,7 @@ import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
+import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.resource.ClientResources;
 import io.lettuce.core.resource.NettyCustomizer;
@@ -64,11 +64,14 @@ class RedisStoreClosingTest {
     @Test
     void aStoreOnASingleRedisIsClosedWhenItsConnectionIs() {
         RedisClient client = RedisClient.create(resources, RedisForTests.first().uri());
+        StatefulRedisConnection<String, String> ofTheUser = client.connect();
+        channels.clear();
         RedisStore store = RedisStore.create(client);
         use(store);
         assertThat(channels).isNotEmpty().allMatch(Channel::isOpen);
         store.closeLater().block(LONG);
         assertThat(channels).noneMatch(Channel::isOpen);
+        assertThat(ofTheUser.sync().ping()).isEqualTo("PONG");
         client.shutdown(0, 1, TimeUnit.SECONDS);
     }
 
@@ -81,9 +84,9 @@ class RedisStoreClosingTest {
         assertThat(channels).noneMatch(Channel::isOpen);
         store.closeLater().block(LONG);
         store.close();
-        assertThat(catchThrowableOfType(
-                        LimitStoreException.class, () -> store.prepare().block(LONG)))
-                .hasMessageContaining("closed");
+        assertThat(StoreFailure.of(store))
+                .isExactlyInstanceOf(LimitStoreException.class)
+                .hasMessageStartingWith("the store is closed");
     }
 
     @Test

@@ -19,7 +19,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
@@ -75,7 +74,7 @@ class RedisStoreDeadlineTest {
 
     @ParameterizedTest
     @MethodSource("limits")
-    void aRequestThatRedisGetsToAfterItsDeadlineTakesNothing(List<Limit> limits) throws Exception {
+    void aRequestThatRedisGetsToAfterItsDeadlineTakesNothing(List<Limit> limits) {
         assertThat(take(limits, in(LONG)).block(LONG).isAllowed()).isTrue();
         redis.pause();
         long deadline = in(Duration.ofMillis(50));
@@ -85,9 +84,7 @@ class RedisStoreDeadlineTest {
         }
         awaitThat(deadline);
         redis.resume();
-        for (CompletableFuture<StoreDecision> one : late) {
-            assertThat(failure(one)).isInstanceOf(LimitStoreDeadlineException.class);
-        }
+        late.forEach(RedisStoreDeadlineTest::assertTooLate);
         assertThat(used(limits)).allMatch(used -> used == 1);
     }
 
@@ -107,7 +104,7 @@ class RedisStoreDeadlineTest {
         awaitThat(early);
         redis.resume();
         assertThat(first.get(30, TimeUnit.SECONDS).isAllowed()).isTrue();
-        assertThat(failure(lateFirst ? one : other)).isInstanceOf(LimitStoreDeadlineException.class);
+        assertTooLate(lateFirst ? one : other);
         assertThat((lateFirst ? other : one).get(30, TimeUnit.SECONDS).isAllowed())
                 .isTrue();
         assertThat(used(limits)).containsExactly(3L);
@@ -153,14 +150,14 @@ class RedisStoreDeadlineTest {
 
     @ParameterizedTest
     @MethodSource("limits")
-    void aResetThatRedisGetsToAfterItsDeadlineClearsNothing(List<Limit> limits) throws Exception {
+    void aResetThatRedisGetsToAfterItsDeadlineClearsNothing(List<Limit> limits) {
         StoreDecision taken = take(limits, in(LONG)).block(LONG);
         redis.pause();
         long deadline = in(Duration.ofMillis(50));
         CompletableFuture<Void> late = reset(limits, deadline).toFuture();
         awaitThat(deadline);
         redis.resume();
-        assertThat(failure(late)).isInstanceOf(LimitStoreDeadlineException.class);
+        assertTooLate(late);
         assertThat(used(limits)).allMatch(used -> used == 1);
         store.refund(taken).block(LONG);
         assertThat(used(limits)).as("used after a refund").allMatch(used -> used == 0);
@@ -206,12 +203,8 @@ class RedisStoreDeadlineTest {
                 Schedulers.parallel().now(TimeUnit.NANOSECONDS) - deadline > TimeUnit.MILLISECONDS.toNanos(20));
     }
 
-    private static Throwable failure(CompletableFuture<?> failed) throws Exception {
-        try {
-            return new AssertionError("decided: " + failed.get(30, TimeUnit.SECONDS));
-        } catch (ExecutionException e) {
-            return e.getCause();
-        }
+    private static void assertTooLate(CompletableFuture<?> failed) {
+        assertThat(failed).failsWithin(LONG).withThrowableThat().withCauseInstanceOf(LimitStoreDeadlineException.class);
     }
 
     private Mono<StoreDecision> take(List<Limit> limits, long deadline) {

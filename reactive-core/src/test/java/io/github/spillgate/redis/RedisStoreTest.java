@@ -10,15 +10,11 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisClient;
-import io.lettuce.core.RedisURI;
-import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.cluster.SlotHash;
 import io.lettuce.core.resource.ClientResources;
 import io.netty.util.HashedWheelTimer;
@@ -30,13 +26,13 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /** What the contract cannot ask of every store, because it is about Redis. */
@@ -234,17 +230,11 @@ class RedisStoreTest {
         long before;
         long life;
         do {
-            before = now();
+            before = keyspace.now();
             life = keyspace.commands().pttl(keyspace.onlyKey());
-        } while (now() > before);
+        } while (keyspace.now() > before);
         assertThat(Instant.ofEpochMilli(before + life))
                 .isAfterOrEqualTo(decision.at().plus(Duration.ofHours(2)));
-    }
-
-    /** By the clock of Redis. */
-    private long now() {
-        List<String> time = keyspace.commands().time();
-        return Long.parseLong(time.get(0)) * 1_000 + Long.parseLong(time.get(1)) / 1_000;
     }
 
     @Test
@@ -339,99 +329,27 @@ class RedisStoreTest {
         assertThat(limiter.tryAcquire("a").block().isAllowed()).isTrue();
     }
 
-    /** What Redis says differs from version to version, within a script above all; what we make of it does not. */
-    @Test
-    void outOfMemoryAndReadOnlyAreRetryable() {
-        try (RedisForTests own = RedisForTests.startOwn()) {
-            RedisClient ownClient = RedisClient.create(own.uri());
-            Keyspace ownKeyspace = new Keyspace(ownClient);
-            RateLimiter limiter = limiter(RedisStore.create(ownClient), LIMIT);
-            limiter.tryAcquire("a").block();
-            ownKeyspace.commands().configSet("maxmemory", "1");
-            assertThatThrownBy(() -> limiter.tryAcquire("a").block())
-                    .isInstanceOf(LimitStoreUnavailableException.class)
-                    .hasMessageContaining("OOM");
-            ownKeyspace.commands().configSet("maxmemory", "0");
-            ownKeyspace.commands().replicaof("127.0.0.1", own.uri().getPort() == 1 ? 2 : 1);
-            assertThatThrownBy(() -> limiter.tryAcquire("a").block())
-                    .isInstanceOf(LimitStoreUnavailableException.class)
-                    .hasMessageContaining("READONLY");
-            ownKeyspace.commands().replicaofNoOne();
-            assertThat(limiter.tryAcquire("a").block().remaining()).isEqualTo(98);
-            ownClient.shutdown();
-        }
-    }
-
-    // Scripts
-
-    @Test
-    void aDecisionIsOneCommand() {
-        try (RedisForTests own = RedisForTests.startOwn()) {
-            RedisClient ownClient = RedisClient.create(own.uri());
-            Keyspace ownKeyspace = new Keyspace(ownClient);
-            RateLimiter limiter = limiter(RedisStore.create(ownClient), LIMIT, Limit.perDay(1_000), LIMIT.counter());
-            limiter.tryAcquire("a").block();
-            long before = ownKeyspace.callsOf("evalsha");
-            Flux.range(0, 100)
-                    .concatMap(i -> limiter.tryAcquire(Charge.of("key-" + i), Charge.of("other-" + i)))
-                    .blockLast();
-            assertThat(ownKeyspace.callsOf("evalsha") - before).isEqualTo(100);
-            // The first call of the connection.
-            assertThat(ownKeyspace.callsOf("eval")).isEqualTo(1);
-            assertThat(ownKeyspace.callsOf("script")).isZero();
-            ownClient.shutdown();
-        }
-    }
-
-    @Test
-    void aDecisionThatIsCancelledBeforeItIsSentIsNotCharged() {
-        try (RedisForTests own = RedisForTests.startOwn()) {
-            RedisClient ownClient = RedisClient.create(own.uri());
-            Keyspace ownKeyspace = new Keyspace(ownClient);
-            RateLimiter limiter = limiter(RedisStore.create(ownClient), LIMIT);
-            own.pause();
-            for (int i = 0; i < 10; i++) {
-                limiter.tryAcquire("a").subscribe().dispose();
-            }
-            own.resume();
-            assertThat(limiter.tryAcquire("a").block().remaining()).isEqualTo(99);
-            assertThat(ownKeyspace.commands().clientList().lines().filter(line -> line.contains("cmd=evalsha")))
-                    .as("cancelled decisions have not opened a connection each")
-                    .hasSize(1);
-            ownClient.shutdown();
-        }
-    }
-
     // Threads, settings, closing
 
-    /** Otherwise a thread that is still subscribing when the reply arrives would emit it. */
+    /** Often, because otherwise a thread that is still subscribing when the reply arrives could emit it. */
     @Test
-    void refundsAndResetsCompleteOnTheScheduler() {
+    void answersAreNotDeliveredOnTheConnectionsThread() {
         RateLimiter limiter = limiter(store, LIMIT);
         Set<String> threads = ConcurrentHashMap.newKeySet();
         for (int i = 0; i < 300; i++) {
             Decision decision = limiter.tryAcquire("a").block();
-            for (var call : List.of(limiter.refund(decision), limiter.refund("a", 1), limiter.reset("a"))) {
+            for (Mono<?> call : List.of(
+                    limiter.tryAcquire("a"),
+                    limiter.peek("a"),
+                    limiter.refund(decision),
+                    limiter.refund("a", 1),
+                    limiter.reset("a"))) {
                 call.doOnTerminate(() ->
                                 threads.add(Thread.currentThread().getName().replaceAll("-.*", "")))
                         .block();
             }
         }
         assertThat(threads).containsExactly("parallel");
-    }
-
-    @Test
-    void answersAreNotDeliveredOnTheConnectionsThread() {
-        for (var call : List.of(
-                limiter(store, LIMIT).tryAcquire("a").then(),
-                limiter(store, LIMIT).peek("a").then(),
-                limiter(store, LIMIT).refund("a", 1),
-                limiter(store, LIMIT).reset("a"))) {
-            AtomicReference<String> thread = new AtomicReference<>();
-            call.doFinally(signal -> thread.set(Thread.currentThread().getName()))
-                    .block();
-            await().untilAsserted(() -> assertThat(thread.get()).startsWith("parallel-"));
-        }
         RateLimiter immediate = limiter(
                 RedisStore.builder(client)
                         .namespace(keyspace.namespace())
@@ -466,34 +384,6 @@ class RedisStoreTest {
                 .withMessageContaining("for example \"shop:prod\"");
     }
 
-    @Test
-    void closingTheStoreClosesItsConnectionAndNothingOfTheUsers() {
-        RedisURI named = redis.uri();
-        named.setClientName(keyspace.namespace());
-        RedisClient users = RedisClient.create(named);
-        StatefulRedisConnection<String, String> usersOwn = users.connect();
-        RedisStore closed = RedisStore.create(users);
-        RateLimiter limiter = limiter(closed, LIMIT);
-        limiter.tryAcquire("a").block();
-        assertThat(connectionsNamed(keyspace.namespace())).isEqualTo(2);
-        closed.close();
-        await().until(() -> connectionsNamed(keyspace.namespace()) == 1);
-        assertThat(usersOwn.sync().ping()).isEqualTo("PONG");
-        assertThatThrownBy(() -> limiter.tryAcquire("a").block())
-                .isExactlyInstanceOf(LimitStoreException.class)
-                .hasMessageStartingWith("the store is closed");
-        closed.close();
-        users.shutdown();
-    }
-
-    private long connectionsNamed(String name) {
-        return keyspace.commands()
-                .clientList()
-                .lines()
-                .filter(line -> line.contains("name=" + name + " "))
-                .count();
-    }
-
     /** Lettuce keeps a command until its timer ticks. Here that takes an hour, and under load it is too long, too. */
     @Test
     void aReplyLeavesNothingOfItsCallerBehind() {
@@ -517,10 +407,5 @@ class RedisStoreTest {
         slow.shutdown();
         resources.shutdown().syncUninterruptibly();
         timer.stop();
-    }
-
-    @Test
-    void theStoreNamesItselfByItsNamespace() {
-        assertThat(store.toString()).isEqualTo("RedisStore[" + keyspace.namespace() + ":2:*]");
     }
 }

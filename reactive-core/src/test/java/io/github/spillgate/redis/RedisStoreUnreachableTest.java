@@ -1,7 +1,6 @@
 package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.catchThrowableOfType;
 import static org.assertj.core.util.Throwables.getStackTrace;
 import static org.awaitility.Awaitility.await;
 
@@ -71,9 +70,7 @@ class RedisStoreUnreachableTest {
         Queue<Throwable> dropped = new ConcurrentLinkedQueue<>();
         Hooks.onErrorDropped(dropped::add);
         try {
-            assertThat(catchThrowableOfType(
-                            LimitStoreException.class, () -> store.prepare().block(LONG)))
-                    .isExactlyInstanceOf(LimitStoreUnreachableException.class);
+            assertThat(StoreFailure.of(store.prepare())).isExactlyInstanceOf(LimitStoreUnreachableException.class);
             assertThat(dropped).isEmpty();
         } finally {
             Hooks.resetOnErrorDropped();
@@ -87,7 +84,8 @@ class RedisStoreUnreachableTest {
         RateLimiter limiter =
                 limiter(RedisStore.builder(client).batching(10, 1, 2).build());
         for (int i = 0; i < 5; i++) {
-            assertThat(failureOf(limiter)).isExactlyInstanceOf(LimitStoreUnreachableException.class);
+            assertThat(StoreFailure.of(limiter.tryAcquire("a")))
+                    .isExactlyInstanceOf(LimitStoreUnreachableException.class);
         }
     }
 
@@ -167,7 +165,7 @@ class RedisStoreUnreachableTest {
                 .build());
         RateLimiter limiter = limiter(RedisStore.create(client));
         // Redis closes the connection with the rest of the script unread, and then its reply may be lost.
-        await().untilAsserted(() -> assertThat(failureOf(limiter))
+        await().untilAsserted(() -> assertThat(StoreFailure.of(limiter.tryAcquire("a")))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                 .hasMessageContaining("Redis rejected the connection: ")
                 .hasMessageContaining("unauthenticated")
@@ -183,7 +181,7 @@ class RedisStoreUnreachableTest {
         RateLimiter limiter = limiter(RedisStore.create(client));
         limiter.tryAcquire("a").block();
         redis.pause();
-        assertThat(failureOf(limiter))
+        assertThat(StoreFailure.of(limiter.tryAcquire("a")))
                 .isExactlyInstanceOf(LimitStoreUnansweredException.class)
                 .hasMessageStartingWith("Redis did not reply: ");
         redis.resume();
@@ -232,16 +230,7 @@ class RedisStoreUnreachableTest {
     private LimitStoreException failureAt(RedisURI uri, ProtocolVersion version) {
         client = RedisClient.create(uri);
         client.setOptions(ClientOptions.builder().protocolVersion(version).build());
-        return failure();
-    }
-
-    private LimitStoreException failure() {
-        return failureOf(limiter(RedisStore.create(client)));
-    }
-
-    private static LimitStoreException failureOf(RateLimiter limiter) {
-        return catchThrowableOfType(
-                LimitStoreException.class, () -> limiter.tryAcquire("a").block());
+        return StoreFailure.of(RedisStore.create(client));
     }
 
     private static RateLimiter limiter(RedisStore store) {

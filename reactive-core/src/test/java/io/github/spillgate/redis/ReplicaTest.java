@@ -2,11 +2,9 @@ package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static org.assertj.core.api.Assertions.catchThrowableOfType;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
@@ -25,6 +23,7 @@ import java.util.function.Supplier;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Mono;
 
 /** Nothing is decided on a replica, and nothing is told of what it knows. */
 class ReplicaTest {
@@ -61,14 +60,8 @@ class ReplicaTest {
     void aReplicaIsRejectedForEveryOperation() {
         RateLimiter limiter = limiter(new Unprotected(RedisStore.create(client)));
         String place = "127.0.0.1:" + primary.uri().getPort();
-        for (LimitStoreException refused : List.of(
-                catchThrowableOfType(
-                        LimitStoreException.class, () -> limiter.tryAcquire("a").block()),
-                catchThrowableOfType(
-                        LimitStoreException.class, () -> limiter.peek("a").block()),
-                catchThrowableOfType(
-                        LimitStoreException.class, () -> limiter.reset("a").block()))) {
-            assertThat(refused)
+        for (Mono<?> operation : List.of(limiter.tryAcquire("a"), limiter.peek("a"), limiter.reset("a"))) {
+            assertThat(StoreFailure.of(operation))
                     .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                     .hasMessage("Redis is unavailable: the configured server is a replica of " + place
                             + ", and a replica rejects writes: expected the URI of the primary, for example"
@@ -112,10 +105,7 @@ class ReplicaTest {
         RedisClient asUser = RedisClient.create(RedisURI.create(
                 "redis://app:password@127.0.0.1:" + replica.uri().getPort()));
         try {
-            RateLimiter limiter = limiter(new Unprotected(RedisStore.create(asUser)));
-            assertThat(catchThrowableOfType(
-                            LimitStoreException.class,
-                            () -> limiter.tryAcquire("a").block()))
+            assertThat(StoreFailure.of(RedisStore.create(asUser)))
                     .isExactlyInstanceOf(LimitStoreUnavailableException.class)
                     .hasMessageContaining("READONLY");
         } finally {

@@ -1,7 +1,6 @@
 package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.catchThrowableOfType;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
@@ -80,7 +79,7 @@ class ServerKindTest {
                 RedisStore.builder(clusterClient(uri)).nodes(List.of(uri)).build();
         // On a busy machine the first connection may take longer than a node is waited for.
         await().atMost(LONG)
-                .untilAsserted(() -> assertThat(failure(store.prepare()))
+                .untilAsserted(() -> assertThat(StoreFailure.of(store.prepare()))
                         .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                         .hasMessage("Redis is unavailable: " + place(uri)
                                 + " is not part of a cluster, and replied ERR This instance has cluster support "
@@ -88,12 +87,12 @@ class ServerKindTest {
                                 + " the URIs of a cluster's nodes, or a store for a single Redis, for example"
                                 + " RedisStore.create(RedisClient.create(\"redis://host:6379\")), and in settings"
                                 + " redis.cluster=false"));
-        assertThat(failureOf(store)).hasMessageContaining("is not part of a cluster");
+        assertThat(StoreFailure.of(store)).hasMessageContaining("is not part of a cluster");
     }
 
     @Test
     void aClusterStoreWithoutNodesReportsASingleRedis() {
-        assertThat(failureOf(RedisStore.create(clusterClient(single.uri()))))
+        assertThat(StoreFailure.of(RedisStore.create(clusterClient(single.uri()))))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                 .hasMessageStartingWith("Redis is unavailable: the configured server is not part of a"
                         + " cluster, and replied ERR This instance has cluster support disabled: expected the URIs of")
@@ -103,7 +102,7 @@ class ServerKindTest {
     @Test
     void aSingleStoreReportsASentinel() {
         RedisURI uri = sentinel();
-        assertThat(failureOf(RedisStore.create(client(uri))))
+        assertThat(StoreFailure.of(RedisStore.create(client(uri))))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                 .hasMessage("Redis is unavailable: the configured server is a Sentinel, which runs"
                         + " no scripts; it monitors primary: expected a URI that names a monitored primary, "
@@ -111,7 +110,7 @@ class ServerKindTest {
         uri.setDatabase(3);
         RedisStore withDatabase = RedisStore.create(client(uri));
         // Lettuce closes the connection when it reads the error, and may report only that.
-        await().untilAsserted(() -> assertThat(failureOf(withDatabase))
+        await().untilAsserted(() -> assertThat(StoreFailure.of(withDatabase))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                 .hasMessageMatching("Redis is unavailable: no connection to " + place(uri)
                         + ", because Redis rejected the connection: ERR unknown command .SELECT.: expected a"
@@ -126,11 +125,11 @@ class ServerKindTest {
                 RedisStore.builder(clusterClient(uri)).nodes(List.of(uri)).build();
         String example = "RedisStore.create(RedisClient.create(\"redis-sentinel://host:26379/0#name\"))";
         await().atMost(LONG)
-                .untilAsserted(() -> assertThat(failureOf(named))
+                .untilAsserted(() -> assertThat(StoreFailure.of(named))
                         .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                         .hasMessageContaining(place(uri) + " is not part of a cluster, and replied ERR unknown command")
                         .hasMessageEndingWith(example));
-        assertThat(failureOf(RedisStore.create(clusterClient(uri))))
+        assertThat(StoreFailure.of(RedisStore.create(clusterClient(uri))))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                 .hasMessageContaining("is not part of a cluster")
                 .hasMessageEndingWith(example);
@@ -149,7 +148,7 @@ class ServerKindTest {
         RedisURI uri = RedisURI.builder(one.uri())
                 .withAuthentication("app", "password".toCharArray())
                 .build();
-        assertThat(failureOf(RedisStore.create(client(uri))))
+        assertThat(StoreFailure.of(RedisStore.create(client(uri))))
                 .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                 .hasNoCause()
                 .hasMessageMatching("Redis is unavailable: the configured server replied ERR unknown command"
@@ -202,14 +201,6 @@ class ServerKindTest {
         RedisClusterClient client = RedisClusterClient.create(uri);
         clients.add(client);
         return client;
-    }
-
-    private static LimitStoreException failureOf(RedisStore store) {
-        return failure(limiter(store).tryAcquire("a").then());
-    }
-
-    private static LimitStoreException failure(Mono<Void> asked) {
-        return catchThrowableOfType(LimitStoreException.class, () -> asked.block(LONG));
     }
 
     private static RateLimiter limiter(RedisStore store) {

@@ -1,7 +1,6 @@
 package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.catchThrowableOfType;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Decision;
@@ -124,27 +123,13 @@ class TlsTest {
                 .hasMessageEndingWith("for example redis://host:6379");
     }
 
-    @Test
-    void aLimiterFallsBackOnATlsErrorAndReportsIt() {
-        RedisURI uri = plainly(start(TlsForTests.ofServer()));
-        RateLimiter limiter = limiter(storeAt(uri, AS_THE_JDK_TRUSTS));
-        assertThat(limiter.tryAcquire("a").block().source()).isEqualTo(Source.LOCAL);
-        await().untilAsserted(() -> assertThat(limiter.state().problem())
-                .hasValueSatisfying(problem -> assertThat(problem)
-                        .contains("no connection to " + place(uri))
-                        .contains("rediss://")));
-        limiter.close();
-    }
-
     private RedisURI start(TlsForTests tls) {
         redis = program.another(tls);
         return redis.uri();
     }
 
     private LimitStoreException failureAt(RedisURI uri, SslOptions tls) {
-        RateLimiter limiter = limiter(new Unprotected(storeAt(uri, tls)));
-        return catchThrowableOfType(
-                LimitStoreException.class, () -> limiter.tryAcquire("a").block());
+        return StoreFailure.of(storeAt(uri, tls));
     }
 
     private RedisStore storeAt(RedisURI uri, SslOptions tls) {
