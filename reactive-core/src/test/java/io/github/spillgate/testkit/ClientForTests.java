@@ -44,7 +44,6 @@ public final class ClientForTests {
         this.client = HttpClient.newBuilder().version(version).build();
     }
 
-    /** A client that speaks HTTP/1.1 to this port. */
     public static ClientForTests of(int port) {
         return new ClientForTests(port, Version.HTTP_1_1);
     }
@@ -87,10 +86,8 @@ public final class ClientForTests {
         }
     }
 
-    /** Reads a body, or a part of it. */
     public interface BodyReader {
 
-        /** Reads from a body that {@link #read(String, BodyReader)} closes. */
         void read(InputStream body) throws IOException;
     }
 

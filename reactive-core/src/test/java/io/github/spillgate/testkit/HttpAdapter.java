@@ -90,10 +90,8 @@ public interface HttpAdapter {
                         .toList());
     }
 
-    /** A running service. */
     interface Server extends AutoCloseable {
 
-        /** Returns the port on 127.0.0.1. */
         int port();
 
         @Override

@@ -34,7 +34,6 @@ public final class InterceptedScheduler implements Scheduler, AutoCloseable {
         });
     }
 
-    /** Advances the time and runs the tasks that become due. */
     public void passMillis(long millis) {
         time.advanceTimeBy(Duration.ofMillis(millis));
     }
@@ -44,7 +43,6 @@ public final class InterceptedScheduler implements Scheduler, AutoCloseable {
         return time.now(TimeUnit.MILLISECONDS);
     }
 
-    /** Sets the clock back. */
     public void stepBack(Duration by) {
         steppedBack += by.toNanos();
     }
@@ -64,7 +62,6 @@ public final class InterceptedScheduler implements Scheduler, AutoCloseable {
         runsAtOnce = true;
     }
 
-    /** Returns the number of pending timers. */
     public int timers() {
         return timers;
     }

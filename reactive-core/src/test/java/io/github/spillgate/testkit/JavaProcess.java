@@ -42,7 +42,6 @@ public final class JavaProcess implements AutoCloseable {
         System.out.println(READY);
     }
 
-    /** Waits until the process reports that it is ready. */
     public JavaProcess awaitReady() throws IOException {
         String first = output.readLine();
         if (!READY.equals(first)) {
@@ -61,7 +60,6 @@ public final class JavaProcess implements AutoCloseable {
         return output.readLine();
     }
 
-    /** Writes a line to the standard input of the process. */
     public void writeLine(String line) throws IOException {
         process.getOutputStream().write((line + "\n").getBytes(StandardCharsets.UTF_8));
         process.getOutputStream().flush();

@@ -27,7 +27,6 @@ import reactor.util.retry.Retry;
  */
 public final class LimiterForTests implements AutoCloseable {
 
-    /** The address of the peer. */
     public static final KeySource ADDRESS = KeySource.clientAddress(ClientAddress.ofPeer());
 
     private static final Charge READY = Charge.of("ready", Limit.perMinute(1));
@@ -55,7 +54,6 @@ public final class LimiterForTests implements AutoCloseable {
         return new LimiterForTests(redis, deadline);
     }
 
-    /** Waits until Redis decides. */
     public void awaitReady() {
         awaitReady(limiter);
     }

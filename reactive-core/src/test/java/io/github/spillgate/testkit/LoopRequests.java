@@ -29,7 +29,6 @@ public final class LoopRequests {
         return isEmittedOnLoop(loop, limiter.peek(key));
     }
 
-    /** Returns whether a decision that is requested on the loop is made by Redis and emitted there. */
     public static boolean isEmittedOnLoop(EventLoop loop, Mono<Decision> decision) {
         return request(loop, decision.map(made -> made.source() == Source.REDIS && loop.inEventLoop()))
                 .join();

@@ -15,7 +15,6 @@ public final class ManualClock implements InstantSource {
         this(1_790_000_000_000L);
     }
 
-    /** A clock that stands at so many milliseconds. */
     public ManualClock(long millis) {
         this.millis = new AtomicLong(millis);
     }
@@ -30,7 +29,6 @@ public final class ManualClock implements InstantSource {
         millis.addAndGet(by);
     }
 
-    /** Sets the clock. */
     public void set(long to) {
         millis.set(to);
     }

@@ -13,7 +13,6 @@ import java.util.function.UnaryOperator;
  */
 public record RedisBinary(String name, Path path) {
 
-    /** The first of {@link #all()}. */
     public static RedisBinary first() {
         try (RedisForTests redis = attempts().first()) {
             return of(redis);

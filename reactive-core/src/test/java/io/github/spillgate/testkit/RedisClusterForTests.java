@@ -233,7 +233,6 @@ public final class RedisClusterForTests implements AutoCloseable {
         return List.copyOf(nodes);
     }
 
-    /** The addresses of all nodes. */
     public List<RedisURI> uris() {
         return nodes.stream().map(RedisNode::uri).toList();
     }
@@ -245,7 +244,6 @@ public final class RedisClusterForTests implements AutoCloseable {
                         new IllegalStateException("no running node has slot " + slot + ": expected one of " + nodes));
     }
 
-    /** The node that has the slot of this key. */
     public RedisNode primaryOf(String key) {
         return primaryOf(SlotHash.getSlot(key));
     }
@@ -360,7 +358,6 @@ public final class RedisClusterForTests implements AutoCloseable {
         return await(what).atMost(PATIENCE).pollDelay(Duration.ZERO).pollInterval(POLL);
     }
 
-    /** Kills all nodes, and deletes what they have written. */
     @Override
     public void close() {
         nodes.forEach(RedisNode::close);

@@ -14,15 +14,8 @@ import org.jspecify.annotations.Nullable;
  * A real Redis for tests, which needs nothing installed.
  *
  * <p>Half of this library is Lua, and only Redis runs it as Redis does. So no test talks to a mock, and no test is
- * skipped for lack of a Redis: a machine that runs Maven runs them all. The sources of the servers, in this order:
- *
- * <ol>
- *   <li>the one that {@code SPILLGATE_REDIS_URI} names; if it is not set, a {@code redis-server} on the {@code PATH};
- *   <li>a {@code valkey-server} on the {@code PATH}, if there is one;
- *   <li>the programs that {@code SPILLGATE_REDIS_BINARIES} names, written as the {@code PATH} is;
- *   <li>the binary inside {@code com.github.codemonstur:embedded-redis};
- *   <li>Redis and Valkey images, where Docker is at hand and {@code SPILLGATE_TEST_DOCKER} is not {@code false}.
- * </ol>
+ * skipped for lack of a Redis: a machine that runs Maven runs them all. {@code docs/CONTRIBUTING.md} lists the sources
+ * of the servers in their order.
  *
  * <p>What the environment asks for must be there: a server that {@code SPILLGATE_REDIS_URI} names, the programs of
  * {@code SPILLGATE_REDIS_BINARIES}, and the images where {@code SPILLGATE_TEST_DOCKER} is {@code true}, as it is with

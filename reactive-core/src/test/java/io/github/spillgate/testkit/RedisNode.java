@@ -38,7 +38,6 @@ public final class RedisNode {
         return process.port();
     }
 
-    /** Its address. */
     public RedisURI uri() {
         return RedisURI.builder()
                 .withHost("127.0.0.1")
@@ -47,7 +46,6 @@ public final class RedisNode {
                 .build();
     }
 
-    /** Its id in its cluster. */
     public String id() {
         return commands().clusterMyId();
     }
@@ -94,7 +92,6 @@ public final class RedisNode {
         stopped = true;
     }
 
-    /** Lets it go on after {@link #pause()}. */
     public synchronized void resume() {
         process.resume();
         stopped = false;

@@ -9,10 +9,6 @@ public final class RunningWork {
     private final AtomicInteger most = new AtomicInteger();
     private final AtomicInteger begun = new AtomicInteger();
 
-    /** Creates a counter of no handlers. */
-    public RunningWork() {}
-
-    /** Called when a handler begins. */
     public void begin() {
         begun.incrementAndGet();
         most.accumulateAndGet(running.incrementAndGet(), Math::max);

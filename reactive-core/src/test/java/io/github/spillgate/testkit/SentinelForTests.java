@@ -150,7 +150,6 @@ public final class SentinelForTests implements AutoCloseable {
         return List.copyOf(servers);
     }
 
-    /** The Sentinels. */
     public List<RedisNode> sentinels() {
         return List.copyOf(sentinels);
     }
@@ -175,7 +174,6 @@ public final class SentinelForTests implements AutoCloseable {
         setDownAfter(NEVER_MILLIS);
     }
 
-    /** Lets them take a primary for down. */
     public void allowFailover() {
         setDownAfter(DOWN_MILLIS);
     }
@@ -280,7 +278,6 @@ public final class SentinelForTests implements AutoCloseable {
                 .ignoreExceptionsInstanceOf(RedisException.class);
     }
 
-    /** Kills them all, and deletes what they have written. */
     @Override
     public void close() {
         sentinels.forEach(RedisNode::close);

@@ -56,7 +56,6 @@ public final class ShownTests {
         return directory.toUri().toURL();
     }
 
-    /** What is done with a class. */
     public interface Use {
         void of(Class<?> type) throws Exception;
     }

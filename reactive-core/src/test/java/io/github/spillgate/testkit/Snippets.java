@@ -163,7 +163,6 @@ public final class Snippets {
         return all().stream().filter(snippet -> snippet.kind().equals(kind)).toList();
     }
 
-    /** Returns all blocks of all pages. */
     public static List<Snippet> all() throws IOException {
         List<Snippet> all = new ArrayList<>();
         for (Path page : pages()) {

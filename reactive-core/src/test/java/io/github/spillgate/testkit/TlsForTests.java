@@ -57,12 +57,10 @@ public final class TlsForTests {
         return new TlsForTests(SERVER, true);
     }
 
-    /** The certificate of the authority. */
     public File authority() {
         return certificate(AUTHORITY);
     }
 
-    /** The certificate of a client. */
     public File clientCertificate() {
         return certificate(CLIENT);
     }

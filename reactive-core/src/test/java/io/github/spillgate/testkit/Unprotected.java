@@ -24,12 +24,10 @@ public class Unprotected implements LimitStore {
 
     private final LimitStore store;
 
-    /** Wraps a store. */
     public Unprotected(LimitStore store) {
         this.store = store;
     }
 
-    /** Returns a limiter on a store as it is. */
     public static RateLimiter limiter(LimitStore store, Limit... limits) {
         RateLimiter.Builder builder = RateLimiter.builder("api").store(new Unprotected(store));
         List.of(limits).forEach(builder::limit);

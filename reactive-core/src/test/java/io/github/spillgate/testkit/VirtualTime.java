@@ -73,7 +73,6 @@ public final class VirtualTime implements InstantSource, AutoCloseable {
         }
     }
 
-    /** Lets so many milliseconds pass, and happen what is due. */
     public void passMillis(long millis) {
         pass(Duration.ofMillis(millis));
     }
