@@ -28,7 +28,6 @@ import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
-import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Mono;
 
 /** A Redis that a test can pause, stores on it, and callers that keep what they are answered. */
@@ -160,31 +159,22 @@ abstract class BatchQueueFixture {
     }
 
     /** A subscriber that keeps its decision or its error. */
-    static final class Heard extends BaseSubscriber<Decision> {
-
-        final CompletableFuture<Decision> outcome = new CompletableFuture<>();
+    record Heard(CompletableFuture<Decision> outcome) {
 
         Heard(Mono<Decision> question) {
-            question.subscribe(this);
+            this(question.toFuture());
         }
 
-        @Override
-        protected void hookOnNext(Decision decision) {
-            outcome.complete(decision);
-        }
-
-        @Override
-        protected void hookOnError(Throwable error) {
-            outcome.completeExceptionally(error);
+        void cancel() {
+            outcome.cancel(true);
         }
 
         Decision decision() {
-            return outcome().block(LONG);
+            return result().block(LONG);
         }
 
         Throwable error() {
-            return outcome()
-                    .then(Mono.<Throwable>empty())
+            return result().then(Mono.<Throwable>empty())
                     .onErrorResume(Mono::just)
                     .block(LONG);
         }
@@ -193,7 +183,7 @@ abstract class BatchQueueFixture {
          * Returns the outcome. The timeout is the caller's, because a future's own timer would be cancelled on a thread
          * that must not block.
          */
-        private Mono<Decision> outcome() {
+        private Mono<Decision> result() {
             return Mono.fromFuture(outcome, true);
         }
     }

@@ -161,7 +161,7 @@ class BatchQueueTest extends BatchQueueFixture {
             List<Heard> waiting = ask(20, i -> i % 2 == 0 ? limiter.tryAcquire("a") : limiter.peek("a"));
             waiting.subList(10, 15).forEach(Heard::cancel);
             Heard tooMany = new Heard(limiter.tryAcquire("a"));
-            assertThat(tooMany.outcome).as("is told at once").isCompletedExceptionally();
+            assertThat(tooMany.outcome()).as("is told at once").isCompletedExceptionally();
             assertThat(tooMany.error())
                     .isExactlyInstanceOf(LimitStoreUnavailableException.class)
                     .hasMessageContaining("20 decisions are waiting for it already");

@@ -1,15 +1,21 @@
 package io.github.spillgate.redis;
 
+import static io.github.spillgate.redis.StoreOracleTest.PEEK;
+import static io.github.spillgate.redis.StoreOracleTest.TAKE;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.model.StoreModel;
+import io.github.spillgate.redis.StoreOracleTest.Action;
+import io.github.spillgate.redis.StoreOracleTest.ChargeSpec;
+import io.github.spillgate.redis.StoreOracleTest.Refund;
+import io.github.spillgate.redis.StoreOracleTest.RefundOldest;
+import io.github.spillgate.redis.StoreOracleTest.Subject;
+import io.github.spillgate.redis.StoreOracleTest.Take;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.testkit.DecisionText;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.RedisForTests;
@@ -17,12 +23,11 @@ import io.github.spillgate.testkit.Thorough;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
-import java.util.function.Function;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Flux;
 
 /**
  * Token buckets with windows of 1 ms to 366 d, and with up to the most permits and the highest burst that a limit may
@@ -64,19 +69,21 @@ class BucketOracleTest {
     /** Its permits count again, because the clock was wrong before or is wrong now. */
     @Test
     void aRefundOfAnEmptyBucketChangesNothingIfTheClockIsSetBack() {
-        Charge charge = Charge.of("a", Limit.parse("1/1ms burst=1"));
+        List<Limit> limits = List.of(Limit.parse("1/1ms burst=1"));
         try (RedisStore lua = scripted.store(client, false)) {
             ManualClock clock = new ManualClock();
             for (LimitStore store : List.of(new StoreModel(clock), LocalStore.bounded(100, clock), lua)) {
-                Subject subject = new Subject("api", store);
+                Subject subject = new Subject("api", store, clock, 1);
                 scripted.show(clock);
-                subject.take(charge);
+                subject.apply(TAKE, limits).block();
                 clock.advanceMillis(10);
                 scripted.show(clock);
-                subject.refund(charge);
+                subject.apply(new RefundOldest(new ChargeSpec(0, 1, 1)), limits).block();
                 clock.advanceMillis(-10);
                 scripted.show(clock);
-                assertThat(subject.take(charge)).as("on %s", store).startsWith("denied");
+                assertThat(subject.apply(TAKE, limits).block())
+                        .as("on %s", store)
+                        .startsWith("denied");
             }
         }
     }
@@ -99,19 +106,24 @@ class BucketOracleTest {
                 ManualClock clock = new ManualClock();
                 Limit limit = anyBucket(random);
                 List<Subject> subjects = List.of(
-                        new Subject("model-" + seed, new StoreModel(clock)),
-                        new Subject("java-" + seed, LocalStore.bounded(100, clock)),
-                        new Subject("lua-" + seed, lua));
+                        new Subject("model-" + seed, new StoreModel(clock), clock, 1),
+                        new Subject("java-" + seed, LocalStore.bounded(100, clock), clock, 1),
+                        new Subject("lua-" + seed, lua, clock, 1));
                 scripted.show(clock);
                 for (int step = 0; step < 40; step++) {
                     if (random.nextInt(5) < 2) {
                         clock.advanceMillis(pause(random, limit));
                         scripted.show(clock);
                     }
-                    Function<Subject, String> action = action(random, limit);
-                    List<String> answers = subjects.stream().map(action).toList();
+                    Action action = action(random, limit);
+                    List<String> answers = Flux.fromIterable(subjects)
+                            .concatMap(subject -> subject.apply(action, List.of(limit))
+                                    .flatMap(answer ->
+                                            subject.apply(PEEK, List.of(limit)).map(answer::concat)))
+                            .collectList()
+                            .block();
                     assertThat(answers)
-                            .as("seed %d, step %d, at %d, of %s", seed, step, clock.millis(), limit)
+                            .as("seed %d, step %d, %s, at %d, of %s", seed, step, action, clock.millis(), limit)
                             .containsOnly(answers.get(0));
                 }
             }
@@ -140,45 +152,14 @@ class BucketOracleTest {
         return random.nextInt(6) == 0 ? -some / 4 : some;
     }
 
-    private static Function<Subject, String> action(Random random, Limit limit) {
-        Charge charge = Charge.of("a", limit).permits(upTo(random, limit.burst()));
+    private static Action action(Random random, Limit limit) {
+        ChargeSpec asked = new ChargeSpec(0, 1, upTo(random, limit.burst()));
         int which = random.nextInt(1_000);
         return switch (random.nextInt(8)) {
-            case 0, 1 -> subject -> subject.refund(which, limit);
-            case 2 -> subject -> subject.refund(charge);
-            default -> subject -> subject.take(charge);
+            case 0, 1 -> new Refund(which);
+            case 2 -> new RefundOldest(asked);
+            default -> new Take(List.of(asked));
         };
-    }
-
-    /** One store, a limiter on it, and what that has allowed so far. */
-    private static final class Subject {
-
-        private final RateLimiter limiter;
-        private final List<Decision> allowed = new ArrayList<>();
-
-        Subject(String name, LimitStore store) {
-            limiter = RateLimiter.builder(name).store(new Unprotected(store)).build();
-        }
-
-        String take(Charge charge) {
-            Decision decision = limiter.tryAcquire(charge).block();
-            if (decision.isAllowed()) {
-                allowed.add(decision);
-            }
-            return DecisionText.of(decision);
-        }
-
-        String refund(int which, Limit limit) {
-            if (!allowed.isEmpty()) {
-                limiter.refund(allowed.get(which % allowed.size())).block();
-            }
-            return DecisionText.of(limiter.peek(Charge.of("a", limit)).block());
-        }
-
-        String refund(Charge charge) {
-            limiter.refund(charge).block();
-            return DecisionText.of(limiter.peek(charge.permits(1)).block());
-        }
     }
 
     /** The level is computed here from all decisions, in units that need no rounding. */

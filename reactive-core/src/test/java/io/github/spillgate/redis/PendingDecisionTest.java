@@ -9,10 +9,8 @@ import io.github.spillgate.spi.StoreDecision;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
-import org.reactivestreams.Subscription;
-import reactor.core.CoreSubscriber;
 import reactor.core.publisher.Mono;
-import reactor.core.publisher.Operators;
+import reactor.test.subscriber.TestSubscriber;
 
 /** What a subscriber gets for each end of its decision. */
 class PendingDecisionTest {
@@ -22,29 +20,30 @@ class PendingDecisionTest {
     private final List<PendingDecision> sent = new ArrayList<>();
     private final Mono<StoreDecision> decision =
             PendingDecision.of(List.of(), 0, Mode.TAKE, 0, PendingDecision.NO_DEADLINE, sent::add, unused -> {});
-    private final RecordingSubscriber subscriber = new RecordingSubscriber();
+    private final TestSubscriber<StoreDecision> subscriber =
+            TestSubscriber.builder().initialRequest(0).build();
 
     @Test
     void nothingIsSentBeforeARequest() {
         decision.subscribe(subscriber);
         assertThat(sent).isEmpty();
-        subscriber.subscription.request(1);
-        subscriber.subscription.request(1);
+        subscriber.request(1);
+        subscriber.request(1);
         assertThat(sent).hasSize(1);
     }
 
     @Test
     void aCancellationBeforeTheRequestSendsNothing() {
         decision.subscribe(subscriber);
-        subscriber.subscription.cancel();
-        subscriber.subscription.request(1);
+        subscriber.cancel();
+        subscriber.request(1);
         assertThat(sent).isEmpty();
     }
 
     @Test
     void aCancelledDecisionIsNotSent() {
         PendingDecision pending = ask();
-        subscriber.subscription.cancel();
+        subscriber.cancel();
         assertThat(pending.markSent()).isFalse();
     }
 
@@ -59,10 +58,12 @@ class PendingDecisionTest {
     void aDecisionThatIsCancelledInFlightEmitsNothing() {
         PendingDecision pending = ask();
         pending.markSent();
-        subscriber.subscription.cancel();
+        subscriber.cancel();
         pending.answer(decision());
         pending.fail(why);
-        assertThat(subscriber.signals).isEmpty();
+        assertThat(subscriber.getReceivedOnNext()).isEmpty();
+        assertThat(subscriber.getReceivedOnNextAfterCancellation()).isEmpty();
+        assertThat(subscriber.isTerminated()).isFalse();
     }
 
     @Test
@@ -72,7 +73,9 @@ class PendingDecisionTest {
         pending.answer(decision());
         pending.answer(decision());
         pending.fail(why);
-        assertThat(subscriber.signals).containsExactly("decision", "end");
+        assertThat(subscriber.getReceivedOnNext()).hasSize(1);
+        assertThat(subscriber.isTerminatedComplete()).isTrue();
+        assertThat(subscriber.getProtocolErrors()).isEmpty();
     }
 
     @Test
@@ -81,44 +84,19 @@ class PendingDecisionTest {
         pending.fail(why);
         pending.fail(why);
         pending.answer(decision());
-        assertThat(subscriber.signals).containsExactly(why);
+        assertThat(subscriber.getReceivedOnNext()).isEmpty();
+        assertThat(subscriber.expectTerminalError()).isSameAs(why);
+        assertThat(subscriber.getProtocolErrors()).isEmpty();
         assertThat(pending.markSent()).isFalse();
     }
 
     private PendingDecision ask() {
         decision.subscribe(subscriber);
-        subscriber.subscription.request(1);
+        subscriber.request(1);
         return sent.get(0);
     }
 
     private static StoreDecision decision() {
         return StoreDecision.ofPeek(Source.REDIS, 0, List.of());
-    }
-
-    /** A subscriber that records all signals, also those that break the rules of Reactive Streams. */
-    private static final class RecordingSubscriber implements CoreSubscriber<StoreDecision> {
-
-        final List<Object> signals = new ArrayList<>();
-        Subscription subscription = Operators.emptySubscription();
-
-        @Override
-        public void onSubscribe(Subscription subscription) {
-            this.subscription = subscription;
-        }
-
-        @Override
-        public void onNext(StoreDecision decision) {
-            signals.add("decision");
-        }
-
-        @Override
-        public void onComplete() {
-            signals.add("end");
-        }
-
-        @Override
-        public void onError(Throwable error) {
-            signals.add(error);
-        }
     }
 }

@@ -284,10 +284,6 @@ class ReconcileTest extends ScriptedFixture {
         return Reconciliation.of(id, claim, List.of(ago(0, 1)), clock);
     }
 
-    private Claim claim(String key, Limit limit) {
-        return DecidedClaims.of(limiter.peek(Charge.of(key, limit)).block()).get(0);
-    }
-
     private Decision reconcile(Reconciliation... reconciliations) {
         return store.reconcile(Arrays.asList(reconciliations)).block();
     }

@@ -2,48 +2,27 @@ package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
-import io.github.spillgate.RateLimiter;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreDecision;
-import io.github.spillgate.testkit.DecidedClaims;
-import io.github.spillgate.testkit.ManualClock;
-import io.github.spillgate.testkit.RedisForTests;
-import io.github.spillgate.testkit.Unprotected;
-import io.lettuce.core.RedisClient;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.Random;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Restoring permits that Redis has lost and that several instances know in part. */
-class RestoreTest {
+class RestoreTest extends ScriptedFixture {
 
     private static final int HISTORIES = 50;
-
-    private final RedisClient client = RedisClient.create(RedisForTests.first().uri());
-    private final ScriptedClock scripted = new ScriptedClock(client);
-    private final ManualClock clock = new ManualClock();
-    private final RedisStore store = scripted.store(client, false);
-
-    @AfterEach
-    void shutdown() {
-        store.close();
-        scripted.close();
-        client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
-    }
 
     /** All instances know the usage of all, so the most of it counts. */
     @ParameterizedTest
@@ -62,8 +41,7 @@ class RestoreTest {
         Claim claim = claim(limit);
         long since = clock.millis() - 10;
         restore(claim, 14, since);
-        clock.advanceMillis(passed);
-        scripted.show(clock);
+        pass(passed);
         assertThat(restore(claim, 22, since)).isEqualTo(22);
     }
 
@@ -74,8 +52,7 @@ class RestoreTest {
         Claim claim = claim(limit);
         long since = clock.millis() - 10;
         restore(claim, 14, since);
-        clock.advanceMillis(passed);
-        scripted.show(clock);
+        pass(passed);
         store.take(List.of(claim.asking(5))).block();
         assertThat(restore(claim, 22, since)).isEqualTo(27);
     }
@@ -119,7 +96,7 @@ class RestoreTest {
     void atNoTimeAreFewerPermitsInUseThanAnInstanceKnew(String limit) {
         try (RedisStore shortened = scripted.store(client, true)) {
             for (int seed = 0; seed < HISTORIES; seed++) {
-                Claim claim = claim(limit, "key-" + seed);
+                Claim claim = claim("key-" + seed, Limit.parse(limit));
                 restoreAtRandom(seed % 2 == 0 ? store : shortened, claim, new Random(seed));
             }
         }
@@ -148,7 +125,8 @@ class RestoreTest {
                 before.add(time, permits);
             }
             long restored = used(store, claim) - granted.used(clock.millis());
-            long used = used(store.restore(new LostPermits(claim, since, ages)).block());
+            long used =
+                    permitsIn(store.restore(new LostPermits(claim, since, ages)).block());
             assertThat(used - granted.used(clock.millis())).isEqualTo(Math.max(restored, before.used(clock.millis())));
             known.add(before);
         }
@@ -164,21 +142,7 @@ class RestoreTest {
     }
 
     private Claim claim(String limit) {
-        return claim(limit, "a");
-    }
-
-    private Claim claim(String limit, String key) {
-        scripted.show(clock);
-        RateLimiter limiter =
-                RateLimiter.builder("api").store(new Unprotected(store)).build();
-        return DecidedClaims.of(Objects.requireNonNull(
-                        limiter.peek(Charge.of(key, Limit.parse(limit))).block()))
-                .get(0);
-    }
-
-    private void pass(int millis) {
-        clock.advanceMillis(millis);
-        scripted.show(clock);
+        return claim("a", Limit.parse(limit));
     }
 
     private void reconcile(Claim claim, Grants ages) {
@@ -193,10 +157,10 @@ class RestoreTest {
     }
 
     private static long used(RedisStore store, Claim claim) {
-        return used(store.peek(List.of(claim)).block());
+        return permitsIn(store.peek(List.of(claim)).block());
     }
 
-    private static long used(@Nullable StoreDecision reply) {
+    private static long permitsIn(@Nullable StoreDecision reply) {
         return Objects.requireNonNull(reply).usages().get(0).used();
     }
 
@@ -207,13 +171,14 @@ class RestoreTest {
     /** Restores permits as of the youngest of them, and returns the usage then. */
     private long restore(Claim claim, Grants... ages) {
         long since = clock.millis() - ages[ages.length - 1].toMillis();
-        return used(store.restore(new LostPermits(claim, since, List.of(ages))).block());
+        return permitsIn(
+                store.restore(new LostPermits(claim, since, List.of(ages))).block());
     }
 
     /** Restores permits that were just taken, and returns the usage then. */
     private long restore(Claim claim, long permits, long since) {
         LostPermits lost = new LostPermits(claim, since, List.of(new Grants(0, 0, permits)));
-        return used(store.restore(lost).block());
+        return permitsIn(store.restore(lost).block());
     }
 
     /** The permits of each slot of a log. */

@@ -1,7 +1,6 @@
 package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Decision;
@@ -44,13 +43,6 @@ class RestrictedRedisTest {
         client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
         proxy.close();
         redis.close();
-    }
-
-    @Test
-    void onlyCommandsThatRunScriptsAreNeeded() {
-        proxy.answer(CommandProxy.only(NEEDED, "ERR unknown command 'x'"));
-        assertDecidedInRedis();
-        assertThatCode(() -> store.prepare().block(LONG)).doesNotThrowAnyException();
     }
 
     @ParameterizedTest

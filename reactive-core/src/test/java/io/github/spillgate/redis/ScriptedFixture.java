@@ -5,6 +5,8 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
@@ -43,6 +45,10 @@ abstract class ScriptedFixture {
     void pass(long millis) {
         clock.advanceMillis(millis);
         scripted.show(clock);
+    }
+
+    Claim claim(String key, Limit limit) {
+        return DecidedClaims.of(limiter.peek(Charge.of(key, limit)).block()).get(0);
     }
 
     long used(String key, Limit limit) {

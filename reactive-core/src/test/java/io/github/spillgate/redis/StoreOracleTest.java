@@ -66,8 +66,8 @@ class StoreOracleTest {
     private static ScriptStores shortPieces;
     private static ScriptStores longPieces;
 
-    private static final Take TAKE = take(1);
-    private static final Peek PEEK = new Peek(List.of(new ChargeSpec(0, 1, 1)));
+    static final Take TAKE = take(1);
+    static final Peek PEEK = new Peek(List.of(new ChargeSpec(0, 1, 1)));
 
     private static Take take(int cost) {
         return new Take(List.of(new ChargeSpec(0, 1, cost)));
@@ -609,7 +609,7 @@ class StoreOracleTest {
     // What is done to each
 
     /** One store, the limiter on it, and what it has allowed so far. */
-    private static final class Subject {
+    static final class Subject {
 
         private static final Comparator<Decision> BY_KEY_AND_COST = Comparator.comparing(
                         (Decision decision) -> decision.limits().get(0).key())
