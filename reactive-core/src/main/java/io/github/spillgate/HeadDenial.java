@@ -14,8 +14,6 @@ import java.util.concurrent.TimeUnit;
  */
 final class HeadDenial {
 
-    private static final long MILLISECOND = TimeUnit.MILLISECONDS.toNanos(1);
-
     /** By which part of the time an attempt for permits of a concurrency limit is earlier or later. */
     private static final double SPREAD = 0.25;
 
@@ -28,10 +26,11 @@ final class HeadDenial {
     final Decision decision;
     final List<Claim> claims;
     final long receivedAt;
-    final long retryAfter;
+
+    /** The time of the next attempt. */
     final long retryAt;
 
-    /** The time before which the claims do not fit. Of a concurrency limit it is not known. */
+    /** The time before which the claims do not fit. */
     final long fitsAt;
 
     /**
@@ -46,17 +45,22 @@ final class HeadDenial {
         this.decision = decision;
         this.claims = claims;
         this.receivedAt = now;
-        boolean isHeld = decision.violated().stream().anyMatch(limit -> limit.algorithm() == Algorithm.CONCURRENT);
-        boolean isLeased =
-                decision.usages().stream().anyMatch(usage -> usage.isViolated() && decision.mayRefundLeases(usage));
-        long millis = isLeased && !isHeld ? waitForWindows(decision) : wait.toMillis();
-        long nanos = Math.max(MILLISECOND, TimeUnit.MILLISECONDS.toNanos(millis));
-        long shortest = isHeld ? TimeUnit.MILLISECONDS.toNanos(waitForWindows(decision)) : nanos;
-        this.retryAfter = isHeld ? Math.max(shortest, spread(Math.min(nanos, LONGEST_POLL))) : nanos;
+        long unfit;
+        long pause;
+        if (decision.violated().stream().anyMatch(limit -> limit.algorithm() == Algorithm.CONCURRENT)) {
+            // A holder may release its permits at any time, so only the windows of other limits bound the wait.
+            unfit = TimeUnit.MILLISECONDS.toNanos(waitForWindows(decision));
+            pause = Math.max(unfit, spread(Math.min(atLeastAMillisecond(wait.toMillis()), LONGEST_POLL)));
+        } else {
+            boolean isLeased =
+                    decision.usages().stream().anyMatch(usage -> usage.isViolated() && decision.mayRefundLeases(usage));
+            unfit = atLeastAMillisecond(isLeased ? waitForWindows(decision) : wait.toMillis());
+            pause = unfit;
+        }
         // Measured from the time of sending, so that the next attempt reaches the store when the permit is free. An
         // instance with a slow network would otherwise always come second.
-        this.retryAt = WaitQueue.sum(sentAt, retryAfter);
-        this.fitsAt = WaitQueue.sum(sentAt, shortest);
+        this.retryAt = WaitQueue.sum(sentAt, pause);
+        this.fitsAt = WaitQueue.sum(sentAt, unfit);
     }
 
     /** Returns whether the claims may fit before the next attempt, so that a waiter may wait for less than that. */
@@ -64,6 +68,11 @@ final class HeadDenial {
         return fitsAt < retryAt;
     }
 
+    private static long atLeastAMillisecond(long millis) {
+        return TimeUnit.MILLISECONDS.toNanos(Math.max(1, millis));
+    }
+
+    /** Returns the milliseconds until the claims fit all limits that have a window. */
     private static long waitForWindows(StoreDecision decision) {
         return decision.usages().stream()
                 .filter(usage -> usage.limit().algorithm() != Algorithm.CONCURRENT)

@@ -54,8 +54,9 @@ final class WaitQueue {
     // were until just now, the head asks again after two lease times. If the limit is not leased on this instance, only
     // permits that the log shows as leased count, so that a log without leases is asked at its retry time.
     //
-    // Locking. The monitor guards the state of this class, and no foreign code runs under it. Consequences of a state
-    // change are added to "tasks", and the thread that made the change runs them after it has released the monitor. A
+    // Locking. The monitor guards the state of this class. Under it, timers are set, but neither the store nor a
+    // subscriber is called: such calls are added to "tasks", and the thread that made the change runs them after it has
+    // released the monitor. A
     // store may reply before its "subscribe" returns. The sending thread then runs the tasks after it has sent all
     // attempts, not recursively; otherwise the depth of the stack would grow with the length of the queue. It gives up
     // its role as the sender before it runs the tasks, because a subscriber may then wait in this queue again.
@@ -98,14 +99,8 @@ final class WaitQueue {
     private @Nullable Disposable timer;
     private long timerAt;
 
-    /** How many timers were set. */
-    private int timers;
-
     /** How often {@link #wake()} was called. A denial of a request that was sent before the last call is ignored. */
     private int wakes;
-
-    private long lastSystemNanos = Long.MIN_VALUE;
-    private long steppedBackNanos;
 
     WaitQueue(WaitQueues queues, String name) {
         this.queues = queues;
@@ -121,7 +116,7 @@ final class WaitQueue {
     /** Appends the waiter, or denies it. */
     synchronized void join(Waiter waiter) {
         waiter.queue = this;
-        long now = now();
+        long now = queues.nanos();
         waiter.deadline = sum(now, waiter.longestWait);
         long earliest = sum(headServedAt(now), waiters.delayBehindHead(waiter));
         if (earliest > waiter.deadline || waiters.size() >= queues.maxPerQueue() || !reservePlace()) {
@@ -131,7 +126,7 @@ final class WaitQueue {
         waiters.append(waiter);
         HeadDenial denied = denial;
         if (denied != null && denied.isPoll() && waiter.deadline < timerAt) {
-            tasks.add(() -> setTimer(denied));
+            tasks.add(() -> onTimer(denied));
         }
     }
 
@@ -174,7 +169,7 @@ final class WaitQueue {
         synchronized (this) {
             wakes++;
             lastGrant = null;
-            long now = now();
+            long now = queues.nanos();
             for (Waiter one : waiters.clear()) {
                 renew(one, now, moved);
             }
@@ -303,7 +298,7 @@ final class WaitQueue {
     // Attempts.
 
     private Runnable startAttempts(Waiter head, int number) {
-        HeadRequest request = new HeadRequest(head.claims, head.context, now(), wakes);
+        HeadRequest request = new HeadRequest(head.claims, head.context, queues.nanos(), wakes);
         firstSentAt = inFlight == 0 ? request.sentAt : firstSentAt;
         inFlight += number;
         sender = Thread.currentThread();
@@ -368,6 +363,9 @@ final class WaitQueue {
             if (denial != null && inFlight == 0) {
                 denyTooLongWaits(denial);
             }
+            if (denial != null && timer == null) {
+                followDenial(denial);
+            }
             releasePlaces();
         }
         drain();
@@ -411,11 +409,8 @@ final class WaitQueue {
             tasks.add(() -> head.deny(decision));
             return;
         }
-        HeadDenial denied = new HeadDenial(request.claims, request.sentAt, decision, wait.get(), now());
-        denial = denied;
+        denial = new HeadDenial(request.claims, request.sentAt, decision, wait.get(), queues.nanos());
         lastGrant = null;
-        // Before tasks that call subscribers, which may take long.
-        tasks.addFirst(() -> setTimer(denied));
     }
 
     /**
@@ -497,52 +492,32 @@ final class WaitQueue {
 
     // The timer.
 
-    private void setTimer(HeadDenial denied) {
-        long delay;
-        int number;
-        synchronized (this) {
-            if (denial != denied) {
-                return;
-            }
-            long now = now();
-            timerAt = denied.isPoll() ? Math.min(denied.retryAt, waiters.earliestDeadline()) : denied.retryAt;
-            delay = Math.max(0, Math.min(denied.retryAfter, timerAt - now));
-            timers++;
-            number = timers;
+    /** Clears the denial if its retry time has come. Otherwise denies overdue waiters, and sets the timer. */
+    private void followDenial(HeadDenial denied) {
+        long now = queues.nanos();
+        if (denied.isPoll() && now < denied.retryAt) {
+            denyOverdue(denied, now);
         }
-        Disposable set;
-        try {
-            set = queues.schedule(() -> onTimer(denied), delay);
-        } catch (RejectedExecutionException e) {
-            fail(e);
+        if (denial != denied) {
+            return; // It does not apply to the new head.
+        }
+        timerAt = denied.isPoll() ? Math.min(denied.retryAt, waiters.earliestDeadline()) : denied.retryAt;
+        if (timerAt <= now) {
+            clearDenial();
             return;
         }
-        Disposable unused = set;
-        synchronized (this) {
-            // It may have run already, and another one may be set.
-            if (denial == denied && timers == number) {
-                unused = timer;
-                timer = set;
-            }
-        }
-        if (unused != null) {
-            unused.dispose();
+        disposeTimer();
+        try {
+            timer = queues.schedule(() -> onTimer(denied), timerAt - now);
+        } catch (RejectedExecutionException e) {
+            failAll(e);
         }
     }
 
     private void onTimer(HeadDenial denied) {
         synchronized (this) {
             if (denial == denied) {
-                long now = now();
-                if (!denied.isPoll() || now >= denied.retryAt) {
-                    timer = null;
-                    clearDenial();
-                } else {
-                    denyOverdue(denied, now);
-                    if (denial == denied) {
-                        tasks.add(() -> setTimer(denied));
-                    }
-                }
+                followDenial(denied);
             }
         }
         drain();
@@ -551,10 +526,13 @@ final class WaitQueue {
     /** Clears the denial and its timer, so that an attempt for the head may start. */
     private void clearDenial() {
         denial = null;
-        Disposable set = timer;
-        timer = null;
-        if (set != null) {
-            tasks.add(set::dispose);
+        disposeTimer();
+    }
+
+    private void disposeTimer() {
+        if (timer != null) {
+            timer.dispose();
+            timer = null;
         }
     }
 
@@ -592,18 +570,6 @@ final class WaitQueue {
             queues.releasePlaces(places - needed);
             places = needed;
         }
-    }
-
-    // Time.
-
-    /** Returns a time in nanoseconds that never steps back, even if the system's clock does. */
-    private long now() {
-        long system = queues.nanos();
-        if (system < lastSystemNanos) {
-            steppedBackNanos += lastSystemNanos - system;
-        }
-        lastSystemNanos = system;
-        return system + steppedBackNanos;
     }
 
     /** Returns a later time, or the latest one if there is none. */

@@ -35,20 +35,6 @@ class WaitQueueTest {
     }
 
     @Test
-    void aClockThatStepsBackDoesNotAffectWaiters() {
-        wait("first", LONG);
-        scheduler.passMillis(30_000);
-        wait("too late", Duration.ofSeconds(90));
-        scheduler.stepBack(Duration.ofSeconds(20));
-        wait("too late again", Duration.ofSeconds(90));
-        assertThat(served).containsExactly("too late denied", "too late again denied");
-        wait("in time", Duration.ofMillis(90_002));
-        scheduler.passMillis(90_002);
-        assertThat(served).endsWith("first", "in time");
-        assertNoWaiterIsLeft(limiter);
-    }
-
-    @Test
     void aCallerThatJoinsDuringTheCloseFails() {
         scheduler.onNextClockRead(limiter::close);
         wait("late", LONG);
@@ -69,9 +55,9 @@ class WaitQueueTest {
     }
 
     @Test
-    void aTimerThatIsSetTooLateIsCancelled() {
-        scheduler.beforeNextTimer(() -> limiter.reset("a").block());
+    void aResetCancelsTheTimer() {
         wait("first", LONG);
+        limiter.reset("a").block();
         assertThat(served).containsExactly("first");
         assertThat(scheduler.timers()).isZero();
         assertNoWaiterIsLeft(limiter);

@@ -9,7 +9,7 @@ import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 import reactor.test.scheduler.VirtualTimeScheduler;
 
-/** A virtual-time replacement of Reactor's parallel scheduler: its clock may step back, and it runs hooks. */
+/** A virtual-time replacement of Reactor's parallel scheduler that runs hooks. */
 public final class InterceptedScheduler implements Scheduler, AutoCloseable {
 
     private final VirtualTimeScheduler time = VirtualTimeScheduler.create();
@@ -18,7 +18,6 @@ public final class InterceptedScheduler implements Scheduler, AutoCloseable {
     /** Other threads may still end what earlier tests have begun, and run no hooks. */
     private final Thread test = Thread.currentThread();
 
-    private long steppedBack;
     private int timers;
     private boolean runsAtOnce;
     private Runnable onNextClockRead = InterceptedScheduler::nothing;
@@ -38,13 +37,9 @@ public final class InterceptedScheduler implements Scheduler, AutoCloseable {
         time.advanceTimeBy(Duration.ofMillis(millis));
     }
 
-    /** Returns the milliseconds passed, independent of clock steps. */
+    /** Returns the milliseconds passed. */
     public long passedMillis() {
         return time.now(TimeUnit.MILLISECONDS);
-    }
-
-    public void stepBack(Duration by) {
-        steppedBack += by.toNanos();
     }
 
     /** Runs this once, before the next read of the clock. */
@@ -73,7 +68,7 @@ public final class InterceptedScheduler implements Scheduler, AutoCloseable {
             onNextClockRead = InterceptedScheduler::nothing;
             first.run();
         }
-        return unit.convert(time.now(TimeUnit.NANOSECONDS) - steppedBack, TimeUnit.NANOSECONDS);
+        return time.now(unit);
     }
 
     @Override
