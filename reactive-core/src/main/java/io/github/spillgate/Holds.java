@@ -3,6 +3,7 @@ package io.github.spillgate;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -147,6 +148,25 @@ final class Holds {
                     .doFinally(end -> onRelease.accept(claims))
                     .subscribe(null, error -> {});
         }
+    }
+
+    /**
+     * Returns the decision; if it is emitted while its subscriber cancels, its permits are released instead. The store
+     * does that if the subscriber has cancelled before.
+     *
+     * @param claims the claims, with their ids
+     */
+    Mono<StoreDecision> releasingIfCancelled(Mono<StoreDecision> decision, List<Claim> claims) {
+        return Mono.defer(() -> {
+            AtomicBoolean isOver = new AtomicBoolean();
+            return decision.doOnCancel(() -> isOver.set(true)).handle((made, sink) -> {
+                if (isOver.compareAndSet(false, true)) {
+                    sink.next(made);
+                } else if (made.isCharged()) {
+                    release(claims);
+                }
+            });
+        });
     }
 
     private void setTimer(long at) {

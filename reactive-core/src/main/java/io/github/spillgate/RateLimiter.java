@@ -869,7 +869,7 @@ public final class RateLimiter implements AutoCloseable {
     private Mono<StoreDecision> takeAttempt(List<Claim> claims) {
         List<Claim> sent = HoldIds.assign(claims);
         Mono<StoreDecision> made = Objects.requireNonNull(store.take(sent), NO_ANSWER);
-        return sent == claims ? made : new TakeHoldsMono(made, sent, holds);
+        return sent == claims ? made : holds.releasingIfCancelled(made, sent);
     }
 
     private Mono<Decision> peekClaims(List<Claim> claims) {
