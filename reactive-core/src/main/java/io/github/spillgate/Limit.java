@@ -7,7 +7,6 @@ import io.github.spillgate.internal.Names;
 import io.github.spillgate.internal.Text;
 import io.github.spillgate.spi.Claim;
 import java.time.Duration;
-import java.util.Locale;
 import java.util.Objects;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
@@ -102,9 +101,9 @@ public final class Limit {
 
     private static final String CONCURRENT_NAME = "concurrent";
 
-    private static final long DEFAULT_HOLD_MILLIS = 60_000;
+    static final Duration DEFAULT_HOLD = Duration.ofMinutes(1);
 
-    private static final long DEFAULT_RETRY_MILLIS = 1_000;
+    static final Duration DEFAULT_RETRY = Duration.ofSeconds(1);
 
     private static final String EXAMPLE = "\"100/1m\" or \"10000/24h counter\"";
 
@@ -163,8 +162,8 @@ public final class Limit {
         };
     }
 
-    private static String defaultName(Algorithm algorithm, long windowMillis) {
-        return algorithm == Algorithm.CONCURRENT ? CONCURRENT_NAME : Durations.format(windowMillis);
+    static String defaultName(Algorithm algorithm, long windowMillis) {
+        return algorithm == Algorithm.CONCURRENT ? CONCURRENT_NAME : LimitText.format(windowMillis);
     }
 
     /**
@@ -228,12 +227,9 @@ public final class Limit {
      * @throws IllegalArgumentException if the permits are out of range
      */
     public static Limit concurrent(long permits) {
-        if (permits < 1 || permits > MOST_CONCURRENT_PERMITS) {
-            throw new IllegalArgumentException("permits " + permits + " are out of range: expected 1 to "
-                    + MOST_CONCURRENT_PERMITS + " for a concurrency limit, for example 20");
-        }
-        Draft draft = new Draft(Algorithm.CONCURRENT, permits, DEFAULT_HOLD_MILLIS);
-        draft.retryMillis = DEFAULT_RETRY_MILLIS;
+        checkPermits(permits, MOST_CONCURRENT_PERMITS, "a concurrency limit");
+        Draft draft = new Draft(Algorithm.CONCURRENT, permits, DEFAULT_HOLD.toMillis());
+        draft.retryMillis = DEFAULT_RETRY.toMillis();
         return new Limit(draft);
     }
 
@@ -305,9 +301,8 @@ public final class Limit {
         checkHasWindow("a counter", "Limit.perDay(10_000).counter()");
         checkNotLeased("only logs and token buckets are", "Limit.perDay(10_000).counter()");
         if (algorithm == Algorithm.BUCKET) {
-            throw new IllegalStateException("limit " + Text.quote(toString())
-                    + " is a token bucket, and a counter has no burst: expected a log, for example"
-                    + " Limit.perDay(10_000).counter()");
+            throw unsuitable(
+                    "is a token bucket, and a counter has no burst", "a log", "Limit.perDay(10_000).counter()");
         }
         return with(draft -> {
             draft.algorithm = Algorithm.COUNTER;
@@ -333,9 +328,8 @@ public final class Limit {
     public Limit burst(long burst) {
         checkHasWindow("a burst", "Limit.perSecond(10).burst(50)");
         if (algorithm == Algorithm.COUNTER) {
-            throw new IllegalStateException("limit " + Text.quote(toString())
-                    + " is a counter, which has no burst: expected a limit without .counter(), for example"
-                    + " Limit.perSecond(10).burst(50)");
+            throw unsuitable(
+                    "is a counter, which has no burst", "a limit without .counter()", "Limit.perSecond(10).burst(50)");
         }
         checkBucket(permits, windowMillis, burst);
         return with(draft -> {
@@ -354,9 +348,7 @@ public final class Limit {
      */
     public Limit alignedToClock() {
         if (algorithm != Algorithm.COUNTER) {
-            throw new IllegalStateException("limit " + Text.quote(toString())
-                    + " has no windows to align: expected a counter, for example"
-                    + " Limit.perDay(10_000).counter().alignedToClock()");
+            throw unsuitable("has no windows to align", "a counter", "Limit.perDay(10_000).counter().alignedToClock()");
         }
         return with(draft -> draft.aligned = true);
     }
@@ -378,15 +370,13 @@ public final class Limit {
      */
     public Limit resolution(Duration resolution) {
         if (algorithm != Algorithm.LOG) {
-            throw new IllegalStateException("limit " + Text.quote(toString())
-                    + " has no resolution: expected a log, for example"
-                    + " Limit.perDay(1_000_000).resolution(Duration.ofMinutes(1))");
+            throw unsuitable("has no resolution", "a log", "Limit.perDay(1_000_000).resolution(Duration.ofMinutes(1))");
         }
         long millis = wholeMillis("resolution", resolution, "Duration.ofMillis(10)");
         long finest = defaultResolution(permits, windowMillis);
         if (millis < finest || millis > windowMillis) {
             throw new IllegalArgumentException("resolution " + resolution + " does not suit " + permits + " permits in "
-                    + Durations.format(windowMillis) + ": expected from " + Durations.format(finest)
+                    + LimitText.format(windowMillis) + ": expected from " + LimitText.format(finest)
                     + " (so that no log holds more than " + MOST_LOG_ENTRIES + " entries) to the window, for example "
                     + "Duration.ofMillis(" + Math.max(finest, windowMillis / 1_000) + ")");
         }
@@ -449,8 +439,7 @@ public final class Limit {
 
     private void checkNotLeased(String reason, String example) {
         if (leased) {
-            throw new IllegalStateException("limit " + Text.quote(toString()) + " is leased, but " + reason
-                    + ": expected a limit without .leased(), for example " + example);
+            throw unsuitable("is leased, but " + reason, "a limit without .leased()", example);
         }
     }
 
@@ -469,9 +458,8 @@ public final class Limit {
      */
     public Limit hold(Duration hold) {
         if (algorithm != Algorithm.CONCURRENT) {
-            throw new IllegalStateException("limit " + Text.quote(toString())
-                    + " has no hold time: expected a concurrency limit, for example"
-                    + " Limit.concurrent(20).hold(Duration.ofSeconds(30))");
+            throw unsuitable(
+                    "has no hold time", "a concurrency limit", "Limit.concurrent(20).hold(Duration.ofSeconds(30))");
         }
         long millis = millisBetween("hold time", hold, SHORTEST_HOLD, LONGEST_HOLD, "Duration.ofSeconds(30)");
         return with(draft -> draft.windowMillis = millis);
@@ -491,9 +479,10 @@ public final class Limit {
      */
     public Limit retryAfter(Duration retry) {
         if (algorithm != Algorithm.CONCURRENT) {
-            throw new IllegalStateException("limit " + Text.quote(toString())
-                    + " has a retry time that follows from its usage: expected a concurrency limit, for example"
-                    + " Limit.concurrent(20).retryAfter(Duration.ofSeconds(5))");
+            throw unsuitable(
+                    "has a retry time that follows from its usage",
+                    "a concurrency limit",
+                    "Limit.concurrent(20).retryAfter(Duration.ofSeconds(5))");
         }
         long millis = millisBetween("retry time", retry, SHORTEST_RETRY, LONGEST_RETRY, "Duration.ofSeconds(5)");
         return with(draft -> draft.retryMillis = millis);
@@ -504,7 +493,7 @@ public final class Limit {
         long millis = wholeMillis(what, given, example);
         if (given.compareTo(shortest) < 0 || given.compareTo(longest) > 0) {
             throw new IllegalArgumentException(what + " " + given + " is out of range: expected "
-                    + Durations.format(shortest.toMillis()) + " to " + Durations.format(longest.toMillis())
+                    + LimitText.format(shortest.toMillis()) + " to " + LimitText.format(longest.toMillis())
                     + ", for example " + example);
         }
         return millis;
@@ -512,10 +501,13 @@ public final class Limit {
 
     private void checkHasWindow(String what, String example) {
         if (algorithm == Algorithm.CONCURRENT) {
-            throw new IllegalStateException("limit " + Text.quote(toString())
-                    + " is a concurrency limit, which does not have " + what + ": expected a limit with a window, for"
-                    + " example " + example);
+            throw unsuitable("is a concurrency limit, which does not have " + what, "a limit with a window", example);
         }
+    }
+
+    private IllegalStateException unsuitable(String reason, String expected, String example) {
+        return new IllegalStateException("limit " + Text.quote(toString()) + " " + reason + ": expected " + expected
+                + ", for example " + example);
     }
 
     /**
@@ -703,7 +695,7 @@ public final class Limit {
         long most = Math.min(Bounds.MOST_EXACT / windowMillis, (long) Math.min(MOST_BUCKET_PERMITS, filled));
         if (burst < 1 || burst > most) {
             throw new IllegalArgumentException("burst " + burst + " is out of range: expected 1 to " + most + " for "
-                    + permits + " permits in " + Durations.format(windowMillis) + ", for example "
+                    + permits + " permits in " + LimitText.format(windowMillis) + ", for example "
                     + Math.min(most, 50));
         }
     }
@@ -748,38 +740,7 @@ public final class Limit {
     /** Returns the text form, which {@link #parse(String)} reads back. */
     @Override
     public String toString() {
-        StringBuilder text = new StringBuilder().append(permits);
-        if (algorithm == Algorithm.CONCURRENT) {
-            text.append(" concurrent");
-            if (windowMillis != DEFAULT_HOLD_MILLIS) {
-                text.append(" hold=").append(Durations.format(windowMillis));
-            }
-            if (retryMillis != DEFAULT_RETRY_MILLIS) {
-                text.append(" retry=").append(Durations.format(retryMillis));
-            }
-        } else {
-            text.append('/').append(Durations.format(windowMillis));
-        }
-        if (algorithm == Algorithm.COUNTER) {
-            text.append(' ').append(algorithm.name().toLowerCase(Locale.ROOT));
-        } else if (algorithm == Algorithm.BUCKET) {
-            text.append(" burst=").append(burst);
-        } else if (resolutionMillis != defaultResolution(permits, windowMillis)) {
-            text.append(" resolution=").append(Durations.format(resolutionMillis));
-        }
-        if (aligned) {
-            text.append(" aligned");
-        }
-        if (countingDenied) {
-            text.append(" counting-denied");
-        }
-        if (leased) {
-            text.append(" leased");
-        }
-        if (!name.equals(defaultName(algorithm, windowMillis))) {
-            text.append(" name=").append(name);
-        }
-        return text.toString();
+        return LimitText.format(this);
     }
 
     /** The settings of a limit that is being created. */

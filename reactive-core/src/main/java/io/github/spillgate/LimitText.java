@@ -9,13 +9,14 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A parser of the text form of a {@link Limit}. Its error messages are parts of sentences, which {@link
+ * The text form of a {@link Limit}. Error messages of the parser are parts of sentences, which {@link
  * Limit#parse(String)} completes.
  */
 final class LimitText {
 
     private static final Pattern RATE = Pattern.compile("(-?\\d{1,18})/(\\S+)");
     private static final Pattern NUMBER = Pattern.compile("-?\\d{1,18}");
+    private static final Pattern DURATION = Pattern.compile("(\\d{1,12})(ms|s|m|h|d)");
     private static final String CONCURRENT = "concurrent";
 
     private LimitText() {}
@@ -39,12 +40,75 @@ final class LimitText {
 
     private static Duration duration(String what, String text) {
         boolean bareUnit = !text.isEmpty() && !Character.isDigit(text.charAt(0));
-        Duration duration = Durations.parse(bareUnit ? "1" + text : text);
-        if (duration == null) {
+        Matcher duration = DURATION.matcher(bareUnit ? "1" + text : text);
+        if (!duration.matches()) {
             throw new IllegalArgumentException(
                     what + " " + Text.quote(text) + " is not a number of at most 12 digits and one of ms, s, m, h, d");
         }
-        return duration;
+        long amount = Long.parseLong(duration.group(1));
+        return switch (duration.group(2)) {
+            case "ms" -> Duration.ofMillis(amount);
+            case "s" -> Duration.ofSeconds(amount);
+            case "m" -> Duration.ofSeconds(amount * 60);
+            case "h" -> Duration.ofSeconds(amount * 3_600);
+            default -> Duration.ofSeconds(amount * 86_400);
+        };
+    }
+
+    /** Returns the shortest text of a duration in milliseconds. A single day is {@code 24h}, as is customary. */
+    static String format(long millis) {
+        if (millis % 86_400_000 == 0 && millis > 86_400_000) {
+            return millis / 86_400_000 + "d";
+        }
+        if (millis % 3_600_000 == 0) {
+            return millis / 3_600_000 + "h";
+        }
+        if (millis % 60_000 == 0) {
+            return millis / 60_000 + "m";
+        }
+        return millis % 1_000 == 0 ? millis / 1_000 + "s" : millis + "ms";
+    }
+
+    static String format(Limit limit) {
+        long window = limit.window().toMillis();
+        StringBuilder text = new StringBuilder().append(limit.permits());
+        if (limit.algorithm() == Algorithm.CONCURRENT) {
+            text.append(' ').append(CONCURRENT);
+            append(text, " hold=", limit.window(), Limit.DEFAULT_HOLD);
+            append(text, " retry=", limit.retryAfter(), Limit.DEFAULT_RETRY);
+        } else {
+            text.append('/').append(format(window));
+        }
+        switch (limit.algorithm()) {
+            case LOG ->
+                append(
+                        text,
+                        " resolution=",
+                        limit.resolution(),
+                        Duration.ofMillis(Limit.defaultResolution(limit.permits(), window)));
+            case COUNTER -> text.append(" counter");
+            case BUCKET -> text.append(" burst=").append(limit.burst());
+            case CONCURRENT -> {}
+        }
+        if (limit.isAlignedToClock()) {
+            text.append(" aligned");
+        }
+        if (limit.isCountingDenied()) {
+            text.append(" counting-denied");
+        }
+        if (limit.isLeased()) {
+            text.append(" leased");
+        }
+        if (!limit.name().equals(Limit.defaultName(limit.algorithm(), window))) {
+            text.append(" name=").append(limit.name());
+        }
+        return text.toString();
+    }
+
+    private static void append(StringBuilder text, String word, Duration setting, Duration byDefault) {
+        if (!setting.equals(byDefault)) {
+            text.append(word).append(format(setting.toMillis()));
+        }
     }
 
     /** The words after the rate. Each occurs at most once, and none contradicts another. */
@@ -73,47 +137,21 @@ final class LimitText {
             int equals = word.indexOf('=');
             String head = equals < 0 ? word : word.substring(0, equals + 1);
             String tail = word.substring(head.length());
+            String kind = head.equals("log") || head.equals("counter") ? "log or counter" : head;
+            if (!seen.add(kind)) {
+                throw new IllegalArgumentException(kind + " is there twice");
+            }
             switch (head) {
-                case "log" -> {
-                    checkFirst("log or counter");
-                    log = true;
-                }
-                case "counter" -> {
-                    checkFirst("log or counter");
-                    counter = true;
-                }
-                case "aligned" -> {
-                    checkFirst(head);
-                    aligned = true;
-                }
-                case "counting-denied" -> {
-                    checkFirst(head);
-                    countingDenied = true;
-                }
-                case "leased" -> {
-                    checkFirst(head);
-                    leased = true;
-                }
-                case "burst=" -> {
-                    checkFirst(head);
-                    burst = burst(tail);
-                }
-                case "hold=" -> {
-                    checkFirst(head);
-                    hold = duration("hold time", tail);
-                }
-                case "retry=" -> {
-                    checkFirst(head);
-                    retry = duration("retry time", tail);
-                }
-                case "resolution=" -> {
-                    checkFirst(head);
-                    resolution = duration("resolution", tail);
-                }
-                case "name=" -> {
-                    checkFirst(head);
-                    name = tail;
-                }
+                case "log" -> log = true;
+                case "counter" -> counter = true;
+                case "aligned" -> aligned = true;
+                case "counting-denied" -> countingDenied = true;
+                case "leased" -> leased = true;
+                case "burst=" -> burst = burst(tail);
+                case "hold=" -> hold = duration("hold time", tail);
+                case "retry=" -> retry = duration("retry time", tail);
+                case "resolution=" -> resolution = duration("resolution", tail);
+                case "name=" -> name = tail;
                 default ->
                     throw new IllegalArgumentException("the word " + Text.quote(word)
                             + " is none of log, counter, aligned, burst=…, resolution=…, counting-denied,"
@@ -127,12 +165,6 @@ final class LimitText {
                         "burst " + Text.quote(text) + " is not a number of at most 18 digits");
             }
             return Long.parseLong(text);
-        }
-
-        private void checkFirst(String word) {
-            if (!seen.add(word)) {
-                throw new IllegalArgumentException(word + " is there twice");
-            }
         }
 
         Limit applyTo(Limit concurrent) {
