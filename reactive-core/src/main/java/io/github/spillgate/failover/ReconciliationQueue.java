@@ -2,7 +2,6 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
-import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
 import java.time.InstantSource;
@@ -138,7 +137,6 @@ final class ReconciliationQueue {
     }
 
     StoreState state() {
-        return new StoreState(
-                Source.LOCAL, Breaker.NONE, false, null, 0, 0, toReconcile.get(), reconciled.get(), lost.get(), 0);
+        return StoreState.ofFallback(Source.LOCAL, toReconcile.get(), reconciled.get(), lost.get());
     }
 }

@@ -195,18 +195,18 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
         StoreState local = failover.fallback().state();
         StoreState deciding = gates.isAnyDeciding() ? failover.primary().state() : local;
         return new StoreState(
-                        deciding.source(),
-                        gates.state(),
-                        gates.isAnyFallenBack(),
-                        gates.problem(),
-                        failover.fallbacks().all(),
-                        failover.fallbacks().missedDeadlines(),
-                        local.toReconcile(),
-                        local.reconciled(),
-                        local.lost() + failover.grants().lost(),
-                        failover.grants().unknown())
-                .withLostSettlements(changes.settlements().lost())
-                .withLeases(failover.leases().state());
+                deciding.source(),
+                gates.state(),
+                gates.isAnyFallenBack(),
+                Optional.ofNullable(gates.problem()),
+                failover.fallbacks().all(),
+                failover.fallbacks().missedDeadlines(),
+                local.toReconcile(),
+                local.reconciled(),
+                local.lost() + failover.grants().lost(),
+                failover.grants().unknown(),
+                changes.settlements().lost(),
+                failover.leases().state());
     }
 
     /** Ends the reconciliation after a last attempt. Does not wait; see {@link #closeLater()}. */

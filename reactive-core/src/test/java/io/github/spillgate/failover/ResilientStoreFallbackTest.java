@@ -381,7 +381,7 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
                 .fallback(new Unprotected(LocalStore.bounded(1_000, time)) {
                     @Override
                     public StoreState state() {
-                        return new StoreState(Source.LOCAL, StoreState.Breaker.NONE, false, null, 0, 0, 7, 3, 2, 0);
+                        return StoreState.ofFallback(Source.LOCAL, 7, 3, 2);
                     }
                 })
                 .build();
