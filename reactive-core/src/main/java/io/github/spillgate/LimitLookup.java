@@ -153,7 +153,7 @@ public final class LimitLookup {
                 answer = Mono.error(e);
             }
             Mono<FoundLimits> found = answer.map(Charge::distinct)
-                    .map(FoundLimits::new)
+                    .map(FoundLimits::of)
                     .filter(some -> !some.limits.isEmpty())
                     .onErrorResume(e -> whenFailed.find("failed", e, limitsOfLimiter))
                     .switchIfEmpty(Mono.defer(() -> whenEmpty.find("found nothing", null, limitsOfLimiter)));
@@ -174,23 +174,10 @@ public final class LimitLookup {
     }
 
     /** The result of a lookup: limits, or a verdict without limits. */
-    static final class FoundLimits {
+    record FoundLimits(List<Limit> limits, boolean isDenied) {
 
-        private static final FoundLimits ALLOWED = new FoundLimits(List.of());
-        private static final FoundLimits DENIED = new FoundLimits(List.of());
-
-        private final List<Limit> limits;
-
-        private FoundLimits(List<Limit> limits) {
-            this.limits = limits;
-        }
-
-        List<Limit> limits() {
-            return limits;
-        }
-
-        boolean isDenied() {
-            return this == DENIED;
+        static FoundLimits of(List<Limit> limits) {
+            return new FoundLimits(limits, false);
         }
     }
 
@@ -268,10 +255,10 @@ public final class LimitLookup {
 
         private Mono<FoundLimits> find(String what, @Nullable Throwable cause, Supplier<List<Limit>> limitsOfLimiter) {
             return switch (kind) {
-                case LIMITER -> Mono.just(new FoundLimits(limitsOfLimiter.get()));
-                case LIMITS -> Mono.just(new FoundLimits(limits));
-                case ALLOW -> Mono.just(FoundLimits.ALLOWED);
-                case DENY -> Mono.just(FoundLimits.DENIED);
+                case LIMITER -> Mono.just(FoundLimits.of(limitsOfLimiter.get()));
+                case LIMITS -> Mono.just(FoundLimits.of(limits));
+                case ALLOW -> Mono.just(FoundLimits.of(List.of()));
+                case DENY -> Mono.just(new FoundLimits(List.of(), true));
                 case FAIL ->
                     Mono.error(new LimitLookupException(
                             "the lookup of a key's limits " + what

@@ -104,11 +104,6 @@ final class BucketCount extends RateCount {
     }
 
     @Override
-    public long recorded() {
-        return used();
-    }
-
-    @Override
     public List<Grants> grants() {
         return level == 0 ? List.of() : List.of(new Grants(now, now, used()));
     }

@@ -105,9 +105,11 @@ public abstract class Count {
     /**
      * Returns how many permits are recorded, whether they count in full or, in a counter, in part.
      *
-     * @return the number of permits
+     * @return the number of permits; by default those in use
      */
-    public abstract long recorded();
+    public long recorded() {
+        return used();
+    }
 
     /**
      * Takes a cost.

@@ -30,14 +30,10 @@ final class DeniedCounts<C extends Count> {
     private final Queue<Kept<C>> byAge = new ConcurrentLinkedQueue<>();
     private final AtomicInteger size = new AtomicInteger();
     private final int most;
+
+    /** Puts a count back into the cache. */
     private final BiConsumer<Object, C> release;
 
-    /**
-     * Creates an empty set.
-     *
-     * @param most the highest number of counts
-     * @param release puts a count back into the cache
-     */
     DeniedCounts(int most, BiConsumer<Object, C> release) {
         this.most = most;
         this.release = release;

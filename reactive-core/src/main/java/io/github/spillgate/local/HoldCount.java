@@ -135,11 +135,6 @@ public final class HoldCount extends Count {
     }
 
     @Override
-    public long recorded() {
-        return used;
-    }
-
-    @Override
     public void take(long cost) {
         if (hold() == null) {
             long life = limit.window().toMillis();

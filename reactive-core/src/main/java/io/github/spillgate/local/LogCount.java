@@ -187,11 +187,6 @@ final class LogCount extends RateCount {
     }
 
     @Override
-    public long recorded() {
-        return used;
-    }
-
-    @Override
     public long wholeAt() {
         return used == 0 ? now : expiresAt(slot(size - 1));
     }
