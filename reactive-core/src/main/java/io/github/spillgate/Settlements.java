@@ -29,13 +29,9 @@ final class Settlements {
 
     private static final AtomicLong IDS = new AtomicLong();
 
+    /** The highest debt, as a multiple of each limit. */
     private final double debt;
 
-    /**
-     * Creates settlements with a bounded debt.
-     *
-     * @param debt the debt, as a multiple of each limit
-     */
     Settlements(double debt) {
         this.debt = debt;
     }

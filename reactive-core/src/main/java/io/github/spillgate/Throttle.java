@@ -46,20 +46,14 @@ final class Throttle<T> extends FluxOperator<T, T> {
     private static final long STALE_NANOS = TimeUnit.MILLISECONDS.toNanos(10);
 
     private final ToLongFunction<? super T> permits;
+
+    /** Acquires a number of permits, without a bound of the wait. */
     private final LongFunction<Mono<Decision>> acquire;
+
     private final WaitQueues queues;
     private final int maxWaiting;
     private final @Nullable DecisionListeners listeners;
 
-    /**
-     * Throttles the source.
-     *
-     * @param permits the cost of an element
-     * @param acquire acquires a number of permits, without a bound of the wait
-     * @param queues the queues in which elements wait; also the source of time, and used for refunds
-     * @param maxWaiting the maximum number of elements that wait at the same time
-     * @param listeners the listeners of decisions, if there are any
-     */
     Throttle(
             Flux<T> source,
             ToLongFunction<? super T> permits,
@@ -141,27 +135,27 @@ final class Throttle<T> extends FluxOperator<T, T> {
             try {
                 permits = Charge.checkPermits(throttle.permits.applyAsLong(element));
             } catch (Throwable e) {
-                Throwable failure = Operators.onOperatorError(source, e, element, currentContext());
-                Operators.onDiscard(element, currentContext());
-                onError(failure);
+                fail(element, e);
+                return;
+            }
+            if (waiting.size() >= throttle.maxWaiting) {
+                fail(
+                        element,
+                        Exceptions.failWithOverflow(
+                                "the source of a throttled stream has emitted more than it was asked for: expected it"
+                                        + " to honour requests, for example with onBackpressureBuffer(1_000)"));
                 return;
             }
             WaitingElement one = new WaitingElement(element, permits);
-            if (waiting.size() >= throttle.maxWaiting) {
-                Throwable failure = Operators.onOperatorError(
-                        source,
-                        Exceptions.failWithOverflow(
-                                "the source of a throttled stream has emitted more than it was asked for: expected it"
-                                        + " to honour requests, for example with onBackpressureBuffer(1_000)"),
-                        element,
-                        currentContext());
-                Operators.onDiscard(element, currentContext());
-                onError(failure);
-                return;
-            }
             waiting.add(one);
             one.acquire();
             drain();
+        }
+
+        private void fail(T element, Throwable cause) {
+            Throwable failure = Operators.onOperatorError(source, cause, element, currentContext());
+            Operators.onDiscard(element, currentContext());
+            onError(failure);
         }
 
         @Override
@@ -239,7 +233,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
                     if (failure != error) {
                         subscription().cancel();
                     }
-                    if (next != null && failure == next.failure()) {
+                    if (next != null && failure == next.permit.failure) {
                         next.report();
                     }
                     actual.onError(failure);
@@ -249,7 +243,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
                         actual.onComplete();
                     }
                     return;
-                } else if (next.isGranted()) {
+                } else if (next.permit.isGranted()) {
                     waiting.poll();
                     emitted++;
                     room = next.room(room);
@@ -280,7 +274,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
                 return invalidRequest;
             }
             if (next != null) {
-                return next.failure();
+                return next.permit.failure;
             }
             return ended ? error : null;
         }
@@ -295,7 +289,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
 
         private void discardAll() {
             for (WaitingElement one = waiting.poll(); one != null; one = waiting.poll()) {
-                one.release();
+                one.permit.release();
                 Operators.onDiscard(one.element, currentContext());
             }
         }
@@ -376,26 +370,12 @@ final class Throttle<T> extends FluxOperator<T, T> {
                 acquire();
             }
 
-            boolean isGranted() {
-                return permit.isGranted();
-            }
-
-            @Nullable
-            Throwable failure() {
-                return permit.failure;
-            }
-
             /** Reports the decision with which the element is emitted or the stream fails. */
             void report() {
                 Decision decision = permit.decision;
                 if (throttle.listeners != null && decision != null) {
                     throttle.listeners.report(decision, since);
                 }
-            }
-
-            /** Releases the permits, because the element is discarded. */
-            void release() {
-                permit.release();
             }
 
             /** Returns the number of further elements of this cost that fitted when this one was granted. */

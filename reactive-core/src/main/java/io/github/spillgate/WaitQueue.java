@@ -54,12 +54,12 @@ final class WaitQueue {
     // were until just now, the head asks again after two lease times. If the limit is not leased on this instance, only
     // permits that the log shows as leased count, so that a log without leases is asked at its retry time.
     //
-    // Locking. The monitor guards the state of this class. Under it, timers are set, but neither the store nor a
+    // Locking. The monitor guards the state of this class. Timers are set under it, but neither the store nor a
     // subscriber is called: such calls are added to "tasks", and the thread that made the change runs them after it has
-    // released the monitor. A
-    // store may reply before its "subscribe" returns. The sending thread then runs the tasks after it has sent all
-    // attempts, not recursively; otherwise the depth of the stack would grow with the length of the queue. It gives up
-    // its role as the sender before it runs the tasks, because a subscriber may then wait in this queue again.
+    // released the monitor. A store may reply before its "subscribe" returns. The sending thread then runs the tasks
+    // after it has sent all attempts, not recursively; otherwise the depth of the stack would grow with the length of
+    // the queue. It gives up its role as the sender before it runs the tasks, because a subscriber may then wait in
+    // this queue again.
     //
     // Threads. Each thread that calls drain() may serve waiters: one that joins the queue, one that delivers a reply of
     // the store or ends a refund or reset, and one of the parallel scheduler, which runs the timer and the calls that
@@ -126,6 +126,7 @@ final class WaitQueue {
         waiters.append(waiter);
         HeadDenial denied = denial;
         if (denied != null && denied.isPoll() && waiter.deadline < timerAt) {
+            // Later, because the map of queues is locked now.
             tasks.add(() -> onTimer(denied));
         }
     }
@@ -151,9 +152,7 @@ final class WaitQueue {
     void wake() {
         synchronized (this) {
             wakes++;
-            if (denial != null) {
-                clearDenial();
-            }
+            clearDenial();
         }
         drain();
     }
@@ -173,9 +172,7 @@ final class WaitQueue {
             for (Waiter one : waiters.clear()) {
                 renew(one, now, moved);
             }
-            if (denial != null) {
-                clearDenial();
-            }
+            clearDenial();
             releasePlaces();
         }
         drain();
@@ -523,7 +520,7 @@ final class WaitQueue {
         drain();
     }
 
-    /** Clears the denial and its timer, so that an attempt for the head may start. */
+    /** Clears the denial and its timer, if there is one, so that an attempt for the head may start. */
     private void clearDenial() {
         denial = null;
         disposeTimer();

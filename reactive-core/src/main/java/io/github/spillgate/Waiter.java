@@ -27,7 +27,10 @@ final class Waiter implements Subscription {
     private static final int ENDED = 2;
 
     private final WaitQueues queues;
+
+    /** Returns the same list until the limits are replaced. */
     private final Supplier<List<Claim>> currentClaims;
+
     private final CoreSubscriber<? super Decision> actual;
     private volatile int state;
 
@@ -53,13 +56,6 @@ final class Waiter implements Subscription {
     boolean isListed;
     long deadline;
 
-    /**
-     * Creates a waiter.
-     *
-     * @param claims the claims
-     * @param currentClaims returns the same list until the limits are replaced
-     * @param longestWait the longest wait, in nanoseconds
-     */
     Waiter(
             WaitQueues queues,
             List<Claim> claims,
