@@ -70,11 +70,7 @@ class AcquireEndTest extends AcquireFixture {
 
     @Test
     void anAttemptWithoutAWaiterKeepsItsPlaceUntilTheReply() {
-        RateLimiter limiter = RateLimiter.builder("test")
-                .store(held)
-                .limit(Limit.perSecond(1))
-                .waiters(1, 1)
-                .build();
+        RateLimiter limiter = builder(held, Limit.perSecond(1)).waiters(1, 1).build();
         waitFor(limiter, "a").dispose();
         assertThat(limiter.queues().reserved()).isOne();
         waitFor(limiter, "b");
@@ -117,10 +113,7 @@ class AcquireEndTest extends AcquireFixture {
     @Test
     void theNextWaiterIsNotServedOnTheCancellingThread() {
         time.close();
-        RateLimiter limiter = RateLimiter.builder("test")
-                .store(LocalStore.bounded(100))
-                .limit(Limit.perMinute(10))
-                .build();
+        RateLimiter limiter = limiter(LocalStore.bounded(100), Limit.perMinute(10));
         limiter.tryAcquire("a", 8).block();
         Disposable much = wait(limiter, "much", 5, LONG);
         List<String> threads = new CopyOnWriteArrayList<>();
@@ -129,31 +122,6 @@ class AcquireEndTest extends AcquireFixture {
         much.dispose();
         await().until(() -> !threads.isEmpty());
         assertThat(threads.get(0)).startsWith("parallel-");
-    }
-
-    @Test
-    void ifAllWaitersCancelNothingIsLeft() {
-        RateLimiter limiter = limiter(Limit.perSecond(1));
-        limiter.tryAcquire("a").block();
-        List<Disposable> waiters = new ArrayList<>();
-        for (int i = 0; i < 5; i++) {
-            waiters.add(wait(limiter, "w" + i, 1, LONG));
-        }
-        waiters.forEach(Disposable::dispose);
-        assertNoWaiterIsLeft(limiter);
-        assertThat(limiter.peek("a").block().limits().get(0).used()).isEqualTo(1);
-    }
-
-    @Test
-    void thePermitOfACancelledWaiterGoesToTheNext() {
-        RateLimiter limiter = heldLimiter(Limit.perSecond(1));
-        Disposable first = wait(limiter, "first", 1, LONG);
-        wait(limiter, "second", 1, LONG);
-        first.dispose();
-        held.answer(0);
-        assertThat(served).containsExactly("second");
-        assertThat(held.takes()).isEqualTo(1);
-        assertNoWaiterIsLeft(limiter);
     }
 
     @Test
@@ -227,9 +195,7 @@ class AcquireEndTest extends AcquireFixture {
                 .thenRequest(1)
                 .verifyError(IllegalStateException.class);
         Sinks.One<List<Limit>> plan = Sinks.one();
-        RateLimiter looking = RateLimiter.builder("test")
-                .store(store)
-                .limit(Limit.perSecond(2))
+        RateLimiter looking = builder(store, Limit.perSecond(2))
                 .lookup(LimitLookup.of(key -> plan.asMono()))
                 .build();
         for (Mono<Decision> decision : List.of(looking.tryAcquire("a"), looking.acquire("a", LONG))) {
@@ -266,10 +232,7 @@ class AcquireEndTest extends AcquireFixture {
                     seen.add(context.get("name"));
                     return store.take(claims);
                 }));
-        RateLimiter limiter = RateLimiter.builder("test")
-                .store(watching)
-                .limit(Limit.perSecond(1))
-                .build();
+        RateLimiter limiter = limiter(watching, Limit.perSecond(1));
         for (String name : List.of("one", "two")) {
             limiter.acquire("a", LONG)
                     .flatMap(decision -> Mono.deferContextual(context -> Mono.just(context.<String>get("name"))))
@@ -318,11 +281,8 @@ class AcquireEndTest extends AcquireFixture {
 
     @Test
     void aLongQueueDoesNotOverflowTheStack() {
-        RateLimiter limiter = RateLimiter.builder("test")
-                .store(store)
-                .limit(Limit.perSecond(10_000))
-                .waiters(10_000, 10_000)
-                .build();
+        RateLimiter limiter =
+                builder(store, Limit.perSecond(10_000)).waiters(10_000, 10_000).build();
         limiter.tryAcquire("a", 10_000).block();
         for (int i = 0; i < 10_000; i++) {
             wait(limiter, "w" + i, 1, LONG);
@@ -394,15 +354,14 @@ class AcquireEndTest extends AcquireFixture {
     @Test
     void aFatalErrorOfTheStoreReleasesAllPlaces() {
         boolean[] broken = {false};
-        RateLimiter limiter = RateLimiter.builder("test")
-                .store(StoreForTests.taking(held, claims -> {
+        RateLimiter limiter = limiter(
+                StoreForTests.taking(held, claims -> {
                     if (broken[0]) {
                         throw new NoClassDefFoundError("gone");
                     }
                     return held.take(claims);
-                }))
-                .limit(Limit.perSecond(20))
-                .build();
+                }),
+                Limit.perSecond(20));
         List<Throwable> errors = new ArrayList<>();
         for (int i = 0; i < 10; i++) {
             limiter.acquire("a", LONG).subscribe(decision -> served.add("first"), errors::add);
@@ -418,10 +377,7 @@ class AcquireEndTest extends AcquireFixture {
     @Test
     void aStoreThatReturnsNullOrIsEmptyFailsTheWaiters() {
         for (Mono<StoreDecision> answer : new ArrayList<>(java.util.Arrays.asList(Mono.<StoreDecision>empty(), null))) {
-            RateLimiter limiter = RateLimiter.builder("test")
-                    .store(StoreForTests.taking(store, claims -> answer))
-                    .limit(Limit.perSecond(1))
-                    .build();
+            RateLimiter limiter = limiter(StoreForTests.taking(store, claims -> answer), Limit.perSecond(1));
             StepVerifier.create(limiter.acquire("a", LONG)).verifyError();
             assertNoWaiterIsLeft(limiter);
         }

@@ -2,6 +2,7 @@ package io.github.spillgate;
 
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -38,12 +39,22 @@ abstract class AcquireFixture {
         }
     }
 
-    RateLimiter limiter(Limit limit) {
-        return RateLimiter.builder("test").store(store).limit(limit).build();
+    RateLimiter limiter(Limit... limits) {
+        return limiter(store, limits);
     }
 
     RateLimiter heldLimiter(Limit limit) {
-        return RateLimiter.builder("test").store(held).limit(limit).clock(time).build();
+        return limiter(held, limit);
+    }
+
+    RateLimiter limiter(LimitStore on, Limit... limits) {
+        return builder(on, limits).build();
+    }
+
+    RateLimiter.Builder builder(LimitStore on, Limit... limits) {
+        RateLimiter.Builder builder = RateLimiter.builder("test").store(on).clock(time);
+        List.of(limits).forEach(builder::limit);
+        return builder;
     }
 
     List<Claim> claims(RateLimiter limiter, String key, long permits) {

@@ -35,19 +35,6 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void aWaiterIsServedWhenThePermitIsAvailable() {
-        RateLimiter limiter = limiter(Limit.perSecond(1));
-        wait(limiter, "first", 1, LONG);
-        time.passMillis(400);
-        wait(limiter, "second", 1, LONG);
-        time.passMillis(600);
-        assertThat(served).containsExactly("first");
-        time.passMillis(1);
-        assertThat(served).containsExactly("first", "second");
-        assertNoWaiterIsLeft(limiter);
-    }
-
-    @Test
     void waitersAreServedInOrderWhateverTheirCost() {
         RateLimiter limiter = limiter(Limit.perSecond(10));
         limiter.tryAcquire("a", 9).block();
@@ -367,17 +354,6 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void aLaterWaiterIsDeniedWhenTheReplyShowsThatNothingRemains() {
-        RateLimiter limiter = heldLimiter(Limit.perSecond(1));
-        store.take(claims(limiter, "a", 1)).block();
-        wait(limiter, "first", 1, LONG);
-        wait(limiter, "second", 1, Duration.ofMillis(1_500));
-        assertThat(decisions).isEmpty();
-        held.answerAll();
-        assertThat(decisions).as("after two windows").hasSize(1);
-    }
-
-    @Test
     void aDeniedWaiterDoesNotDelayASmallerRequest() {
         RateLimiter limiter = heldLimiter(Limit.perMinute(10));
         store.take(claims(limiter, "a", 5)).block();
@@ -422,10 +398,7 @@ class AcquireTest extends AcquireFixture {
                 claims -> claims.get(0).permits() == 3
                         ? Mono.just(LimiterDecisions.refused(time.millis()))
                         : store.take(claims)));
-        RateLimiter limiter = RateLimiter.builder("test")
-                .store(strict)
-                .limit(Limit.perSecond(3))
-                .build();
+        RateLimiter limiter = limiter(strict, Limit.perSecond(3));
         wait(limiter, "never", 3, LONG);
         wait(limiter, "little", 1, LONG);
         strict.answerAll();
@@ -438,11 +411,7 @@ class AcquireTest extends AcquireFixture {
 
     @Test
     void callersAreDeniedIfTheQueueIsFull() {
-        RateLimiter limiter = RateLimiter.builder("test")
-                .store(store)
-                .limit(Limit.perSecond(1))
-                .waiters(2, 3)
-                .build();
+        RateLimiter limiter = builder(store, Limit.perSecond(1)).waiters(2, 3).build();
         for (String key : List.of("a", "b", "c")) {
             limiter.tryAcquire(key).block();
         }
@@ -486,26 +455,13 @@ class AcquireTest extends AcquireFixture {
     @Test
     void aRefundUnderOneOfSeveralLimitsWakesTheWaiters() {
         Limit hour = Limit.perHour(1);
-        RateLimiter limiter = RateLimiter.builder("test")
-                .store(store)
-                .limit(hour)
-                .limit(Limit.perDay(5))
-                .build();
+        RateLimiter limiter = limiter(hour, Limit.perDay(5));
         Decision taken = limiter.tryAcquire("a").block();
         wait(limiter, "first", 1, LONG.multipliedBy(2));
         assertThat(served).isEmpty();
         limiter.refund(taken, usage -> usage.limit().equals(hour)).block();
         assertThat(served).containsExactly("first");
         assertNoWaiterIsLeft(limiter);
-    }
-
-    @Test
-    void waitersForDifferentCountsDoNotDelayEachOther() {
-        RateLimiter limiter = limiter(Limit.perSecond(1));
-        limiter.tryAcquire("a").block();
-        wait(limiter, "a", 1, LONG);
-        limiter.acquire("b", LONG).subscribe(decision -> served.add("b"));
-        assertThat(served).containsExactly("b");
     }
 
     @Test
@@ -588,16 +544,14 @@ class AcquireTest extends AcquireFixture {
     @Test
     void aStoreThatReportsLittleIsEnough() {
         int[] asked = {0};
-        RateLimiter limiter = RateLimiter.builder("test")
-                .store(StoreForTests.taking(store, claims -> {
+        RateLimiter limiter = limiter(
+                StoreForTests.taking(store, claims -> {
                     asked[0]++;
                     StoreUsage usage = StoreUsage.of(claims.get(0), 1, asked[0] < 3, time.millis(), 0);
                     return Mono.just(StoreDecision.ofTake(Source.OTHER, time.millis(), List.of(usage)));
-                }))
-                .limit(Limit.perSecond(1))
-                .limit(Limit.perHour(100))
-                .clock(time)
-                .build();
+                }),
+                Limit.perSecond(1),
+                Limit.perHour(100));
         wait(limiter, "first", 1, LONG);
         wait(limiter, "second", 1, Duration.ofMillis(10));
         assertThat(decisions)

@@ -51,15 +51,6 @@ class DecisionListenerTest extends AcquireFixture {
     }
 
     @Test
-    void severalLimitsAreOneDecision() {
-        RateLimiter limiter = limiter(store, Limit.perMinute(2), Limit.perDay(1));
-        limiter.tryAcquire("a").block();
-        limiter.tryAcquire("a").block();
-        assertThat(reported).hasSize(2);
-        assertThat(reported).last().extracting(one -> one.decision().violated()).isEqualTo(List.of(Limit.perDay(1)));
-    }
-
-    @Test
     void decisionsWithALookupAreReportedOnce() {
         RateLimiter limiter = builder(store, Limit.perMinute(1))
                 .lookup(LimitLookup.of(key -> switch (key) {
@@ -293,17 +284,9 @@ class DecisionListenerTest extends AcquireFixture {
         }
     }
 
-    private RateLimiter limiter(LimitStore of, Limit... limits) {
-        return builder(of, limits).build();
-    }
-
-    private RateLimiter.Builder builder(LimitStore of, Limit... limits) {
-        RateLimiter.Builder builder =
-                RateLimiter.builder("test").store(of).clock(time).listener(this::add);
-        for (Limit limit : limits) {
-            builder.limit(limit);
-        }
-        return builder;
+    @Override
+    RateLimiter.Builder builder(LimitStore on, Limit... limits) {
+        return super.builder(on, limits).listener(this::add);
     }
 
     private void add(String limiter, Decision decision, Duration took) {

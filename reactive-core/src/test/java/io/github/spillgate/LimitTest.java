@@ -54,7 +54,18 @@ class LimitTest {
         "10/s burst=10, 10/1s burst=10",
         "100/1m name=api burst=20 counting-denied, 100/1m burst=20 counting-denied name=api",
         "100000000000000/1ms burst=100000000000000, 100000000000000/1ms burst=100000000000000",
-        "1/366d burst=100, 1/366d burst=100"
+        "1/366d burst=100, 1/366d burst=100",
+        "20 concurrent, 20 concurrent",
+        "1000 concurrent hold=5m, 1000 concurrent hold=5m",
+        "1 concurrent hold=24h name=a, 1 concurrent hold=24h name=a",
+        "2 concurrent name=b, 2 concurrent name=b",
+        "20 concurrent retry=5s, 20 concurrent retry=5s",
+        "20 concurrent hold=5m retry=100ms name=a, 20 concurrent hold=5m retry=100ms name=a",
+        "20 concurrent retry=24h, 20 concurrent retry=24h",
+        "20 concurrent hold=60s, 20 concurrent",
+        "20 concurrent hold=m, 20 concurrent",
+        "20 concurrent retry=1000ms, 20 concurrent",
+        "20 concurrent retry=m, 20 concurrent retry=1m"
     })
     void theTextFormIsReadAndWritten(String text, String canonical) {
         Limit limit = Limit.parse(text);
@@ -134,7 +145,29 @@ class LimitTest {
                 "10/500ms leased",
                 "100/1m leased counting-denied",
                 "100/1m\nname=\u001b[31m",
-                "1/999999999999d"
+                "1/999999999999d",
+                "0 concurrent",
+                "1001 concurrent",
+                "-1 concurrent",
+                "20 concurrent hold=999ms",
+                "20 concurrent hold=25h",
+                "20 concurrent hold=x",
+                "20 concurrent hold=1m hold=1m",
+                "20 concurrent retry=99ms",
+                "20 concurrent retry=25h",
+                "20 concurrent retry=soon",
+                "20 concurrent retry=1s retry=1s",
+                "20 concurrent counter",
+                "20 concurrent burst=5",
+                "20 concurrent counting-denied",
+                "20 concurrent aligned",
+                "20 concurrent resolution=1s",
+                "20 concurrent concurrent",
+                "20/1m concurrent",
+                "20/1m hold=60s",
+                "20/1m retry=1s",
+                "20",
+                "concurrent"
             })
     void malformedTextIsRejectedWithAnExample(String text) {
         assertThatIllegalArgumentException()
@@ -237,15 +270,6 @@ class LimitTest {
         assertThat(log.reach()).isEqualTo(Duration.ofMillis(60_001));
         assertThat(log.resolution(Duration.ofSeconds(2)).reach()).isEqualTo(Duration.ofSeconds(62));
         assertThat(log.counter().reach()).isEqualTo(Duration.ofMinutes(2));
-    }
-
-    @Test
-    void gettersReturnTheSettings() {
-        Limit limit = Limit.perMinute(10);
-        assertThat(limit.isCountingDenied()).isFalse();
-        assertThat(limit.countingDenied().isCountingDenied()).isTrue();
-        assertThat(limit.counter().isAlignedToClock()).isFalse();
-        assertThat(limit.counter().alignedToClock().isAlignedToClock()).isTrue();
     }
 
     @Test
@@ -395,64 +419,6 @@ class LimitTest {
         assertThat(other).hasToString("20 concurrent hold=1500ms name=exports").isNotEqualTo(limit);
         assertThat(other.identity()).isEqualTo("exports:H");
         assertThat(limit.hold(Duration.ofHours(1))).isNotEqualTo(limit);
-    }
-
-    @ParameterizedTest
-    @ValueSource(
-            strings = {
-                "20 concurrent",
-                "1000 concurrent hold=5m",
-                "1 concurrent hold=24h name=a",
-                "2 concurrent name=b",
-                "20 concurrent retry=5s",
-                "20 concurrent hold=5m retry=100ms name=a",
-                "20 concurrent retry=24h"
-            })
-    void readsTheTextOfAConcurrencyLimit(String text) {
-        assertThat(Limit.parse(text)).hasToString(text);
-        assertThat(Limit.parse(Limit.parse(text).toString())).isEqualTo(Limit.parse(text));
-    }
-
-    @Test
-    void readsAHoldTimeAndARetryTimeInAnyUnit() {
-        assertThat(Limit.parse("20 concurrent hold=60s")).isEqualTo(Limit.concurrent(20));
-        assertThat(Limit.parse("20 concurrent hold=m")).isEqualTo(Limit.concurrent(20));
-        assertThat(Limit.parse("20 concurrent retry=1000ms")).isEqualTo(Limit.concurrent(20));
-        assertThat(Limit.parse("20 concurrent retry=m"))
-                .isEqualTo(Limit.concurrent(20).retryAfter(Duration.ofMinutes(1)));
-    }
-
-    @ParameterizedTest
-    @ValueSource(
-            strings = {
-                "0 concurrent",
-                "1001 concurrent",
-                "-1 concurrent",
-                "20 concurrent hold=999ms",
-                "20 concurrent hold=25h",
-                "20 concurrent hold=x",
-                "20 concurrent hold=1m hold=1m",
-                "20 concurrent retry=99ms",
-                "20 concurrent retry=25h",
-                "20 concurrent retry=soon",
-                "20 concurrent retry=1s retry=1s",
-                "20 concurrent counter",
-                "20 concurrent burst=5",
-                "20 concurrent counting-denied",
-                "20 concurrent aligned",
-                "20 concurrent resolution=1s",
-                "20 concurrent concurrent",
-                "20/1m concurrent",
-                "20/1m hold=60s",
-                "20/1m retry=1s",
-                "20",
-                "concurrent"
-            })
-    void refusesTextThatIsNoConcurrencyLimit(String text) {
-        assertThatIllegalArgumentException()
-                .isThrownBy(() -> Limit.parse(text))
-                .withMessageContaining(text)
-                .withMessageContaining("for example");
     }
 
     @Test

@@ -156,14 +156,7 @@ class ReplacedLimitsTest extends AcquireFixture {
         assertThat(served).containsExactly("waits");
         wait(limiter, "blocked", 1, Duration.ofMillis(1_500));
         time.passMillis(900);
-        store.take(claims(
-                        RateLimiter.builder("test")
-                                .store(store)
-                                .limit(Limit.perHour(1))
-                                .build(),
-                        "a",
-                        1))
-                .block();
+        store.take(claims(limiter(Limit.perHour(1)), "a", 1)).block();
         limiter.replaceLimits(List.of(Limit.perHour(1)));
         assertThat(decisions).as("600 ms are left of its wait").hasSize(1);
         assertThat(decisions.get(0).violated()).containsExactly(Limit.perHour(1));
@@ -250,18 +243,6 @@ class ReplacedLimitsTest extends AcquireFixture {
         assertNoWaiterIsLeft(limiter);
     }
 
-    @Test
-    void aRefundUnderTheOldLimitsWakesWaitersUnderTheNewOnes() {
-        RateLimiter limiter = limiter(Limit.perHour(1));
-        Decision old = limiter.tryAcquire("a").block();
-        limiter.replaceLimits(List.of(Limit.perMinute(100), Limit.perHour(1)));
-        wait(limiter, "first", 1, LONG.multipliedBy(2));
-        assertThat(served).isEmpty();
-        limiter.refund(old).block();
-        assertThat(served).containsExactly("first");
-        assertNoWaiterIsLeft(limiter);
-    }
-
     /** A waiter joins when it requests the decision, and its claims are older. */
     @Test
     void aWaiterThatJoinsWithOldClaimsGetsNewOnes() {
@@ -325,9 +306,7 @@ class ReplacedLimitsTest extends AcquireFixture {
 
     @Test
     void limitsOfChargesAndLookupsAreKept() {
-        RateLimiter limiter = RateLimiter.builder("test")
-                .store(LocalStore.bounded(100, time))
-                .limit(Limit.perMinute(1))
+        RateLimiter limiter = builder(LocalStore.bounded(100, time), Limit.perMinute(1))
                 .lookup(LimitLookup.of(
                         key -> key.equals("plan") ? Mono.just(List.of(Limit.perMinute(7))) : Mono.empty()))
                 .build();

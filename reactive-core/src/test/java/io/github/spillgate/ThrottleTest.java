@@ -141,17 +141,6 @@ class ThrottleTest extends AcquireFixture {
     }
 
     @Test
-    void noPermitIsTakenForElementsWithoutDemand() {
-        RateLimiter limiter = limiter(Limit.perSecond(5));
-        StepVerifier.create(Flux.range(0, 10).transform(limiter.throttle("a")), 2)
-                .expectNext(0, 1)
-                .then(() -> assertThat(used("a", Limit.perSecond(5))).isEqualTo(2))
-                .thenCancel()
-                .verify();
-        assertNoWaiterIsLeft(limiter);
-    }
-
-    @Test
     void theFunctionDeterminesTheCostOfAnElement() {
         RateLimiter limiter = limiter(Limit.perSecond(10));
         StepVerifier.create(Flux.just(4, 0, 6, 0, 1, 10, 0).transform(limiter.throttle("a", cost -> cost)))
@@ -283,11 +272,7 @@ class ThrottleTest extends AcquireFixture {
 
     @Test
     void aFullQueueFailsTheStream() {
-        RateLimiter limiter = RateLimiter.builder("test")
-                .store(store)
-                .limit(Limit.perSecond(1))
-                .waiters(1, 1)
-                .build();
+        RateLimiter limiter = builder(store, Limit.perSecond(1)).waiters(1, 1).build();
         limiter.tryAcquire("a").block();
         limiter.acquire("a", Duration.ofHours(1)).subscribe();
         StepVerifier.create(Flux.range(0, 3).transform(limiter.throttle("a")))
@@ -350,19 +335,6 @@ class ThrottleTest extends AcquireFixture {
     }
 
     @Test
-    void stalePermitsAreNotCharged() {
-        Limit limit = Limit.perMinute(100);
-        Flux.range(0, 40).transform(limiter(limit).throttle("a")).subscribe(element -> {
-            note(element);
-            if (element == 1) {
-                time.passMillis(20);
-            }
-        });
-        assertThat(out).hasSize(40);
-        assertThat(used("a", limit)).isEqualTo(40);
-    }
-
-    @Test
     void refundedPermitsGoToWaiters() {
         RateLimiter limiter = limiter(Limit.perMinute(5));
         List<String> served = new ArrayList<>();
@@ -413,11 +385,8 @@ class ThrottleTest extends AcquireFixture {
 
     @Test
     void oneStreamNeedsNoMoreThanOnePlace() {
-        RateLimiter limiter = RateLimiter.builder("test")
-                .store(held)
-                .limit(Limit.perSecond(1_000))
-                .waiters(2, 2)
-                .build();
+        RateLimiter limiter =
+                builder(held, Limit.perSecond(1_000)).waiters(2, 2).build();
         Flux.range(0, 200).transform(limiter.throttle("a")).subscribe(this::note);
         held.answerAll();
         assertThat(out)
@@ -474,9 +443,7 @@ class ThrottleTest extends AcquireFixture {
 
     @Test
     void aDenyingLookupFailsTheStream() {
-        RateLimiter limiter = RateLimiter.builder("test")
-                .store(store)
-                .limit(Limit.perSecond(1))
+        RateLimiter limiter = builder(store, Limit.perSecond(1))
                 .lookup(LimitLookup.of(key -> Mono.<List<Limit>>empty()).whenEmpty(LimitLookup.Otherwise.deny()))
                 .build();
         StepVerifier.create(Flux.just(1).transform(limiter.throttle("a")))
@@ -515,15 +482,14 @@ class ThrottleTest extends AcquireFixture {
     @Test
     void theContextReachesTheSourceAndTheStore() {
         List<String> seen = new ArrayList<>();
-        RateLimiter limiter = RateLimiter.builder("test")
-                .store(StoreForTests.taking(
+        RateLimiter limiter = limiter(
+                StoreForTests.taking(
                         store,
                         claims -> Mono.deferContextual(context -> {
                             seen.add("store " + context.get("name"));
                             return store.take(claims);
-                        })))
-                .limit(Limit.perSecond(1))
-                .build();
+                        })),
+                Limit.perSecond(1));
         Flux.deferContextual(context -> Flux.just("source " + context.get("name")))
                 .transform(limiter.throttle("a"))
                 .contextWrite(Context.of("name", "me"))
@@ -535,13 +501,12 @@ class ThrottleTest extends AcquireFixture {
     void theRecipeForVirtualTimeWorks() {
         time.close();
         StepVerifier.withVirtualTime(() -> {
-                    RateLimiter inTest = RateLimiter.builder("test")
-                            .store(LocalStore.bounded(
+                    RateLimiter inTest = limiter(
+                            LocalStore.bounded(
                                     100,
                                     () -> Instant.ofEpochMilli(
-                                            Schedulers.parallel().now(TimeUnit.MILLISECONDS))))
-                            .limit(Limit.perSecond(1))
-                            .build();
+                                            Schedulers.parallel().now(TimeUnit.MILLISECONDS))),
+                            Limit.perSecond(1));
                     return Flux.range(0, 3).transform(inTest.throttle("a"));
                 })
                 .expectSubscription()
