@@ -146,13 +146,6 @@ public abstract class HttpContract {
         return ClientForTests.ofHttp2(server.port());
     }
 
-    static void awaitRemaining(Rules rules, String rule, long remaining) {
-        await().atMost(PATIENCE)
-                .untilAsserted(
-                        () -> assertThat(rules.peek(rule, "127.0.0.1").block().remaining())
-                                .isEqualTo(remaining));
-    }
-
     /** A listener that records a word or two for each event, and which stores have decided. */
     static final class RuleLog implements RuleListener {
 
