@@ -16,6 +16,13 @@ import org.junit.jupiter.api.Test;
 class RateLimitHandlerBypassTest extends HandlerFixture {
 
     @Test
+    void aPathThatCannotBeDecodedIsAMistakeOfTheClient() throws Exception {
+        RateLimitHandler limited = RateLimitHandler.create(rules(local, address("address", 5)));
+        start(router -> router.route().handler(limited).handler(ctx -> end(ctx, "hello")));
+        assertThat(client.statusLine("/v1/%zz")).startsWith("HTTP/1.1 400");
+    }
+
+    @Test
     void noSpellingOfAPathBypassesARule() throws Exception {
         Rules rules = rules(
                 local,
