@@ -83,15 +83,9 @@ public final class ExchangeRequest implements Request {
 
     @Override
     public List<String> queryParameters(String name) {
-        try {
-            List<@Nullable String> values =
-                    exchange.getRequest().getQueryParams().getOrDefault(name, List.of());
-            // For "?a" without an equals sign Spring returns null.
-            return values.stream().map(value -> value == null ? "" : value).toList();
-        } catch (IllegalArgumentException e) {
-            // A query that cannot be decoded has no parameters; an error here would bypass the limit.
-            return List.of();
-        }
+        List<@Nullable String> values = exchange.getRequest().getQueryParams().getOrDefault(name, List.of());
+        // For "?a" without an equals sign Spring returns null.
+        return values.stream().map(value -> value == null ? "" : value).toList();
     }
 
     @Override
