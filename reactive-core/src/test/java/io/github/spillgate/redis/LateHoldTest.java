@@ -18,7 +18,6 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
-import reactor.core.Disposable;
 import reactor.core.publisher.Mono;
 
 /** The reply of Redis arrives after the hold time, because the deadline is longer. Others have the permit by then. */
@@ -73,20 +72,6 @@ class LateHoldTest {
         assertThat(late).isNotDone();
         released.complete(null);
         return late;
-    }
-
-    @Test
-    void aDecisionThatIsKeptDoesNotTakeThePermitAgain() throws Exception {
-        Decision late = (Decision) overtaken(slow.tryAcquire("a")).get();
-        assertThat(late.isAllowed()).isTrue();
-        List<HoldExpiredException> expired = new CopyOnWriteArrayList<>();
-        Disposable kept = slow.keepHolding(late, expired::add);
-        assertThat(kept.isDisposed()).isTrue();
-        assertThat(expired).hasSize(1);
-        assertThat(slow.holders()).isZero();
-        // What it may have sent is executed before this, on the same connection.
-        assertThat(slow.peek("a").block(LONG).limits().get(0).used()).isEqualTo(1);
-        assertThat(other.holders()).isEqualTo(1);
     }
 
     @Test
