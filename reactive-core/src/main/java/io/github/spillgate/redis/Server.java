@@ -45,7 +45,11 @@ final class Server {
 
     private final WaitingDecisions waiting;
 
-    /** A server, to which {@code connect} connects on any event loop; may block. */
+    /**
+     * A server.
+     *
+     * @param connect connects on any event loop; may block
+     */
     Server(
             String name,
             Supplier<StatefulRedisConnection<byte[], byte[]>> connect,
