@@ -8,7 +8,10 @@ import static com.tngtech.archunit.core.domain.JavaClass.Predicates.resideInAnyP
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.classes;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
 
+import com.tngtech.archunit.core.domain.JavaClass;
 import com.tngtech.archunit.core.importer.ClassFileImporter;
+import com.tngtech.archunit.lang.ArchCondition;
+import com.tngtech.archunit.lang.conditions.ArchConditions;
 import io.github.spillgate.failover.ResilientStore;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.LimitStoreContract;
@@ -54,13 +57,7 @@ class ArchitectureTest {
 
     @Test
     void helpersDependOnNothing() {
-        classes()
-                .that()
-                .resideInAPackage(INTERNAL)
-                .should()
-                .onlyDependOnClassesThat()
-                .resideInAnyPackage(INTERNAL, "java..", "org.jspecify..")
-                .check(OurClasses.ALL);
+        onlyUses(INTERNAL, INTERNAL, "java..", "org.jspecify..");
     }
 
     /** It makes a store without a deadline resilient. No other dependency points up. */
@@ -81,59 +78,30 @@ class ArchitectureTest {
 
     @Test
     void theStoresDoNotDependOnEachOther() {
-        noClasses()
-                .that()
-                .resideInAPackage(REDIS)
-                .should()
-                .dependOnClassesThat()
-                .resideInAPackage(LOCAL)
-                .check(OurClasses.ALL);
-        noClasses()
-                .that()
-                .resideInAPackage(LOCAL)
-                .should()
-                .dependOnClassesThat()
-                .resideInAPackage(REDIS)
-                .check(OurClasses.ALL);
+        noClasses().that().resideInAPackage(REDIS).should(use(LOCAL)).check(OurClasses.ALL);
+        noClasses().that().resideInAPackage(LOCAL).should(use(REDIS)).check(OurClasses.ALL);
     }
 
     @Test
     void onlyTheRedisStoreUsesLettuceAndOnlyTheLocalStoreUsesCaffeine() {
-        noClasses()
-                .that()
-                .resideOutsideOfPackage(REDIS)
-                .should()
-                .dependOnClassesThat()
-                .resideInAnyPackage("io.lettuce..", "io.netty..")
-                .check(OurClasses.ALL);
-        noClasses()
-                .that()
-                .resideOutsideOfPackage(LOCAL)
-                .should()
-                .dependOnClassesThat()
-                .resideInAPackage("com.github.benmanes..")
-                .check(OurClasses.ALL);
+        onlyUsedBy(REDIS, "io.lettuce..", "io.netty..");
+        onlyUsedBy(LOCAL, "com.github.benmanes..");
     }
 
     @Test
     void failoverUsesStoresAndNoClient() {
-        classes()
-                .that()
-                .resideInAPackage(FAILOVER)
-                .should()
-                .onlyDependOnClassesThat()
-                .resideInAnyPackage(
-                        FAILOVER,
-                        API,
-                        SPI,
-                        INTERNAL,
-                        LOCAL,
-                        "io.github.resilience4j..",
-                        "java..",
-                        "reactor..",
-                        "org.reactivestreams",
-                        "org.jspecify..")
-                .check(OurClasses.ALL);
+        onlyUses(
+                FAILOVER,
+                FAILOVER,
+                API,
+                SPI,
+                INTERNAL,
+                LOCAL,
+                "io.github.resilience4j..",
+                "java..",
+                "reactor..",
+                "org.reactivestreams",
+                "org.jspecify..");
         noClasses()
                 .that()
                 .resideOutsideOfPackage(FAILOVER)
@@ -141,56 +109,35 @@ class ArchitectureTest {
                 .areNotAssignableTo(RateLimiter.class)
                 .and()
                 .areNotAssignableTo(RateLimiter.Builder.class)
-                .should()
-                .dependOnClassesThat()
-                .resideInAnyPackage(FAILOVER, "io.github.resilience4j..")
+                .should(use(FAILOVER, "io.github.resilience4j.."))
                 .check(OurClasses.ALL);
     }
 
     @Test
     void httpUsesTheApiAndOnlyMetricsUsesHttp() {
-        classes()
-                .that()
-                .resideInAPackage(HTTP)
-                .should()
-                .onlyDependOnClassesThat()
-                .resideInAnyPackage(HTTP, API, SPI, INTERNAL, "java..", "javax.crypto..", "org.jspecify..", "reactor..")
-                .check(OurClasses.ALL);
+        onlyUses(HTTP, HTTP, API, SPI, INTERNAL, "java..", "javax.crypto..", "org.jspecify..", "reactor..");
         noClasses()
                 .that()
                 .resideOutsideOfPackages(HTTP, METRICS)
-                .should()
-                .dependOnClassesThat()
-                .resideInAPackage(HTTP)
+                .should(use(HTTP))
                 .check(OurClasses.ALL);
     }
 
     @Test
     void onlyMetricsUsesMicrometer() {
-        noClasses()
-                .that()
-                .resideOutsideOfPackage(METRICS)
-                .should()
-                .dependOnClassesThat()
-                .resideInAnyPackage(METRICS, "io.micrometer..")
-                .check(OurClasses.ALL);
-        classes()
-                .that()
-                .resideInAPackage(METRICS)
-                .should()
-                .onlyDependOnClassesThat()
-                .resideInAnyPackage(
-                        METRICS,
-                        HTTP,
-                        API,
-                        INTERNAL,
-                        "java..",
-                        "org.jspecify..",
-                        "reactor.util.context",
-                        "io.micrometer.common",
-                        "io.micrometer.core.instrument..",
-                        "io.micrometer.observation")
-                .check(OurClasses.ALL);
+        onlyUsedBy(METRICS, METRICS, "io.micrometer..");
+        onlyUses(
+                METRICS,
+                METRICS,
+                HTTP,
+                API,
+                INTERNAL,
+                "java..",
+                "org.jspecify..",
+                "reactor.util.context",
+                "io.micrometer.common",
+                "io.micrometer.core.instrument..",
+                "io.micrometer.observation");
     }
 
     /** Addresses are parsed by our own code, because the JDK looks up text that could be a host name. */
@@ -199,9 +146,7 @@ class ArchitectureTest {
         noClasses()
                 .that()
                 .resideInAPackage(HTTP)
-                .should()
-                .dependOnClassesThat()
-                .resideInAnyPackage("java.net..", "java.util.regex")
+                .should(use("java.net..", "java.util.regex"))
                 .check(OurClasses.ALL);
     }
 
@@ -228,5 +173,23 @@ class ArchitectureTest {
                                 "org.jspecify..",
                                 "org.junit.jupiter..")))
                 .check(new ClassFileImporter().importClasses(contract));
+    }
+
+    private static void onlyUses(String one, String... others) {
+        classes()
+                .that()
+                .resideInAPackage(one)
+                .should()
+                .onlyDependOnClassesThat()
+                .resideInAnyPackage(others)
+                .check(OurClasses.ALL);
+    }
+
+    private static void onlyUsedBy(String one, String... others) {
+        noClasses().that().resideOutsideOfPackage(one).should(use(others)).check(OurClasses.ALL);
+    }
+
+    private static ArchCondition<JavaClass> use(String... packages) {
+        return ArchConditions.dependOnClassesThat(resideInAnyPackage(packages));
     }
 }

@@ -21,6 +21,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Function;
 import org.junit.jupiter.api.Test;
 import reactor.core.Disposable;
 import reactor.core.Fuseable;
@@ -66,12 +67,9 @@ class CachedLimitsTest {
         StepVerifier.create(limits.apply("a")).verifyErrorMessage("no database");
         assertThat(lookedUp).containsExactly("a", "a");
         assertThat(limits.size()).isZero();
-        CachedLimits throwing = CachedLimits.of(
-                key -> {
-                    throw new IllegalStateException("broken");
-                },
-                10,
-                Duration.ofMinutes(1));
+        CachedLimits throwing = cached(key -> {
+            throw new IllegalStateException("broken");
+        });
         StepVerifier.create(throwing.apply("a")).verifyErrorMessage("broken");
         assertThat(throwing.size()).isZero();
     }
@@ -110,15 +108,11 @@ class CachedLimitsTest {
     @Test
     void aForgottenKeyIsLookedUpAgainDuringAnOldLookup() {
         List<Sinks.One<Collection<Limit>>> answers = new ArrayList<>();
-        CachedLimits limits = CachedLimits.of(
-                key -> {
-                    Sinks.One<Collection<Limit>> answer = Sinks.one();
-                    answers.add(answer);
-                    return answer.asMono();
-                },
-                10,
-                Duration.ofMinutes(1),
-                clock);
+        CachedLimits limits = cached(key -> {
+            Sinks.One<Collection<Limit>> answer = Sinks.one();
+            answers.add(answer);
+            return answer.asMono();
+        });
         List<Collection<Limit>> found = new ArrayList<>();
         limits.apply("a").subscribe(found::add);
         limits.forget("a");
@@ -166,13 +160,10 @@ class CachedLimitsTest {
 
     @Test
     void aCallerAfterACancelDoesNotWaitForAHangingLookup() {
-        CachedLimits limits = CachedLimits.of(
-                key -> {
-                    lookedUp.add(key);
-                    return lookedUp.size() == 1 ? Mono.never() : Mono.just(LIMITS);
-                },
-                10,
-                Duration.ofHours(1));
+        CachedLimits limits = cached(key -> {
+            lookedUp.add(key);
+            return lookedUp.size() == 1 ? Mono.never() : Mono.just(LIMITS);
+        });
         Disposable patient = limits.apply("a").subscribe();
         limits.apply("a").subscribe().dispose();
         assertThat(limits.apply("a").block()).isEqualTo(LIMITS);
@@ -194,16 +185,13 @@ class CachedLimitsTest {
 
     @Test
     void anErrorOfTheLookupIsNotCached() {
-        CachedLimits limits = CachedLimits.of(
-                key -> {
-                    lookedUp.add(key);
-                    if (lookedUp.size() == 1) {
-                        throw new NoClassDefFoundError("gone");
-                    }
-                    return Mono.just(LIMITS);
-                },
-                10,
-                Duration.ofMinutes(1));
+        CachedLimits limits = cached(key -> {
+            lookedUp.add(key);
+            if (lookedUp.size() == 1) {
+                throw new NoClassDefFoundError("gone");
+            }
+            return Mono.just(LIMITS);
+        });
         assertThatThrownBy(() -> limits.apply("a").block()).isInstanceOf(NoClassDefFoundError.class);
         assertThat(limits.apply("a").block()).isEqualTo(LIMITS);
     }
@@ -313,13 +301,13 @@ class CachedLimitsTest {
     }
 
     private CachedLimits cached(Mono<? extends Collection<Limit>> answer) {
-        return CachedLimits.of(
-                key -> {
-                    lookedUp.add(key);
-                    return answer;
-                },
-                100,
-                Duration.ofMinutes(1),
-                clock);
+        return cached(key -> {
+            lookedUp.add(key);
+            return answer;
+        });
+    }
+
+    private CachedLimits cached(Function<String, Mono<? extends Collection<Limit>>> limitsOf) {
+        return CachedLimits.of(limitsOf, 100, Duration.ofMinutes(1), clock);
     }
 }
