@@ -6,10 +6,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import com.github.benmanes.caffeine.cache.Caffeine;
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig.SlidingWindowType;
 import io.github.spillgate.failover.ResilientStore;
+import io.github.spillgate.failover.WithoutDeadline;
 import io.github.spillgate.local.CachedLimits;
 import io.github.spillgate.local.CountTable;
 import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.testkit.Unprotected;
 import java.io.IOException;
 import java.io.InputStream;
 import java.lang.constant.ClassDesc;
@@ -27,7 +27,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
@@ -246,24 +245,11 @@ class NativeImageTest {
 
         @Override
         public void run() {
-            ResilientStore.of(new Slow()).close();
-            ResilientStore.builder(new Slow())
+            ResilientStore.of(new WithoutDeadline(LocalStore.bounded(16))).close();
+            ResilientStore.builder(new WithoutDeadline(LocalStore.bounded(16)))
                     .breaker(breaker -> breaker.slidingWindowType(SlidingWindowType.TIME_BASED))
                     .build()
                     .close();
-        }
-    }
-
-    /** A store without a deadline of its own. */
-    private static final class Slow extends Unprotected {
-
-        Slow() {
-            super(LocalStore.bounded(16));
-        }
-
-        @Override
-        public Optional<Duration> deadline() {
-            return Optional.empty();
         }
     }
 }

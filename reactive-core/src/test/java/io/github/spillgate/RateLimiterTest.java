@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
 import io.github.spillgate.failover.Fallback;
+import io.github.spillgate.failover.WithoutDeadline;
 import io.github.spillgate.internal.Text;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
@@ -16,7 +17,6 @@ import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.util.Collections;
 import java.util.List;
-import java.util.Optional;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.RepeatedTest;
 import org.junit.jupiter.api.Test;
@@ -230,7 +230,7 @@ class RateLimiterTest {
 
     @Test
     void deadlineFallbackAndCachedDenialsApplyToAStoreWithoutADeadline() {
-        LimitStore silent = new Remote(store) {
+        LimitStore silent = new WithoutDeadline(store) {
             @Override
             public Mono<StoreDecision> take(List<Claim> claims) {
                 return Mono.never();
@@ -253,7 +253,7 @@ class RateLimiterTest {
 
     private RateLimiter protectedLimiter(Duration cacheDenials) {
         return RateLimiter.builder("caching-" + cacheDenials.toMillis())
-                .store(new Remote(store))
+                .store(new WithoutDeadline(store))
                 .limit(Limit.perDay(1))
                 .cacheDenials(cacheDenials)
                 .build();
@@ -269,19 +269,6 @@ class RateLimiterTest {
         RateLimiter.Builder builder = RateLimiter.builder("test").store(store);
         List.of(limits).forEach(builder::limit);
         return builder.build();
-    }
-
-    /** A store that has no deadline, as one on a network. */
-    private static class Remote extends Unprotected {
-
-        Remote(LimitStore store) {
-            super(store);
-        }
-
-        @Override
-        public Optional<Duration> deadline() {
-            return Optional.empty();
-        }
     }
 
     /** A store that fails each call. */

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.github.spillgate.failover.Fallback;
+import io.github.spillgate.failover.WithoutDeadline;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
@@ -510,7 +511,7 @@ class WhileHoldingTest {
     @Test
     void aNodeThatDoesNotReplyDoesNotEndTheWorkOfOthers() {
         RateLimiter cluster = RateLimiter.builder("test")
-                .store(new Unprotected(store) {
+                .store(new WithoutDeadline(store) {
                     @Override
                     public String node(List<Claim> claims) {
                         return claims.get(0).key();
@@ -521,11 +522,6 @@ class WhileHoldingTest {
                         return holds.stream().anyMatch(hold -> hold.key().equals("down"))
                                 ? Mono.error(new LimitStoreUnavailableException("told to fail", null))
                                 : super.renew(holds);
-                    }
-
-                    @Override
-                    public Optional<Duration> deadline() {
-                        return Optional.empty();
                     }
                 })
                 .fallback(Fallback.error())

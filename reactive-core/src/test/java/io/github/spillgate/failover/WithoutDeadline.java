@@ -12,9 +12,10 @@ import java.util.function.Function;
 import reactor.core.publisher.Mono;
 
 /** Delegates to a store and states no deadline of its own. */
-class WithoutDeadline extends Unprotected {
+public class WithoutDeadline extends Unprotected {
 
-    WithoutDeadline(LimitStore store) {
+    /** Wraps a store. */
+    public WithoutDeadline(LimitStore store) {
         super(store);
     }
 

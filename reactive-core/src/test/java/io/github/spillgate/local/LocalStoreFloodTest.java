@@ -11,14 +11,13 @@ import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.failover.LocalFallback;
 import io.github.spillgate.failover.LocalFallbacks;
 import io.github.spillgate.failover.ResilientStore;
+import io.github.spillgate.failover.WithoutDeadline;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.ManualClock;
-import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.util.List;
-import java.util.Optional;
 import java.util.function.IntConsumer;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
@@ -164,7 +163,7 @@ class LocalStoreFloodTest {
     }
 
     /** A store that stops answering. */
-    private static final class Breakable extends Unprotected {
+    private static final class Breakable extends WithoutDeadline {
 
         private volatile boolean broken;
 
@@ -176,11 +175,6 @@ class LocalStoreFloodTest {
         public Mono<StoreDecision> take(List<Claim> claims) {
             return Mono.defer(() ->
                     broken ? Mono.error(new LimitStoreUnreachableException("it has gone", null)) : super.take(claims));
-        }
-
-        @Override
-        public Optional<Duration> deadline() {
-            return Optional.empty();
         }
     }
 }
