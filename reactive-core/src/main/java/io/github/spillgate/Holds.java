@@ -151,21 +151,19 @@ final class Holds {
     }
 
     /**
-     * Returns the decision; if it is emitted while its subscriber cancels, its permits are released instead. The store
-     * does that if the subscriber has cancelled before.
+     * Returns the decision of one attempt; if it is emitted while its subscriber cancels, its permits are released
+     * instead. The store does that if the subscriber has cancelled before.
      *
-     * @param claims the claims, with their ids
+     * @param claims the claims, with the ids of this attempt
      */
     Mono<StoreDecision> releasingIfCancelled(Mono<StoreDecision> decision, List<Claim> claims) {
-        return Mono.defer(() -> {
-            AtomicBoolean isOver = new AtomicBoolean();
-            return decision.doOnCancel(() -> isOver.set(true)).handle((made, sink) -> {
-                if (isOver.compareAndSet(false, true)) {
-                    sink.next(made);
-                } else if (made.isCharged()) {
-                    release(claims);
-                }
-            });
+        AtomicBoolean isOver = new AtomicBoolean();
+        return decision.doOnCancel(() -> isOver.set(true)).handle((made, sink) -> {
+            if (isOver.compareAndSet(false, true)) {
+                sink.next(made);
+            } else if (made.isCharged()) {
+                release(claims);
+            }
         });
     }
 
