@@ -211,7 +211,8 @@ final class Availability {
     private void logCause() {
         Explanation known = lastExplanation;
         if (unavailable.get() && noteCause(known)) {
-            LOG.warn(known.kind.line, store, known.message);
+            boolean isReached = known.kind == ExplanationKind.REFUSAL;
+            LOG.warn(isReached ? "{} cannot decide: {}" : "{} cannot be reached: {}", store, known.message);
         }
     }
 
@@ -267,20 +268,13 @@ final class Availability {
     private enum ExplanationKind {
 
         /** It says that a reply is missing or a connection was lost, not why. */
-        SYMPTOM("{} does not reply: {}"),
+        SYMPTOM,
 
         /** The store could not decide, for example because Redis is out of memory. */
-        REFUSAL("{} cannot decide: {}"),
+        REFUSAL,
 
         /** The store could not be reached, which also explains why it does not reply. */
-        UNREACHABLE("{} cannot be reached: {}");
-
-        /** The line of the log, of the store and the message. A symptom is not logged as a cause. */
-        private final String line;
-
-        ExplanationKind(String line) {
-            this.line = line;
-        }
+        UNREACHABLE;
 
         static ExplanationKind of(Throwable error) {
             if (error instanceof LimitStoreUnreachableException) {
