@@ -162,5 +162,10 @@ class ResilientStoreBusyLoopTest {
                 .allSatisfy(answer -> assertThat(answer.join().source()).isEqualTo(Source.LOCAL));
         assertThat(sources).containsOnly(Source.REDIS);
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+        // Late replies cancel local grants, and the others are reconciled.
+        await().atMost(LONG).until(() -> limiter.state().toReconcile() == 0);
+        Decision charged = request(other, limiter.peek("busy")).join();
+        assertThat(charged.limits().get(0).used()).isEqualTo(REQUESTS);
+        assertThat(limiter.state().unknown()).isZero();
     }
 }

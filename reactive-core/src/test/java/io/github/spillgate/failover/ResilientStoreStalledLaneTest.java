@@ -4,6 +4,7 @@ import static io.github.spillgate.testkit.LoopRequests.awaitLane;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
@@ -106,6 +107,28 @@ class ResilientStoreStalledLaneTest {
         awaitLane(stalling, limiter);
     }
 
+    /** The fallback decides for the failing loop on a key from which the others take in Redis. */
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void allLoopsTogetherKeepALimitAndEachPermitIsChargedOnce(boolean isLost) {
+        Charge shared = Charge.of("shared", Limit.perHour(5 * IN_FLIGHT));
+        network.stallNewest();
+        List<CompletableFuture<Decision>> decisions = new ArrayList<>(request(stalling, shared, 3 * IN_FLIGHT));
+        await().atMost(LONG).until(network::isHoldingBack);
+        others.forEach(other -> decisions.addAll(request(other, shared, IN_FLIGHT)));
+        if (isLost) {
+            network.closeStalled();
+        }
+        decisions.forEach(CompletableFuture::join);
+        network.endStalls();
+        others.forEach(other -> decisions.addAll(request(other, shared, IN_FLIGHT)));
+        assertThat(decisions.stream().filter(one -> one.join().isAllowed())).hasSize(5 * IN_FLIGHT);
+        await().atMost(LONG).until(() -> limiter.state().toReconcile() == 0);
+        Decision charged = LoopRequests.request(stalling, limiter.peek(shared)).join();
+        assertThat(charged.source()).isEqualTo(Source.REDIS);
+        assertThat(charged.limits().get(0).used()).isEqualTo(5 * IN_FLIGHT);
+    }
+
     @Test
     void aConnectionThatStaysStalledIsReplacedAndOpensNoBreaker() {
         network.stallNewest();
@@ -202,6 +225,12 @@ class ResilientStoreStalledLaneTest {
 
     private List<CompletableFuture<Decision>> request(EventLoop loop, int times) {
         return request(loop, limiter, times);
+    }
+
+    private List<CompletableFuture<Decision>> request(EventLoop loop, Charge charge, int times) {
+        return IntStream.range(0, times)
+                .mapToObj(i -> LoopRequests.request(loop, limiter.tryAcquire(charge)))
+                .toList();
     }
 
     /** Each on a key of its own, so that none waits for the reconciliation of another. */

@@ -25,14 +25,9 @@ public final class PatientRedisStore {
 
     /** Returns a store with lanes, which does not replace a connection on which Redis takes long to reply. */
     public static RedisStore create(RedisClient client, RedisURI uri) {
-        return create(client, uri, LONG);
-    }
-
-    /** Returns a store with lanes, which replaces a connection on which Redis does not reply for this time. */
-    public static RedisStore create(RedisClient client, RedisURI uri, Duration longestSilence) {
         return RedisStore.builder(client)
                 .nodes(List.of(uri))
-                .longestSilence(longestSilence)
+                .longestSilence(LONG)
                 .build();
     }
 }
