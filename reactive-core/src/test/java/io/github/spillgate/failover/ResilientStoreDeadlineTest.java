@@ -8,10 +8,12 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.LimitLookup;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.spi.Claim;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
@@ -20,19 +22,10 @@ import org.junit.jupiter.params.provider.MethodSource;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Hooks;
 import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
 
 /** The deadline of every operation: the store answers before it, or the fallback does. */
 class ResilientStoreDeadlineTest extends ResilientStoreFixture {
-
-    @Test
-    void theStoreDecidesIfItRepliesBeforeTheDeadline() {
-        RateLimiter limiter = limiter(LIMIT);
-        Decision decision = now(limiter.tryAcquire("a"));
-        assertThat(decision.source()).isEqualTo(Source.OTHER);
-        assertThat(decision.remaining()).isEqualTo(9);
-        assertThat(limiter.state().source()).isEqualTo(Source.OTHER);
-        assertThat(limiter.state().fallbacks()).isZero();
-    }
 
     @Test
     void theFallbackDecidesAtTheDeadline() {
@@ -80,15 +73,42 @@ class ResilientStoreDeadlineTest extends ResilientStoreFixture {
         assertThat(signals).containsExactly("done");
     }
 
+    /** Such as one for garbage collection. */
     @Test
-    void manyCallsWithTheSameDeadlineAllGetADecision() {
-        RateLimiter limiter = limiter(Limit.of(1_000, Duration.ofMinutes(1)));
-        remote.neverReplies();
-        for (int i = 0; i < 1_000; i++) {
+    void aPauseOfTheProcessIsNoFailureIfTheStoreRepliesAfterIt() {
+        RateLimiter limiter = limiter(Limit.perHour(1_000));
+        pauseDuring(limiter, 100);
+        remote.replyToAll();
+        remote.isAvailable();
+        time.passMillis(200);
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+        assertThat(limiter.state().problem()).isEmpty();
+        assertThat(now(limiter.tryAcquire("b")).source()).isEqualTo(Source.OTHER);
+        // The late replies cancel the local grants.
+        assertThat(limiter.state().toReconcile()).isZero();
+        assertThat(used("a", Limit.perHour(1_000))).isEqualTo(100);
+    }
+
+    @Test
+    void theBreakerOpensIfTheStoreHangsBeyondAPauseOfTheProcess() {
+        RateLimiter limiter = limiter(Limit.perHour(1_000));
+        pauseDuring(limiter, 100);
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+        time.passMillis(200);
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+        assertThat(limiter.state().problem().orElseThrow()).contains("did not reply within 100 ms");
+    }
+
+    /** All timers are late by twice the deadline, after which the fallback decides. */
+    private void pauseDuring(RateLimiter limiter, int requests) {
+        remote.holdsReplies();
+        for (int i = 0; i < requests; i++) {
             listen(limiter.tryAcquire("a"));
         }
-        time.passMillis(100);
-        assertThat(sources()).hasSize(1_000).containsOnly(Source.LOCAL);
+        Schedulers.parallel().schedule(() -> time.passMillis(200), 10, TimeUnit.MILLISECONDS);
+        time.passMillis(30);
+        assertThat(sources()).hasSize(requests).containsOnly(Source.LOCAL);
+        assertThat(decisions()).allMatch(Decision::isAllowed);
     }
 
     @Test
