@@ -90,18 +90,6 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     }
 
     @Test
-    void grantsToReconcileStillCountLocally() {
-        RateLimiter limiter = limiter(LIMIT);
-        remote.isUnreachable();
-        now(limiter.tryAcquire("a", 10));
-        remote.neverReplies();
-        time.passMillis(2_500);
-        assertThat(remote.batches()).isEmpty();
-        assertThat(remote.calls()).isGreaterThan(1);
-        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
-    }
-
-    @Test
     void refundedGrantsAreNotReconciled() {
         RateLimiter limiter = limiter(LIMIT);
         remote.isUnreachable();
@@ -134,7 +122,7 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
         RateLimiter limiter = limiter(LIMIT);
         remote.isUnreachable();
         now(limiter.tryAcquire("a", 4));
-        remote.cannotReconcile();
+        remote.reconciles(charged -> Mono.empty());
         remote.isAvailable();
         time.pass(Duration.ofSeconds(3));
         assertThat(limiter.state().toReconcile()).isZero();
@@ -189,7 +177,7 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
         for (int i = 0; i < 80; i++) {
             now(limiter.tryAcquire("key-" + i));
         }
-        remote.refusesToReconcile(1);
+        remote.rejectsAReconciliation();
         remote.isAvailable();
         time.pass(Duration.ofSeconds(6));
         assertThat(limiter.state().lost()).isEqualTo(64);
@@ -372,16 +360,6 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
             assertThat(limiter.state().isFallbackActive()).isTrue();
         }
         assertThat(limiter.state().problem()).isPresent();
-    }
-
-    @Test
-    void peekAndAcquireAgreeBeforeTheReconciliation() {
-        RateLimiter limiter = limiter(LIMIT);
-        remote.fails();
-        now(limiter.tryAcquire("a", 10));
-        remote.isAvailable();
-        assertThat(now(limiter.peek("a")).isAllowed()).isFalse();
-        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
     }
 
     @Test

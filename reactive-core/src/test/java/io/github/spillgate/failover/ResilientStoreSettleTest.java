@@ -261,7 +261,7 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
 
     @Test
     void theQueueIsBounded() {
-        RateLimiter limiter = limiter(Limit.of(1_000_000, Duration.ofHours(1)));
+        RateLimiter limiter = limiter(Limit.of(1_000_000, Duration.ofHours(1)).counter());
         remote.holdsReplies();
         remote.isAvailable();
         List<Decision> decisions = IntStream.range(0, SettlementQueue.MOST_WAITING + 3)
