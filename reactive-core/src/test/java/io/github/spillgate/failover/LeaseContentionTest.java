@@ -3,7 +3,6 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
@@ -159,23 +158,9 @@ class LeaseContentionTest {
     private static long most(Queue<Decision> decisions, Limit limit) {
         List<Decision> granted = new ArrayList<>(decisions);
         granted.sort((a, b) -> a.at().compareTo(b.at()));
-        if (limit.algorithm() == Algorithm.BUCKET) {
-            GrantedBucket bucket = new GrantedBucket(limit);
-            granted.forEach(decision -> bucket.take(decision.at().toEpochMilli(), cost(decision)));
-            return bucket.most();
-        }
-        long most = 0;
-        long inWindow = 0;
-        int first = 0;
-        for (Decision last : granted) {
-            inWindow += cost(last);
-            while (!granted.get(first).at().plus(limit.window()).isAfter(last.at())) {
-                inWindow -= cost(granted.get(first));
-                first++;
-            }
-            most = Math.max(most, inWindow);
-        }
-        return most;
+        GrantedPermits all = new GrantedPermits(limit);
+        granted.forEach(decision -> all.take(decision.at().toEpochMilli(), cost(decision)));
+        return all.most();
     }
 
     private static long cost(Decision decision) {

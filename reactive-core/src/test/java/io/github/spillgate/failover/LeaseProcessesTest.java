@@ -13,11 +13,9 @@ import io.lettuce.core.RedisClient;
 import io.lettuce.core.api.StatefulRedisConnection;
 import java.io.IOException;
 import java.time.Duration;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Comparator;
-import java.util.Deque;
 import java.util.List;
 import java.util.Random;
 import java.util.TreeMap;
@@ -240,30 +238,12 @@ class LeaseProcessesTest {
                     .filter(grant -> grant.at() >= from && grant.at() < end)
                     .sorted(Comparator.comparingLong(Grant::at))
                     .toList();
-            most = Math.max(most, most(limit, some));
+            GrantedPermits all = new GrantedPermits(limit);
+            some.forEach(grant -> all.take(grant.at(), grant.permits()));
+            most = Math.max(most, all.most());
             begin = end;
         }
         assertThat(most).isPositive();
-        return most;
-    }
-
-    private static long most(Limit limit, List<Grant> grants) {
-        if (limit.algorithm() == Algorithm.BUCKET) {
-            GrantedBucket bucket = new GrantedBucket(limit);
-            grants.forEach(grant -> bucket.take(grant.at(), grant.permits()));
-            return bucket.most();
-        }
-        Deque<Grant> window = new ArrayDeque<>();
-        long most = 0;
-        long permits = 0;
-        for (Grant grant : grants) {
-            window.add(grant);
-            permits += grant.permits();
-            while (window.getFirst().at() <= grant.at() - limit.window().toMillis()) {
-                permits -= window.remove().permits();
-            }
-            most = Math.max(most, permits);
-        }
         return most;
     }
 

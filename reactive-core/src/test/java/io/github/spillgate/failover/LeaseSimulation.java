@@ -1,6 +1,5 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
@@ -10,10 +9,8 @@ import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Comparator;
-import java.util.Deque;
 import java.util.List;
 import java.util.Random;
 import java.util.UUID;
@@ -31,11 +28,11 @@ final class LeaseSimulation implements AutoCloseable {
 
     private final VirtualTime time = new VirtualTime();
     private final Random random;
-    private final Limit limit;
     private final List<ResilientStore> stores;
     private final List<RateLimiter> limiters;
     private final RateLimiter exact;
-    private final Window granted;
+    private final GrantedPermits granted;
+    private final List<Grant> late = new ArrayList<>();
     private final List<DelayedSync> models = new ArrayList<>();
     private int highestCost = 1;
     private long nanosPassed;
@@ -64,9 +61,8 @@ final class LeaseSimulation implements AutoCloseable {
     private record Grant(long at, long permits) {}
 
     LeaseSimulation(Limit limit, int instances, long seed) {
-        this.limit = limit;
         this.random = new Random(seed);
-        this.granted = new Window();
+        this.granted = new GrantedPermits(limit);
         LocalStore shared = LocalStore.bounded(200_000, time);
         stores = IntStream.range(0, instances)
                 .mapToObj(i ->
@@ -93,8 +89,8 @@ final class LeaseSimulation implements AutoCloseable {
     Result run(Duration length, double perSecond, double[] parts, IntFunction<String> keys) {
         long[] sums = send(length, perSecond, parts, keys);
         time.passMillis(1_000);
-        granted.addAllBut(0);
-        return new Result(sums[0], sums[1], sums[3], sums[2], trips, refunds, granted.most);
+        addAllBut(0);
+        return new Result(sums[0], sums[1], sums[3], sums[2], trips, refunds, granted.most());
     }
 
     /** Lets requests ask for several permits, with the same probability for each number up to this one. */
@@ -136,7 +132,7 @@ final class LeaseSimulation implements AutoCloseable {
             limiters.get(instance).tryAcquire(key, cost).subscribe(decision -> {
                 if (decision.isAllowed()) {
                     sums[1] += cost;
-                    granted.add(new Grant(decision.at().toEpochMilli(), cost));
+                    granted(new Grant(decision.at().toEpochMilli(), cost));
                 }
                 if (decision.source() == Source.LEASE) {
                     sums[2]++;
@@ -145,6 +141,22 @@ final class LeaseSimulation implements AutoCloseable {
             exact.tryAcquire(key, cost).subscribe(decision -> sums[3] += decision.isAllowed() ? cost : 0);
         }
         return sums;
+    }
+
+    /** Replies are late by the time of a trip, so the newest are kept apart. */
+    private void granted(Grant grant) {
+        late.add(grant);
+        if (late.size() > 1_000) {
+            addAllBut(500);
+        }
+    }
+
+    /** Adds all but the newest, of which later replies may be older. */
+    private void addAllBut(int newest) {
+        late.sort(Comparator.comparingLong(Grant::at));
+        List<Grant> old = late.subList(0, late.size() - newest);
+        old.forEach(grant -> granted.take(grant.at, grant.permits));
+        old.clear();
     }
 
     private int instance(double[] parts) {
@@ -162,47 +174,6 @@ final class LeaseSimulation implements AutoCloseable {
     public void close() {
         stores.forEach(ResilientStore::close);
         time.close();
-    }
-
-    /** The most permits in any window, or the highest level of a bucket; for requests of one key. */
-    private final class Window {
-
-        private final GrantedBucket bucket = new GrantedBucket(limit);
-
-        private final Deque<Grant> grants = new ArrayDeque<>();
-        private final List<Grant> late = new ArrayList<>();
-        private long permits;
-        private long most;
-
-        /** Replies are late by the time of a trip, so the newest are kept apart. */
-        void add(Grant grant) {
-            late.add(grant);
-            if (late.size() > 1_000) {
-                addAllBut(500);
-            }
-        }
-
-        /** Adds all but the newest, of which later replies may be older. */
-        void addAllBut(int newest) {
-            late.sort(Comparator.comparingLong(Grant::at));
-            List<Grant> old = late.subList(0, late.size() - newest);
-            old.forEach(this::addInOrder);
-            old.clear();
-        }
-
-        private void addInOrder(Grant grant) {
-            if (limit.algorithm() == Algorithm.BUCKET) {
-                bucket.take(grant.at, grant.permits);
-                most = bucket.most();
-                return;
-            }
-            grants.add(grant);
-            permits += grant.permits;
-            while (grant.at - grants.element().at >= limit.window().toMillis()) {
-                permits -= grants.remove().permits;
-            }
-            most = Math.max(most, permits);
-        }
     }
 
     /** A store at a distance. */

@@ -8,11 +8,11 @@ import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.RedisForTests;
 import java.io.IOException;
 import java.time.Duration;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Comparator;
-import java.util.Deque;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -98,21 +98,12 @@ class OutageProcessesTest {
         }
     }
 
-    private static int mostInAWindow(List<Answer> answers) {
-        int most = 0;
-        for (int key = 0; key < OutageTraffic.KEYS; key++) {
-            Deque<Long> times = new ArrayDeque<>();
-            for (Answer answer : answers) {
-                if (answer.key() == key && answer.isAllowed()) {
-                    times.add(answer.at());
-                    while (times.getFirst()
-                            <= answer.at() - OutageTraffic.LIMIT.window().toMillis()) {
-                        times.remove();
-                    }
-                    most = Math.max(most, times.size());
-                }
-            }
-        }
-        return most;
+    private static long mostInAWindow(List<Answer> answers) {
+        Map<Integer, GrantedPermits> byKey = new HashMap<>();
+        answers.stream()
+                .filter(Answer::isAllowed)
+                .forEach(answer -> byKey.computeIfAbsent(answer.key(), key -> new GrantedPermits(OutageTraffic.LIMIT))
+                        .take(answer.at(), 1));
+        return byKey.values().stream().mapToLong(GrantedPermits::most).max().orElse(0);
     }
 }

@@ -1,0 +1,43 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.Algorithm;
+import io.github.spillgate.Limit;
+import io.github.spillgate.spi.BucketState;
+import java.util.ArrayDeque;
+import java.util.Deque;
+
+/** Everything that was granted under one limit, in the order of time. */
+final class GrantedPermits {
+
+    private record Grant(long at, long permits) {}
+
+    private final Limit limit;
+    private final Deque<Grant> window = new ArrayDeque<>();
+    private BucketState bucket = new BucketState(0, 0);
+    private long inWindow;
+    private long most;
+
+    GrantedPermits(Limit limit) {
+        this.limit = limit;
+    }
+
+    /** Takes permits at a time in milliseconds. */
+    void take(long at, long permits) {
+        if (limit.algorithm() == Algorithm.BUCKET) {
+            bucket = new BucketState(bucket.at(limit, at).level() + BucketState.units(limit, permits), at);
+            most = Math.max(most, bucket.used(limit));
+            return;
+        }
+        window.add(new Grant(at, permits));
+        inWindow += permits;
+        while (window.getFirst().at <= at - limit.window().toMillis()) {
+            inWindow -= window.remove().permits;
+        }
+        most = Math.max(most, inWindow);
+    }
+
+    /** Returns the most permits in any window, or the highest level of a token bucket. */
+    long most() {
+        return most;
+    }
+}
