@@ -146,16 +146,6 @@ class LeasesTest extends ResilientStoreFixture {
     }
 
     @Test
-    void nothingIsSpentAfterTheLeaseTime() {
-        RateLimiter limiter = limiter(LEASED);
-        take(limiter, "a", 30);
-        remote.holdsReplies();
-        time.passMillis(100);
-        listen(limiter.tryAcquire("a"));
-        assertThat(signals).isEmpty();
-    }
-
-    @Test
     void aLeaseThatArrivesLateIsRefunded() {
         RateLimiter limiter = limiter(LEASED);
         leaseWithoutReply(limiter);
@@ -189,7 +179,10 @@ class LeasesTest extends ResilientStoreFixture {
         List<Decision> decisions = take(limiter, "a", 60);
         Decision last = decisions.get(59);
         assertThat(last.source()).isEqualTo(Source.LEASE);
-        assertThat(last.limits()).hasSize(2).allMatch(usage -> usage.used() > 50 && usage.used() <= 60);
+        assertThat(last.limits())
+                .isUnmodifiable()
+                .hasSize(2)
+                .allMatch(usage -> usage.used() > 50 && usage.used() <= 60);
         now(limiter.refund(last).thenReturn(last));
         assertThat(now(limiter.peek("a")).limits()).allMatch(usage -> usage.used() >= 59);
         time.passMillis(150);
@@ -231,14 +224,6 @@ class LeasesTest extends ResilientStoreFixture {
         limiter.replaceLimits(List.of(Limit.perHour(5_000), LEASED));
         take(limiter, "a", 100);
         assertThat(remote.leases()).isZero();
-    }
-
-    @Test
-    void usagesOfALeasedDecisionAreImmutable() {
-        RateLimiter limiter = limiter(LEASED, Limit.perHour(5_000).leased());
-        Decision last = take(limiter, "a", 60).get(59);
-        assertThat(last.source()).isEqualTo(Source.LEASE);
-        assertThat(last.limits()).isUnmodifiable();
     }
 
     /** The clocks of the servers differ by 10 s. */
@@ -374,36 +359,32 @@ class LeasesTest extends ResilientStoreFixture {
     }
 
     /** The store denies until the window has passed, because it does not know which permits will be refunded. */
-    @Test
-    void aWaiterGetsPermitsThatAreRefundedWhenALeaseEnds() {
-        RateLimiter leasing = limiter(LEASED);
-        RateLimiter waiting = limiterWith(Fallback.deny(), LEASED);
+    @ParameterizedTest
+    @CsvSource({
+        "1000/1m leased, 1000/1m leased, 0",
+        // The lease has ended, and its unspent permits are about to be refunded.
+        "1000/1m leased, 1000/1m leased, 102",
+        // A slot is longer than the lease time. Most leases end in the slot in which they were charged.
+        "20000/1d leased, 20000/1d leased, 0",
+        // As during a deployment that switches leases on. The log shows that another instance leases.
+        "1000/1m leased, 1000/1m, 0"
+    })
+    void aWaiterGetsPermitsThatAreRefundedWhenALeaseEnds(String leased, String waited, int later) {
+        Limit limit = Limit.parse(leased);
+        RateLimiter leasing = limiter(limit);
+        RateLimiter waiting = limiterWith(Fallback.deny(), Limit.parse(waited));
+        passToNextSlot(limit);
         take(leasing, "a", 100);
-        long left = 1_000 - usedOf("a");
-        assertThat(left).isBetween(1L, 899L);
-        assertThat(now(waiting.tryAcquire("a", left)).isAllowed()).isTrue();
-        List<Decision> decisions = new ArrayList<>();
-        waiting.acquire("a", Duration.ofMinutes(2)).subscribe(decisions::add);
-        assertThat(decisions).isEmpty();
-        time.passMillis(300);
-        assertThat(decisions).hasSize(1).allMatch(Decision::isAllowed);
-    }
-
-    /** The lease has ended, and its unspent permits are about to be refunded. */
-    @Test
-    void aWaiterGetsPermitsThatAreRefundedRightAfterItHasAsked() {
-        RateLimiter leasing = limiter(LEASED);
-        RateLimiter waiting = limiterWith(Fallback.deny(), LEASED);
-        take(leasing, "a", 100);
-        assertThat(now(waiting.tryAcquire("a", 1_000 - usedOf("a"))).isAllowed())
+        assertThat(now(waiting.tryAcquire("a", limit.permits() - used("a", limit)))
+                        .isAllowed())
                 .isTrue();
-        time.passMillis(102);
-        assertThat(usedOf("a")).isEqualTo(1_000);
+        time.passMillis(later);
+        assertThat(used("a", limit)).isEqualTo(limit.permits());
         List<Decision> decisions = new ArrayList<>();
-        waiting.acquire("a", Duration.ofMinutes(2)).subscribe(decisions::add);
+        waiting.acquire("a", limit.window().multipliedBy(2)).subscribe(decisions::add);
         assertThat(decisions).isEmpty();
         time.passMillis(300);
-        assertThat(usedOf("a")).isLessThan(1_000);
+        assertThat(used("a", limit)).isLessThan(limit.permits());
         assertThat(decisions).hasSize(1).allMatch(Decision::isAllowed);
     }
 
@@ -413,8 +394,7 @@ class LeasesTest extends ResilientStoreFixture {
         Limit coarse = Limit.perDay(20_000).leased();
         RateLimiter leasing = limiter(coarse);
         RateLimiter other = remote.unprotected("api").limit(coarse).build();
-        time.passMillis(coarse.resolution().toMillis()
-                - time.millis() % coarse.resolution().toMillis());
+        passToNextSlot(coarse);
         take(leasing, "a", 100);
         now(other.tryAcquire("a", 20_000 - used("a", coarse)));
         assertThat(now(leasing.tryAcquire("a", 1_000)).isAllowed()).isFalse();
@@ -423,47 +403,6 @@ class LeasesTest extends ResilientStoreFixture {
         now(other.tryAcquire("a", 20_000 - used("a", coarse)));
         assertThat(now(leasing.tryAcquire("a", 1_000)).isAllowed()).isFalse();
         assertThat(leasing.state().leases().denied()).isEqualTo(1_000);
-    }
-
-    /** A slot of this log is longer than the lease time. Most leases end in the slot in which they were charged. */
-    @Test
-    void aWaiterGetsPermitsThatAreRefundedFromALogWithLongSlots() {
-        Limit coarse = Limit.perDay(20_000).leased();
-        assertThat(coarse.resolution()).isGreaterThan(coarse.leaseTime());
-        RateLimiter leasing = limiter(coarse);
-        RateLimiter waiting = limiterWith(Fallback.deny(), coarse);
-        time.passMillis(coarse.resolution().toMillis()
-                - time.millis() % coarse.resolution().toMillis());
-        take(leasing, "a", 100);
-        assertThat(now(waiting.tryAcquire("a", 20_000 - used("a", coarse))).isAllowed())
-                .isTrue();
-        List<Decision> decisions = new ArrayList<>();
-        waiting.acquire("a", Duration.ofDays(2)).subscribe(decisions::add);
-        assertThat(decisions).isEmpty();
-        time.passMillis(300);
-        assertThat(used("a", coarse)).isLessThanOrEqualTo(20_000);
-        assertThat(decisions).hasSize(1).allMatch(Decision::isAllowed);
-    }
-
-    /** As during a deployment that switches leases on. The log shows that another instance leases. */
-    @Test
-    void aWaiterOfAnInstanceWithoutLeasesGetsPermitsThatAreRefunded() {
-        Limit unleased = Limit.perMinute(1_000);
-        RateLimiter leasing = limiter(LEASED);
-        RateLimiter waiting = RateLimiter.builder("api")
-                .store(remote)
-                .fallback(Fallback.deny())
-                .limit(unleased)
-                .build();
-        take(leasing, "a", 100);
-        assertThat(now(waiting.tryAcquire("a", 1_000 - usedOf("a"))).isAllowed())
-                .isTrue();
-        List<Decision> decisions = new ArrayList<>();
-        waiting.acquire("a", Duration.ofMinutes(2)).subscribe(decisions::add);
-        assertThat(decisions).isEmpty();
-        time.passMillis(300);
-        assertThat(usedOf("a")).isLessThan(1_000);
-        assertThat(decisions).hasSize(1).allMatch(Decision::isAllowed);
     }
 
     /** A limit without leases denies for longer, so the waiter does not ask in vain. */
@@ -540,6 +479,11 @@ class LeasesTest extends ResilientStoreFixture {
         remote.holdsReplies();
         IntStream.range(0, 20).forEach(i -> listen(limiter.tryAcquire("a")));
         assertThat(remote.leases()).isEqualTo(1);
+    }
+
+    private void passToNextSlot(Limit log) {
+        long slot = log.resolution().toMillis();
+        time.passMillis(slot - time.millis() % slot);
     }
 
     private long usedOf(String key) {

@@ -20,6 +20,7 @@ import io.github.spillgate.testkit.StoreForTests;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -27,6 +28,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.MethodSource;
 import reactor.core.Disposable;
 import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
 
 /** Answers of the store that arrive after the fallback has decided, or while it begins to. */
 class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
@@ -318,26 +320,14 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     }
 
     /** The store may execute the two in either order. */
-    @Test
-    void aResetThatEndsAfterTheRequestKeepsTheReconciliation() {
+    @ParameterizedTest
+    @CsvSource({"0, 50", "60, 0"})
+    void aLateGrantBesideAResetKeepsTheReconciliation(int resetAt, int takenAt) {
         RateLimiter limiter = limiter(LIMIT);
         remote.holdsReplies();
-        limiter.reset("a").subscribe();
-        time.passMillis(50);
-        listen(limiter.tryAcquire("a", 3));
-        replyToALocalGrantAfter(100);
-        assertThat(limiter.state().toReconcile()).isEqualTo(3);
-    }
-
-    /** The store executes the charge first and the reset second, and answers in that order. */
-    @Test
-    void aResetThatBeginsAfterTheRequestKeepsTheReconciliation() {
-        RateLimiter limiter = limiter(LIMIT);
-        remote.holdsReplies();
-        listen(limiter.tryAcquire("a", 3));
-        time.passMillis(60);
-        limiter.reset("a").subscribe();
-        replyToALocalGrantAfter(60);
+        Schedulers.parallel().schedule(limiter.reset("a")::subscribe, resetAt, TimeUnit.MILLISECONDS);
+        Schedulers.parallel().schedule(() -> listen(limiter.tryAcquire("a", 3)), takenAt, TimeUnit.MILLISECONDS);
+        replyToALocalGrantAfter(takenAt + 110);
         assertThat(limiter.state().toReconcile()).isEqualTo(3);
     }
 

@@ -16,8 +16,10 @@ import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * A Sentinel failover under the load of 200 callers: no caller gets an error or waits past the deadline, and the new
@@ -46,11 +48,6 @@ class ResilientStoreSentinelTest {
         }
     }
 
-    /** The parameter of slow tests. */
-    static List<RedisBinary> first() {
-        return List.of(RedisBinary.first());
-    }
-
     @ParameterizedTest
     @MethodSource(ALL)
     void thePrimaryThatSentinelNamesDecides(RedisBinary binary) {
@@ -77,10 +74,9 @@ class ResilientStoreSentinelTest {
         endOn(now);
     }
 
-    @ParameterizedTest
-    @MethodSource("first")
-    void theNewPrimaryDecidesAfterThePrimaryAndASentinelFail(RedisBinary binary) {
-        RedisNode old = begin(binary);
+    @Test
+    void theNewPrimaryDecidesAfterThePrimaryAndASentinelFail() {
+        RedisNode old = begin(RedisBinary.first());
         // The client connects to this Sentinel first.
         sentinel.sentinels().get(0).pause();
         beginFailover(old);
@@ -109,24 +105,16 @@ class ResilientStoreSentinelTest {
     }
 
     @ParameterizedTest
-    @MethodSource("first")
-    void theNewPrimaryDecidesAfterAPlannedFailover(RedisBinary binary) {
-        RedisNode old = begin(binary);
+    @ValueSource(ints = {0, 1})
+    void theNewPrimaryDecidesAfterAPlannedFailover(int minReplicas) {
+        RedisNode old = begin(RedisBinary.first());
+        sentinel.servers()
+                .forEach(server -> server.commands().configSet("min-replicas-to-write", Integer.toString(minReplicas)));
         beginFailover(old);
         sentinel.failover();
         RedisNode now = awaitFailover(old);
         assertNotCalled(old, now);
         endOn(now);
-    }
-
-    @ParameterizedTest
-    @MethodSource("first")
-    void theNewPrimaryDecidesAfterAPlannedFailoverWithMinReplicas(RedisBinary binary) {
-        RedisNode old = begin(binary);
-        sentinel.servers().forEach(server -> server.commands().configSet("min-replicas-to-write", "1"));
-        beginFailover(old);
-        sentinel.failover();
-        endOn(awaitFailover(old));
     }
 
     @ParameterizedTest
@@ -151,10 +139,9 @@ class ResilientStoreSentinelTest {
     }
 
     /** It charges local grants after the promotion of another, and loses them. They may be granted again, once. */
-    @ParameterizedTest
-    @MethodSource("first")
-    void theNewPrimaryDecidesAfterALateDemotion(RedisBinary binary) {
-        RedisNode old = begin(binary);
+    @Test
+    void theNewPrimaryDecidesAfterALateDemotion() {
+        RedisNode old = begin(RedisBinary.first());
         beginFailover(old);
         RedisNode now = sentinel.servers().get(1);
         sentinel.holdRoles();
