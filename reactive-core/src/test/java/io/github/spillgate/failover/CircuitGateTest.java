@@ -19,6 +19,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
@@ -108,13 +109,19 @@ class CircuitGateTest {
     @Test
     void theStoreIsProbedAfterTheBreakerHasThrown() {
         try (VirtualTime time = new VirtualTime()) {
-            BreakableClock clock = new BreakableClock(time);
+            AtomicBoolean isBroken = new AtomicBoolean();
+            InstantSource clock = () -> {
+                if (isBroken.get()) {
+                    throw new IllegalStateException("broken");
+                }
+                return time.instant();
+            };
             CircuitGate gate = gate(settings -> settings.clock(clock.withZone(ZoneOffset.UTC)));
             failed(gate, 10);
             time.pass(Duration.ofSeconds(2));
-            clock.setBroken(true);
+            isBroken.set(true);
             assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.FAILED);
-            clock.setBroken(false);
+            isBroken.set(false);
             assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
         }
     }

@@ -21,7 +21,6 @@ import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisClient;
 import java.time.Duration;
 import java.time.Instant;
-import java.time.InstantSource;
 import java.util.AbstractList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -344,16 +343,6 @@ class DenialCacheTest {
             assertThat(here.source()).isEqualTo(Source.CACHED_DENIAL);
         }
 
-        @Test
-        void aRetryAfterTheRetryTimeOfACachedDenialIsAllowed() {
-            RateLimiter limiter = limiter(ONE);
-            deniedAfter(30, limiter);
-            time.passMillis(10);
-            Decision here = deniedByTheCache(limiter.tryAcquire("a"));
-            time.pass(here.retryAfter().orElseThrow());
-            assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
-        }
-
         // Invalidation
 
         static Stream<Function<RateLimiter, Mono<Void>>> everyRelease() {
@@ -361,26 +350,6 @@ class DenialCacheTest {
                     limiter -> limiter.refund("a", 1),
                     limiter -> limiter.reset("a"),
                     limiter -> limiter.refund(Charge.of("b"), Charge.of("a")));
-        }
-
-        @ParameterizedTest
-        @MethodSource("everyRelease")
-        void aReleaseOnThisInstanceTakesEffectAtOnce(Function<RateLimiter, Mono<Void>> release) {
-            RateLimiter limiter = limiter(ONE);
-            now(limiter.tryAcquire("a"));
-            now(limiter.tryAcquire("a"));
-            time.passMillis(1);
-            end(release.apply(limiter));
-            assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
-        }
-
-        @Test
-        void theRefundOfADecisionTakesEffectAtOnce() {
-            RateLimiter limiter = limiter(ONE);
-            Decision taken = now(limiter.tryAcquire("a"));
-            now(limiter.tryAcquire("a"));
-            end(limiter.refund(taken));
-            assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
         }
 
         @Test
@@ -507,29 +476,23 @@ class DenialCacheTest {
             assertThat(now(limiter.tryAcquire("a", 5)).source()).isEqualTo(Source.OTHER);
         }
 
-        @Test
-        void aRefundWithALostReplyInvalidatesTheCachedDenial() {
-            RateLimiter limiter = limiter(ONE);
-            now(limiter.tryAcquire("a"));
-            now(limiter.tryAcquire("a"));
-            remote.losesReplies(new LimitStoreUnansweredException("lost", null));
-            end(limiter.refund("a", 1));
-            remote.isAvailable();
-            assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
-        }
-
         // Bound
 
         @Test
         void theNumberOfCachedDenialsIsBounded() {
-            AlwaysDenying denying = new AlwaysDenying(time);
-            RateLimiter limiter =
-                    RateLimiter.builder("api").store(denying).limit(ONE).build();
+            AtomicInteger asked = new AtomicInteger();
+            RateLimiter limiter = RateLimiter.builder("api")
+                    .store(WithoutDeadline.taking(remote, claims -> {
+                        asked.incrementAndGet();
+                        return Mono.just(deniedForAnHour(claims));
+                    }))
+                    .limit(ONE)
+                    .build();
             int keys = 40_000;
             for (int i = 0; i < keys; i++) {
                 now(limiter.tryAcquire("key-" + i));
             }
-            assertThat(denying.asked).isEqualTo(keys);
+            assertThat(asked).hasValue(keys);
             int remembered = 0;
             for (int i = 0; i < keys; i++) {
                 remembered += now(limiter.tryAcquire("key-" + i)).source() == Source.CACHED_DENIAL ? 1 : 0;
@@ -537,7 +500,17 @@ class DenialCacheTest {
             assertThat(remembered)
                     .as("keys without a collision, if the slots are used evenly")
                     .isBetween(3_000, 1 << 14);
-            assertThat(denying.asked).isEqualTo(2 * keys - remembered);
+            assertThat(asked).hasValue(2 * keys - remembered);
+        }
+
+        private StoreDecision deniedForAnHour(List<Claim> claims) {
+            long later = time.millis() + TimeUnit.HOURS.toMillis(1);
+            return StoreDecision.ofTake(
+                    Source.OTHER,
+                    time.millis(),
+                    claims.stream()
+                            .map(claim -> StoreUsage.of(claim, claim.limit().permits(), true, later, later))
+                            .toList());
         }
 
         /** Takes a permit, and gets the denial of another one this much later than it was requested. */
@@ -629,7 +602,7 @@ class DenialCacheTest {
 
         private RedisClient client;
         private RedisStore redis;
-        private CallCounter calls;
+        private final AtomicInteger calls = new AtomicInteger();
 
         @BeforeEach
         void connect() {
@@ -637,7 +610,6 @@ class DenialCacheTest {
             redis = RedisStore.builder(client)
                     .namespace("denials-" + System.nanoTime())
                     .build();
-            calls = new CallCounter(redis);
         }
 
         @AfterEach
@@ -650,14 +622,14 @@ class DenialCacheTest {
         void aDenialOfRedisIsCachedUntilARefund(String text) {
             RateLimiter limiter = limiter(Limit.parse(text));
             Decision taken = limiter.tryAcquire("a", 5).block();
-            int before = calls.number.get();
+            int before = calls.get();
             List<Decision> denied =
                     limiter.tryAcquire("a").repeat(99).collectList().block();
             assertThat(denied).hasSize(100).noneMatch(Decision::isAllowed);
             assertThat(denied)
                     .filteredOn(decision -> decision.source() == Source.CACHED_DENIAL)
                     .isNotEmpty();
-            assertThat(calls.number.get() - before)
+            assertThat(calls.get() - before)
                     .isEqualTo(denied.stream()
                             .filter(decision -> decision.source() == Source.REDIS)
                             .count());
@@ -699,25 +671,11 @@ class DenialCacheTest {
 
         private RateLimiter limiter(Limit limit) {
             return RateLimiter.builder("api")
-                    .store(calls)
+                    .store(WithoutDeadline.taking(
+                            redis, claims -> redis.take(claims).doOnSubscribe(asked -> calls.incrementAndGet())))
                     .deadline(Duration.ofSeconds(20))
                     .limit(limit)
                     .build();
-        }
-    }
-
-    /** Counts the calls to a store. */
-    private static final class CallCounter extends WithoutDeadline {
-
-        private final AtomicInteger number = new AtomicInteger();
-
-        CallCounter(LimitStore store) {
-            super(store);
-        }
-
-        @Override
-        public Mono<StoreDecision> take(List<Claim> claims) {
-            return super.take(claims).doOnSubscribe(asked -> number.incrementAndGet());
         }
     }
 
@@ -742,33 +700,6 @@ class DenialCacheTest {
         @Override
         public Mono<Void> reset(List<Claim> claims) {
             return goesOn.asMono().then(super.reset(claims));
-        }
-    }
-
-    /** A store that denies everything for an hour. */
-    private static final class AlwaysDenying extends WithoutDeadline {
-
-        private final InstantSource clock;
-        private int asked;
-
-        AlwaysDenying(InstantSource clock) {
-            super(LocalStore.bounded(16, clock));
-            this.clock = clock;
-        }
-
-        @Override
-        public Mono<StoreDecision> take(List<Claim> claims) {
-            return Mono.fromSupplier(() -> {
-                asked++;
-                long now = clock.millis();
-                long later = now + TimeUnit.HOURS.toMillis(1);
-                return StoreDecision.ofTake(
-                        Source.OTHER,
-                        now,
-                        claims.stream()
-                                .map(claim -> StoreUsage.of(claim, claim.limit().permits(), true, later, later))
-                                .toList());
-            });
         }
     }
 }

@@ -34,17 +34,6 @@ class ResilientStoreConnectingRefundTest {
     }
 
     @Test
-    void permitsOfOtherInstancesAreRefundedWhenTheConnectionIsOpen() {
-        RateLimiter other = connectedLimiter();
-        assertThat(other.tryAcquire(KEY, 5).block().source()).isEqualTo(Source.REDIS);
-        redis.pause();
-        RateLimiter limiter = limiter();
-        limiter.refund(KEY, 3).block();
-        redis.resume();
-        await().atMost(PATIENCE).untilAsserted(() -> assertThat(used(other)).isEqualTo(2));
-    }
-
-    @Test
     void permitsGrantedLocallyAreRefundedAlthoughRedisDoesNotKnowThemYet() {
         redis.pause();
         RateLimiter limiter = limiter();

@@ -21,8 +21,6 @@ import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
@@ -125,15 +123,6 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
         remote.isUnreachable();
         listen(limiter.tryAcquire("a"));
         assertThat(signals).singleElement().isInstanceOf(IllegalStateException.class);
-    }
-
-    @Test
-    void grantsOfACustomFallbackAreRefundedThere() {
-        RateLimiter limiter = limiterWith(new Unprotected(local));
-        remote.isUnreachable();
-        Decision granted = now(limiter.tryAcquire("a", 4));
-        limiter.refund(granted).block();
-        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
     }
 
     @Test
@@ -351,28 +340,6 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
         assertThat(denied.limits().get(0).used()).isEqualTo(3);
         assertThat(limiter.state().toReconcile()).isEqualTo(4);
         assertThat(now(limiter.peek(Charge.of("a"))).isAllowed()).isFalse();
-    }
-
-    @ParameterizedTest
-    @ValueSource(strings = {"10/1m", "10/1m counter"})
-    void aRefundOfAPrimaryGrantFreesNoPermitsOfACustomFallback(String text) {
-        RateLimiter limiter = limiterWith(new Unprotected(LocalStore.bounded(1_000, time)), Limit.parse(text));
-        Decision byPrimary = now(limiter.tryAcquire(Charge.of("a").permits(5)));
-        assertThat(byPrimary.source()).isEqualTo(Source.OTHER);
-        open(limiter);
-        int granted = granted(limiter);
-        limiter.refund(byPrimary).subscribe();
-        assertThat(granted + granted(limiter)).isEqualTo(10);
-    }
-
-    private int granted(RateLimiter limiter) {
-        int granted = 0;
-        for (int i = 0; i < 20; i++) {
-            Decision decision = now(limiter.tryAcquire("a"));
-            assertThat(decision.source()).isEqualTo(Source.LOCAL);
-            granted += decision.isAllowed() ? 1 : 0;
-        }
-        return granted;
     }
 
     @Test
