@@ -5,6 +5,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.spi.CounterState;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The permits of one count that the primary store has charged for this instance, and must still have. If a reply has
@@ -33,7 +34,10 @@ final class Evidence {
     // them as one. Then the next reply shows a loss, and a second restoration adds what is missing.
 
     private final OwnUsage own = new OwnUsage();
-    private final OwnUsage earlier = new OwnUsage();
+
+    /** Null without any: most counts have none. */
+    private @Nullable OwnUsage earlier;
+
     private Limit limit;
 
     /** How many of these permits the primary store may count together with others. */
@@ -51,12 +55,14 @@ final class Evidence {
     void adjustTo(Limit limit) {
         this.limit = limit;
         own.adjustTo(limit);
-        earlier.adjustTo(limit);
+        if (earlier != null) {
+            earlier.adjustTo(limit);
+        }
     }
 
     void clear() {
         own.clear();
-        earlier.clear();
+        earlier = null;
         combined = 0;
         combinedUntil = Long.MIN_VALUE;
     }
@@ -66,7 +72,16 @@ final class Evidence {
     }
 
     private OwnUsage earlier() {
-        return isBucket() ? own : earlier;
+        if (isBucket()) {
+            return own;
+        }
+        OwnUsage some = earlier;
+        if (some == null) {
+            some = new OwnUsage();
+            some.adjustTo(limit);
+            earlier = some;
+        }
+        return some;
     }
 
     /** Adds permits that the primary store has granted. */
@@ -93,7 +108,9 @@ final class Evidence {
      */
     void restored(Evidence lost, long used, long newestReply) {
         earlier().addAll(limit, lost.own);
-        earlier().addAll(limit, lost.earlier);
+        if (lost.earlier != null) {
+            earlier().addAll(limit, lost.earlier);
+        }
         if (!isBucket()) {
             combinedUntil = newestReply;
             combined = (long) Math.ceil(Math.max(0, all(newestReply) - used));
@@ -103,14 +120,14 @@ final class Evidence {
     /** Subtracts permits that the primary store took at a time of its clock. */
     void refunded(long permits, long takenAt) {
         long left = own.refund(limit, takenAt, permits);
-        if (!isBucket()) {
+        if (earlier != null) {
             earlier.refund(limit, takenAt, left);
         }
     }
 
     /** Subtracts as many of the oldest permits that are certainly in use at a time of the server's clock. */
     void refundedOldest(long permits, long time) {
-        if (!isBucket() && !earlier.isEmpty()) {
+        if (earlier != null) {
             // Times in "earlier" may be too early, so it is not certain which are the oldest. By number, the oldest of
             // both are removed, and the permits that stay are not taken for older ones.
             own.moveOldest(limit, time, permits, earlier);
@@ -126,7 +143,7 @@ final class Evidence {
     }
 
     private double all(long time) {
-        return own.inUse(limit, time) + (isBucket() ? 0 : earlier.inUse(limit, time));
+        return own.inUse(limit, time) + (earlier == null ? 0 : earlier.inUse(limit, time));
     }
 
     private long combinedAt(long time) {
@@ -138,7 +155,7 @@ final class Evidence {
      * would be half as high.
      */
     double inUse(CounterState counter, long time) {
-        return own.inUse(limit, counter, time) + earlier.inUse(limit, counter, time);
+        return own.inUse(limit, counter, time) + (earlier == null ? 0 : earlier.inUse(limit, counter, time));
     }
 
     /**
@@ -161,7 +178,8 @@ final class Evidence {
      */
     double partLeft(long repliedAt, long time) {
         double then = at(repliedAt);
-        long expired = own.released(limit, repliedAt, time) + earlier.released(limit, repliedAt, time);
+        long expired =
+                own.released(limit, repliedAt, time) + (earlier == null ? 0 : earlier.released(limit, repliedAt, time));
         return then == 0 ? 1 : (then - Math.max(0, expired - combinedAt(repliedAt))) / then;
     }
 

@@ -160,10 +160,6 @@ final class OwnUsage {
         return less;
     }
 
-    boolean isEmpty() {
-        return newest == 0;
-    }
-
     void clear() {
         Arrays.fill(permits, 0);
         newest = 0;
