@@ -211,7 +211,8 @@ final class ConfirmedUsage {
 
     /** Records that the primary store has permits of this instance again that it had lost; the newest reply has them. */
     void restored(ConfirmedUsage missing) {
-        evidence.restored(missing.evidence, used, newestReply);
+        // An older reply may have raised "used". A refund since the newest reply is subtracted only from that.
+        evidence.restored(missing.evidence, Math.min(used, reported), newestReply);
         if (traffic != null && missing.traffic != null) {
             traffic.restored(limit, missing.traffic);
         }

@@ -120,6 +120,24 @@ class RateLedgerRestorationTest extends LocalFallbackFixture {
         assertThat(instance.granted).isLessThanOrEqualTo(100 + GRANTED);
     }
 
+    /** From before the second loss, it has more permits than the newest reply. */
+    @ParameterizedTest
+    @ValueSource(strings = {"100/1h counter aligned", "100/1h resolution=1m", "100/1h counter", "100/1h"})
+    void theReplyToAnEarlierRestorationIsNoThirdLoss(String limit) {
+        Instance instance = afterALoss(limit);
+        ConfirmedUsage first = instance.missing;
+        StoreDecision late = instance.restore();
+        instance.loseAll();
+        instance.acquire(GRANTED - 1);
+        assertThat(instance.noticed).as("losses").isEqualTo(2);
+        StoreDecision restored = instance.restore();
+        instance.ledger.restored(first, late);
+        instance.confirmRestored(restored);
+        clock.advanceMillis(1);
+        instance.acquire(1);
+        assertThat(instance.noticed).as("losses").isEqualTo(2);
+    }
+
     /** More are granted to another instance then than to this one since the first loss. */
     @ParameterizedTest
     @ValueSource(strings = {"100/1h counter aligned", "100/1h resolution=1m", "100/1h counter", "100/1h"})
