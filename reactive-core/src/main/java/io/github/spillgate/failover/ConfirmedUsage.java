@@ -211,6 +211,9 @@ final class ConfirmedUsage {
 
     /** Records that the primary store has permits of this instance again that it had lost; the newest reply has them. */
     void restored(ConfirmedUsage missing) {
+        if (newestReply < missing.newestReply) {
+            return; // the clock was set back: the permits may leave the window earlier
+        }
         // An older reply may have raised "used". A refund since the newest reply is subtracted only from that.
         evidence.restored(missing.evidence, Math.min(used, reported), newestReply);
         if (traffic != null && missing.traffic != null) {

@@ -138,6 +138,25 @@ class RateLedgerRestorationTest extends LocalFallbackFixture {
         assertThat(instance.noticed).as("losses").isEqualTo(2);
     }
 
+    /** By their times, the restored permits would be in use for as much longer as the clock was set back. */
+    @ParameterizedTest
+    @ValueSource(strings = {"100/1h resolution=1m", "100/1h counter", "100/1h"})
+    void aClockThatIsSetBackBeforeTheRestorationShowsNoSecondLoss(String limit) {
+        Instance instance = new Instance(limit);
+        instance.acquire(LOST);
+        instance.loseAll();
+        instance.acquire(GRANTED);
+        assertThat(instance.noticed).as("losses").isOne();
+        clock.advanceMillis(-600_000);
+        instance.confirmRestored(
+                Objects.requireNonNull(instance.store.restore(instance.lost).block()));
+        for (int i = 0; i < 150; i++) {
+            clock.advanceMillis(60_000);
+            instance.acquire(1);
+            assertThat(instance.noticed).as("losses").isOne();
+        }
+    }
+
     /** More are granted to another instance then than to this one since the first loss. */
     @ParameterizedTest
     @ValueSource(strings = {"100/1h counter aligned", "100/1h resolution=1m", "100/1h counter", "100/1h"})
