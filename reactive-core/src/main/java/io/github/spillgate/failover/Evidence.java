@@ -30,8 +30,11 @@ final class Evidence {
     // permits of which this instance learns later, so all of these are combined. It is not known which permits are the
     // same, so their number stays until all that were taken until then have expired.
     //
-    // Not covered: if some of the combined permits are refunded, the store may have fewer, because it counts two of
-    // them as one. Then the next reply shows a loss, and a second restoration adds what is missing.
+    // Not covered, so that a reply may show a loss that did not happen, and a second restoration adds as much:
+    //
+    //   - a refund of combined permits that are not here, because they are of another instance or were not passed on,
+    //     or one that the store executes after that newest reply. The store has fewer than this then;
+    //   - a bucket after a restoration: nothing is combined, and the restored permits may return beside the others.
 
     private final OwnUsage own = new OwnUsage();
 
@@ -40,15 +43,15 @@ final class Evidence {
 
     private Limit limit;
 
-    /** How many of these permits the primary store may count together with others. */
+    /** How many permits do not count, because the primary store may count them as one with others. */
     private long combined;
 
-    /** The server's time up to which they were taken. */
+    /** The time of the newest reply at the last restoration: what was charged until then may be combined. */
     private long combinedUntil = Long.MIN_VALUE;
 
     Evidence(Limit limit) {
         this.limit = limit;
-        adjustTo(limit);
+        own.adjustTo(limit);
     }
 
     /** Forgets the permits if those of this limit expire in another way. */
@@ -89,6 +92,7 @@ final class Evidence {
         if (takenAt > combinedUntil) {
             own.add(limit, takenAt, permits);
         } else {
+            // That reply has them already.
             charged(permits, takenAt, takenAt);
         }
     }
@@ -173,8 +177,8 @@ final class Evidence {
     }
 
     /**
-     * Returns the part of these permits that is still in use some time after a reply, at most. For the part of others,
-     * of which one instance knows no more.
+     * Returns about which part of these permits is still in use some time after a reply; 1 if there were none. For a
+     * share only: the permits of others are taken to expire alike.
      */
     double partLeft(long repliedAt, long time) {
         double then = at(repliedAt);
