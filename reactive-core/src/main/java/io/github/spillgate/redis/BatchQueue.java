@@ -221,6 +221,7 @@ final class BatchQueue {
         } else {
             connection.sendTogether(() -> batches.forEach(batch -> send(batch, flight, TRIES)));
         }
+        flight.forgetBatches();
     }
 
     /** Sends a batch. Whatever is thrown fails this batch, and no other. */
@@ -365,6 +366,12 @@ final class BatchQueue {
             Batch batch = new Batch(keys, size);
             batches.add(batch);
             return batch;
+        }
+
+        /** Otherwise a batch without a reply would keep the others, and their callers. */
+        void forgetBatches() {
+            batches.clear();
+            others = null;
         }
 
         void batchEnded() {
