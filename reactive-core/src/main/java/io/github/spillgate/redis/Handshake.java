@@ -103,9 +103,6 @@ final class Handshake {
         connection.flushCommands();
         // Not for the reply: a thread that waits for it may run its callback.
         EventLoop found = await(loop, "EVAL", connection.getTimeout());
-        if (found == null) {
-            throw new RedisException("the first reply arrived on no event loop");
-        }
         try {
             byte @Nullable [] known = await(reply.toCompletableFuture(), "EVAL", connection.getTimeout());
             if (known != null && new ScriptReply(known).hasTime()) {
@@ -117,6 +114,9 @@ final class Handshake {
                 throw e;
             }
             requestTime(connection, clock);
+        }
+        if (found == null) {
+            throw new RedisException("the first reply arrived on no event loop");
         }
         return found;
     }
