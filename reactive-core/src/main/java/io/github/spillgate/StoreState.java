@@ -47,6 +47,30 @@ public record StoreState(
         long lostSettlements,
         LeaseStatistics leases) {
 
+    /**
+     * Creates a state.
+     *
+     * @param source see {@link #source()}
+     * @param breaker see {@link #breaker()}
+     * @param isFallbackActive see {@link #isFallbackActive()}
+     * @param problem see {@link #problem()}
+     * @param fallbacks see {@link #fallbacks()}
+     * @param missedDeadlines see {@link #missedDeadlines()}
+     * @param toReconcile see {@link #toReconcile()}
+     * @param reconciled see {@link #reconciled()}
+     * @param lost see {@link #lost()}
+     * @param unknown see {@link #unknown()}
+     * @param lostSettlements see {@link #lostSettlements()}
+     * @param leases see {@link #leases()}
+     * @throws NullPointerException if a value is null
+     */
+    public StoreState {
+        Checks.present(source, "source", "Source.OTHER");
+        Checks.present(breaker, "breaker", "Breaker.NONE");
+        Checks.present(problem, "problem", "Optional.empty()");
+        Checks.some(leases, "leases", "LeaseStatistics.NONE");
+    }
+
     /** The state of the circuit breaker: whether the store is asked. */
     public enum Breaker {
         /** There is no circuit breaker; the store is always asked. */
@@ -83,7 +107,7 @@ public record StoreState(
      */
     public static StoreState ofFallback(Source source, long toReconcile, long reconciled, long lost) {
         return new StoreState(
-                Checks.present(source, "source", "Source.OTHER"),
+                source,
                 Breaker.NONE,
                 false,
                 Optional.empty(),
