@@ -56,7 +56,7 @@ final class ResetCommand {
         return clock != null && !clock.isAfter(deadline);
     }
 
-    /** Only the reply to a late reset, which changes nothing, has a time: a new bound for the deadline on that clock. */
+    /** Only the reply to a late reset, which changes nothing, has a time: a new bound of the deadline by that clock. */
     private static void checkInTime(ScriptReply reply, @Nullable RedisClock clock) {
         if (reply.hasTime()) {
             if (clock != null) {

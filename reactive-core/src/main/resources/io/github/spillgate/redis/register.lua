@@ -4,7 +4,8 @@
 -- ARGV[1]   life:6   for how many milliseconds the instance is registered; 0 removes it
 --           id:16
 --
--- Reply: the number of instances as text, at most MOST; 0 if there are none, or if the value was not written by this library.
+-- Reply: the number of instances as text, at most MOST; 0 if there are none, or if the value was not written by this
+-- library.
 
 local MAGIC, ID, INSTANCE, MOST = 'sgI', 16, 22, 1000
 local LONGEST = 60000
