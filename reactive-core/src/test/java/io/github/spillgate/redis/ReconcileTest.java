@@ -15,9 +15,12 @@ import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.lettuce.core.cluster.SlotHash;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.UUID;
+import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -27,6 +30,7 @@ class ReconcileTest extends ScriptedFixture {
 
     private static final Limit LOG = Limit.parse("5/1s");
     private static final Limit COUNTER = Limit.parse("5/1s counter");
+    private static final Limit HOLDS = Limit.parse("10 concurrent");
 
     @ParameterizedTest
     @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s burst=5"})
@@ -45,6 +49,21 @@ class ReconcileTest extends ScriptedFixture {
                 .flatExtracting(StoreDecision::claims)
                 .extracting(Claim::key)
                 .containsExactly("b");
+    }
+
+    @Test
+    void theHoldsOfEachCountAreReconciledAlthoughAnotherCountIsForeign() {
+        Claim one = claim("a", HOLDS);
+        Claim other = claim("b", HOLDS);
+        Claim foreign = claim("c", HOLDS);
+        keyspace.commands().set(keyOf(foreign), "foreign");
+        StoreDecision reply = store.reconcile(
+                        List.of(holds("a-1", one, 1, 2), holds("c-1", foreign, 1), holds("b-1", other, 3, 4, 5)))
+                .block();
+        assertThat(reply.claims()).extracting(Claim::key).containsExactly("a", "b");
+        assertThat(used(reply)).containsExactly(3L, 12L);
+        assertThat(List.of(used("a", HOLDS), used("b", HOLDS))).containsExactly(3L, 12L);
+        assertThat(keyspace.commands().get(keyOf(foreign))).isEqualTo("foreign");
     }
 
     @Test
@@ -273,6 +292,17 @@ class ReconcileTest extends ScriptedFixture {
 
     private Reconciliation reconciliation(String id, Limit limit, Grants... grants) {
         return Reconciliation.of(id, claim("a", limit), List.of(grants), clock);
+    }
+
+    private Reconciliation holds(String id, Claim claim, long... permits) {
+        List<Claim> holds = LongStream.of(permits)
+                .mapToObj(each -> claim.asking(each).holdingAs(UUID.randomUUID()))
+                .toList();
+        return Reconciliation.ofHolds(id, claim, holds, clock);
+    }
+
+    private String keyOf(Claim claim) {
+        return new String(new CountKeys(keyspace.namespace()).count(claim), StandardCharsets.US_ASCII);
     }
 
     private Reconciliation foreignClaim(String id, Limit limit) {

@@ -334,7 +334,7 @@ class RedisStoreTest {
     /** Often, because otherwise a thread that is still subscribing when the reply arrives could emit it. */
     @Test
     void answersAreNotDeliveredOnTheConnectionsThread() {
-        RateLimiter limiter = limiter(store, LIMIT);
+        RateLimiter limiter = limiter(store, LIMIT, Limit.concurrent(10));
         Set<String> threads = ConcurrentHashMap.newKeySet();
         for (int i = 0; i < 300; i++) {
             Decision decision = limiter.tryAcquire("a").block();
