@@ -1,6 +1,7 @@
 package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Decision;
@@ -59,6 +60,7 @@ class RestrictedRedisTest {
                 .ignoreExceptionsInstanceOf(LimitStoreException.class)
                 .until(() -> limiter.peek("a").block(LONG) != null);
         assertDecidedInRedis();
+        assertThatCode(() -> store.prepare().block(LONG)).doesNotThrowAnyException();
     }
 
     /** A dropped command delays the first connection, and the next one omits it. */
