@@ -24,30 +24,30 @@ final class ForwardHeadersStrategy {
      * connection, even if a header has replaced the address of the request; with other servers it does not.
      */
     static void warnIfMisleading(Environment environment) {
-        String strategy = strategy(environment);
-        if (strategy.equalsIgnoreCase("framework")) {
+        String set = environment.getProperty("server.forward-headers-strategy");
+        if (set == null) {
+            // The default depends on the cloud platform.
+            CloudPlatform platform = CloudPlatform.getActive(environment);
+            if (platform != null && platform.isUsingForwardHeaders()) {
+                warnIfForgeable("native (which is not set, but taken on " + platform + ")");
+            }
+        } else if (set.equalsIgnoreCase("framework")) {
             LOG.warn("server.forward-headers-strategy=framework removes the headers of proxies before the limiter sees"
                     + " them: expected native or none, and spillgate.client-address.header with "
                     + "spillgate.client-address.trusted-proxies");
-        } else if (!strategy.equalsIgnoreCase("none") && !ClassUtils.isPresent(REACTOR_NETTY, null)) {
+        } else if (!set.equalsIgnoreCase("none")) {
+            warnIfForgeable(Text.quote(set, LONGEST));
+        }
+    }
+
+    private static void warnIfForgeable(String strategy) {
+        if (!ClassUtils.isPresent(REACTOR_NETTY, null)) {
             LOG.warn(
                     "server.forward-headers-strategy={} takes the client's address from a header that any client can "
                             + "write:"
                             + " expected none, and spillgate.client-address.header with "
                             + "spillgate.client-address.trusted-proxies",
-                    Text.quote(strategy, LONGEST));
+                    strategy);
         }
-    }
-
-    /** Returns the strategy that Spring Boot applies; if none is set, the default depends on the cloud platform. */
-    private static String strategy(Environment environment) {
-        String set = environment.getProperty("server.forward-headers-strategy");
-        if (set != null) {
-            return set;
-        }
-        CloudPlatform platform = CloudPlatform.getActive(environment);
-        return platform != null && platform.isUsingForwardHeaders()
-                ? "native (which is not set, but taken on " + platform + ")"
-                : "none";
     }
 }

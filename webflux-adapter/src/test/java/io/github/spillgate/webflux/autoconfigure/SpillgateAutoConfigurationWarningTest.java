@@ -76,7 +76,11 @@ class SpillgateAutoConfigurationWarningTest {
         there.withPropertyValues("server.forward-headers-strategy=none").run(context -> {});
         assertThat(output.getAll()).doesNotContain("takes the client's address");
         there.run(context -> {});
-        assertThat(output.getAll()).containsOnlyOnce("taken on KUBERNETES)\" takes the client's address from a header");
+        assertThat(output.getAll())
+                .containsOnlyOnce("server.forward-headers-strategy=native (which is not set, but taken on KUBERNETES)"
+                        + " takes the client's address from a header");
+        there.withPropertyValues("server.forward-headers-strategy=native").run(context -> {});
+        assertThat(output.getAll()).containsOnlyOnce("-strategy=\"native\" takes the client's address from a header");
     }
 
     private static void ask(ApplicationContext context, MockServerHttpRequest.BaseBuilder<?> request) {
