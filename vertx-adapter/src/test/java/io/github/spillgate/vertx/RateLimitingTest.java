@@ -111,6 +111,26 @@ class RateLimitingTest extends HandlerFixture {
     }
 
     @Test
+    void aHeaderOfTrustedProxiesHasTheAddressOfTheClient() throws Exception {
+        RateLimiting limiting = RateLimiting.of(vertx, new RateLimitOptions(new JsonObject("""
+                                {"name": "proxied", "store": "local", "rules": [{"name": "all", "limits": "1/1h"}],
+                                 "client-address": {"header": "x-forwarded-for", "trusted-proxies": "127.0.0.0/8"}}
+                                """)))
+                .start();
+        serve(limiting.handler(Phase.BEFORE_AUTHENTICATION));
+        try (LogForTests log = LogForTests.listen()) {
+            assertThat(get("/hello", "X-Forwarded-For", "203.0.113.7").statusCode())
+                    .isEqualTo(200);
+            assertThat(get("/hello", "X-Forwarded-For", "203.0.113.8").statusCode())
+                    .isEqualTo(200);
+            assertThat(get("/hello", "X-Forwarded-For", "203.0.113.7").statusCode())
+                    .isEqualTo(429);
+            assertThat(log.lines("no proxy is trusted")).isEmpty();
+        }
+        done(limiting.close());
+    }
+
+    @Test
     void listenersGetTheDecisionsForRulesAndThoseInCode() throws Exception {
         SimpleMeterRegistry meters = new SimpleMeterRegistry();
         RateLimiting limiting = RateLimiting.of(vertx, new RateLimitOptions(new JsonObject("""

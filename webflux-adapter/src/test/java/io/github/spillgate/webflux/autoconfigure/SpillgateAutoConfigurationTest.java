@@ -9,6 +9,7 @@ import io.github.spillgate.DecisionListener;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.WhenLookupFails;
@@ -299,6 +300,17 @@ class SpillgateAutoConfigurationTest {
                                 "Rule[plan, paths=[], methods=[], AFTER_AUTHENTICATION,"
                                         + " key=hashed(header:X-Api-Key) | principal, limits=[100/24h "
                                         + "name=plan-24h], shadow]"));
+    }
+
+    @Test
+    void theClientAddressIsMadeOfSettings() {
+        local().withPropertyValues(
+                        "spillgate.client-address.header=forwarded",
+                        "spillgate.client-address.trusted-proxies=10.0.0.0/8",
+                        "spillgate.client-address.ipv6-prefix=56",
+                        "spillgate.client-address.max-hops=3")
+                .run(context -> assertThat(context.getBean(ClientAddress.class))
+                        .hasToString("ClientAddress[Forwarded from [10.0.0.0/8], maxHops=3, ipv6Prefix=56]"));
     }
 
     @Test
