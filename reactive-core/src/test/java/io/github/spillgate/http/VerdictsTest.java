@@ -18,6 +18,8 @@ import java.util.Objects;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
+import reactor.core.Disposable;
+import reactor.core.Disposables;
 import reactor.core.publisher.Mono;
 
 /** The verdicts that an adapter keeps with a request and reports in its response. */
@@ -50,6 +52,32 @@ class VerdictsTest {
                 .containsExactly(
                         before.decision().orElseThrow(), after.decision().orElseThrow());
         assertThat(seen).as("what a handler has got stays as it is").hasSize(1);
+    }
+
+    @Test
+    void permitsTakenAfterTheEndOfTheResponseAreReleasedAtOnce() {
+        verdicts.release();
+        Disposable late = Disposables.single();
+        verdicts.hold(late);
+        assertThat(late.isDisposed()).isTrue();
+    }
+
+    @Test
+    void aLaterDenialReleasesThePermitsThatTheRequestHolds() {
+        Disposable held = Disposables.single();
+        SentRequest request = SentRequest.get("/").remembering();
+        request.verdicts().hold(held);
+        Rules rules = Rules.of(
+                limiter,
+                SentRequest.syntax(),
+                List.of(Rule.named("all")
+                        .key(KeySource.constant("k"))
+                        .limit(Limit.perHour(1))
+                        .build()));
+        assertThat(rules.decide(SentRequest.get("/")).block(LONG).isAllowed()).isTrue();
+        assertThat(held.isDisposed()).isFalse();
+        assertThat(rules.decide(request).block(LONG).isAllowed()).isFalse();
+        assertThat(held.isDisposed()).isTrue();
     }
 
     @Test
