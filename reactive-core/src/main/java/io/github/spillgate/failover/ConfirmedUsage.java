@@ -209,7 +209,7 @@ final class ConfirmedUsage {
         }
     }
 
-    /** Records that the primary store has permits of this instance again that it had lost; the newest reply has them. */
+    /** Records that the primary store has permits of this instance again that it had lost, as in the newest reply. */
     void restored(ConfirmedUsage missing) {
         if (newestReply < missing.newestReply) {
             return; // the clock was set back: the permits may leave the window earlier

@@ -817,7 +817,7 @@ final class AdmissionOracle {
             }
         }
 
-        /** Returns whether the newest reply at a restoration included permits, of which the instance learns only now. */
+        /** Returns whether the newest reply at a restoration had permits of which the instance learns only now. */
         private static boolean isCombined(Knowledge knowledge, long chargedAt, long permits) {
             boolean isCombined = chargedAt <= knowledge.combinedUntil;
             knowledge.combined += isCombined ? permits : 0;
