@@ -139,7 +139,7 @@ class ConnectionLossTest {
     void commandsThatAreWrittenTogetherWhileTheirConnectionEndsAllFail() {
         Lane lane = BatchQueueFixture.lane(() -> client.connect(ByteArrayCodec.INSTANCE), System::nanoTime);
         assertThat(lane.send(RedisReactiveCommands::ping).block(LONG)).isEqualTo("PONG");
-        OpenConnection open = lane.ifOpen();
+        OpenConnection open = lane.opened().block(LONG);
         List<CompletableFuture<String>> sent = new ArrayList<>();
         CompletableFuture.runAsync(
                         () -> open.sendTogether(() -> {

@@ -182,7 +182,8 @@ class LaneSilenceTest extends LaneFixture {
 
     private void cancelPingInFlight() {
         Disposable sent = lane.send(commands -> commands.ping()).subscribe();
-        await().until(() -> lane.ifOpen().isAnswering(Long.MAX_VALUE));
+        OpenConnection open = lane.opened().block(LONG);
+        await().until(() -> open.isAnswering(Long.MAX_VALUE));
         sent.dispose();
     }
 
@@ -222,7 +223,7 @@ class LaneSilenceTest extends LaneFixture {
     @Test
     void aReplyShowsThatRedisWasNotSilentWhenItsCommandWasSent() {
         assertThat(ping()).succeedsWithin(LONG).isEqualTo("PONG");
-        OpenConnection open = lane.ifOpen();
+        OpenConnection open = lane.opened().block(LONG);
         pass(1);
         long sentAt = nanos.get();
         redis.pause();
@@ -238,7 +239,7 @@ class LaneSilenceTest extends LaneFixture {
     @Test
     void aConnectionIsStalledIfOnlyAnotherOneHasReplies() {
         assertThat(ping()).succeedsWithin(LONG).isEqualTo("PONG");
-        OpenConnection open = lane.ifOpen();
+        OpenConnection open = lane.opened().block(LONG);
         long second = Duration.ofSeconds(1).toNanos();
         pass(1);
         long sentAt = nanos.get();
