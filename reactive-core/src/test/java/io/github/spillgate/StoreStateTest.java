@@ -26,7 +26,7 @@ class StoreStateTest {
                 .withMessageContaining("for example");
     }
 
-    @SuppressWarnings("NullAway") // passes the nulls that are tested
+    @SuppressWarnings({"NullAway", "NullableOptional"}) // passes the nulls that are tested
     private static StoreState state(
             @Nullable Source source,
             @Nullable Breaker breaker,
