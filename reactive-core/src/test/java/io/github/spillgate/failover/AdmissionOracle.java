@@ -642,6 +642,10 @@ final class AdmissionOracle {
                 if (knowledge.unsent.isEmpty()) {
                     // It has noticed what it need not have noticed.
                     knowledge.unsent.add(List.of());
+                    if (!knowledge.isPending()) {
+                        // What was restored before may be lost again.
+                        knowledge.lost = Set.of();
+                    }
                     forgetEvidence(permits.claim().key());
                     knowledge.forgotten = List.of();
                     // The reply that showed it is the newest one.

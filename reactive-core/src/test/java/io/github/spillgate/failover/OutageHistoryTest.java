@@ -86,7 +86,8 @@ class OutageHistoryTest {
         "1, 6956824461025742865",
         "2, -8082664150532464622",
         "4, -2900016631563066428",
-        "2, -6066206106597604241"
+        "2, -6066206106597604241",
+        "4, -3088029687662340793"
     })
     void anEarlierFailureDoesNotReturn(int instances, long seed) {
         runOne(instances, new Random(seed));
