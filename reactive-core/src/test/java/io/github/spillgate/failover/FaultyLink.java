@@ -268,5 +268,11 @@ final class FaultyLink implements LimitStore {
         Call {
             context = Context.of(context);
         }
+
+        /** Returns what the call reconciles; nothing if it does something else. */
+        @SuppressWarnings("unchecked") // by the kind of the call
+        List<Reconciliation> reconciliations() {
+            return kind == Kind.RECONCILE ? (List<Reconciliation>) request : List.of();
+        }
     }
 }
