@@ -205,10 +205,9 @@ public final class KeySyntax {
         private KeySource hashed(KeySource source) {
             if (secret == null) {
                 throw new IllegalArgumentException("key " + Text.quote(text)
-                        + " is to be hashed, and there is no secret: expected one of at least 16 characters, "
-                        + "the same in all instances,"
-                        + " as spillgate.secret in Spring Boot, \"secret\" in the options of Vert.x, or "
-                        + "KeySyntax.secret(…)");
+                        + " is to be hashed, but there is no secret: expected random text of at least 16 bytes, the"
+                        + " same in all instances, as spillgate.secret in Spring Boot, \"secret\" in the options of"
+                        + " Vert.x, or KeySyntax.secret(…), for example the output of openssl rand -base64 32");
             }
             return source.hashed(secret);
         }

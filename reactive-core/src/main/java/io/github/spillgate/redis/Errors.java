@@ -98,8 +98,8 @@ final class Errors {
             + " with setLibraryName(\"\") and setLibraryVersion(\"\")";
 
     private static final String EXPECTED_REPLY =
-            ": expected a Redis that this host can reach, or for a proxy that drops HELLO or CLIENT, " + FOR_A_PROXY
-                    + "; retrying";
+            ": expected a Redis that this host can reach, rediss:// only if it uses TLS, or for a proxy that drops"
+                    + " HELLO or CLIENT, " + FOR_A_PROXY + "; retrying";
 
     /** Control characters of a server's text, which may forge lines in a log. */
     private static final Pattern CONTROL = Pattern.compile("[\\x00-\\x1f\\x7f-\\x9f]");

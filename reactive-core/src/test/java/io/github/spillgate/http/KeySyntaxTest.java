@@ -111,10 +111,10 @@ class KeySyntaxTest {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> KeySyntax.of(ClientAddress.ofPeer()).parse("hashed(address)"))
                 .withMessage(
-                        "key \"hashed(address)\" is to be hashed, and there is no secret: expected one of at least 16"
-                                + " characters, the same in all instances, as spillgate.secret in Spring Boot, "
-                                + "\"secret\" in"
-                                + " the options of Vert.x, or KeySyntax.secret(…)");
+                        "key \"hashed(address)\" is to be hashed, but there is no secret: expected random text of at"
+                                + " least 16 bytes, the same in all instances, as spillgate.secret in Spring Boot,"
+                                + " \"secret\" in the options of Vert.x, or KeySyntax.secret(…), for example the output"
+                                + " of openssl rand -base64 32");
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> SYNTAX.secret(new byte[3]))
                 .withMessageStartingWith("a secret of 3 bytes is too short: expected");

@@ -113,7 +113,9 @@ class RedisStoreUnreachableTest {
                             .withThrowableThat()
                             .havingCause()
                             .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                            .withMessageContaining("no connection within 5 s"));
+                            .withMessageContaining(
+                                    "no connection within 5 s: expected a Redis that this host can reach, rediss://"
+                                            + " only if it uses TLS"));
             next.cancel(true);
         }
         redis.resume();
