@@ -37,7 +37,7 @@ public final class RoutePaths implements PathSyntax {
         }
         int star = pattern.indexOf('*');
         if (star >= 0 && star < pattern.length() - 1) {
-            throw refused(pattern, "has a star that is not its end");
+            throw refused(pattern, "has a star before its end");
         }
         List<String> names = new ArrayList<>();
         // A star also matches a line break: a client may send one, and the router treats it like any other character.
@@ -46,7 +46,7 @@ public final class RoutePaths implements PathSyntax {
             throw refused(pattern, "has a variable without a name");
         }
         if (pattern.contains("{") || pattern.contains("?") || pattern.contains("#")) {
-            throw refused(pattern, "has a character that is in no path");
+            throw refused(pattern, "has one of the characters { ? #, which no path contains");
         }
         if (names.stream().distinct().count() < names.size()) {
             throw refused(pattern, "has two variables of one name");

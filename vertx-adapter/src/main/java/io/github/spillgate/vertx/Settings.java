@@ -26,6 +26,8 @@ import org.jspecify.annotations.Nullable;
  */
 final class Settings {
 
+    private static final String RULE = "{\"name\": \"address\", \"limits\": \"120/1m\"}";
+
     private final String where;
     private final Map<String, GivenValue> given = new LinkedHashMap<>();
     private final Set<String> known = new TreeSet<>();
@@ -251,7 +253,8 @@ final class Settings {
             return List.of();
         }
         if (!(value instanceof JsonArray array)) {
-            throw new WrongSettingException(at(name), value, "expected an array of objects", null);
+            throw new WrongSettingException(
+                    at(name), value, "expected an array of objects, for example [" + RULE + "]", null);
         }
         List<Settings> all = new ArrayList<>();
         for (int i = 0; i < array.size(); i++) {
@@ -265,7 +268,14 @@ final class Settings {
         if (value instanceof JsonObject object) {
             return object;
         }
-        throw new WrongSettingException(setting, value, "expected an object", null);
+        String example = switch (setting) {
+            case "redis" -> "{\"uri\": \"redis://localhost:6379\"}";
+            case "local" -> "{\"counts\": 100000}";
+            case "client-address" -> "{\"ipv6-prefix\": 56}";
+            case "headers" -> "{\"retry-after\": false}";
+            default -> RULE;
+        };
+        throw new WrongSettingException(setting, value, "expected an object, for example " + example, null);
     }
 
     /** Fails if a setting has not been read. Call it after all others. */

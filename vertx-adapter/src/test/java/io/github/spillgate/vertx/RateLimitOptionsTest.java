@@ -154,8 +154,12 @@ class RateLimitOptionsTest {
                     {"name": 5}                                               | name                           | expected a text
                     {"deadline": "soon"}                                      | deadline                       | for example "100ms"
                     {"store": "redis"}                                        | store                          | expected one of auto, local
-                    {"rules": {}}                                             | rules                          | expected an array of objects
-                    {"rules": [5]}                                            | rules[0]                       | expected an object
+                    {"rules": {}}                                             | rules                          | expected an array of objects, for example [{"name": "address", "limits": "120/1m"}]
+                    {"rules": [5]}                                            | rules[0]                       | expected an object, for example {"name": "address", "limits": "120/1m"}
+                    {"redis": "redis://u:pw@localhost"}                       | redis                          | expected an object, for example {"uri": "redis://localhost:6379"}
+                    {"local": 0.5}                                            | local                          | expected an object, for example {"counts": 100000}
+                    {"client-address": "forwarded"}                           | client-address                 | expected an object, for example {"ipv6-prefix": 56}
+                    {"headers": false}                                        | headers                        | expected an object, for example {"retry-after": false}
                     {"rules": [{"limit": "5/1m"}]}                            | rules[0].limit                 | did you mean limits? Expected one of cost
                     {"rules": [{"limits": "often"}]}                          | rules[0].limits                | often
                     {"rules": [{"limits": "5 concurrent retry=1ms"}]}         | rules[0].limits                | retry time PT0.001S is out of range: expected 100ms to 24h, for example
@@ -185,7 +189,8 @@ class RateLimitOptionsTest {
                     {"name": "x", "rules": [{"name": "a"}]}                                             | rules[0].limits                 | rule "a": the rule has no limit: expected one or more, for example 120/1m
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "paths": "login"}]}         | rules[0].paths[0]               | does not begin with a slash
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "exclude-paths": "/b, c"}]} | rules[0].exclude-paths[1]       | does not begin with a slash
-                    {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "paths": "/*/x"}]}          | rules[0].paths[0]               | a star that is not its end
+                    {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "paths": "/*/x"}]}          | rules[0].paths[0]               | a star before its end
+                    {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "paths": "/a/{id}"}]}       | rules[0].paths[0]               | has one of the characters { ? #, which no path contains
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "methods": "GETT"}]}        | rules[0].methods                | rule "a": method "GETT" is not registered for HTTP: did you mean GET?
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "key": "none"}]}            | rules[0].key                    | none
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "key": "bean:none"}]}       | rules[0].key                    | none
