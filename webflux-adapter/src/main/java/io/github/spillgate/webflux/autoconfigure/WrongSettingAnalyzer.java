@@ -9,9 +9,15 @@ import org.springframework.boot.context.properties.source.ConfigurationPropertyS
 import org.springframework.boot.diagnostics.AbstractFailureAnalyzer;
 import org.springframework.boot.diagnostics.FailureAnalysis;
 import org.springframework.boot.origin.Origin;
+import org.springframework.core.Ordered;
+import org.springframework.core.annotation.Order;
 import org.springframework.core.env.Environment;
 
-/** A failure analyzer that reports a wrong setting, its origin and what was expected, instead of a stack trace. */
+/**
+ * A failure analyzer that reports a wrong setting, its origin and what was expected, instead of a stack trace. It comes
+ * before Spring's own, one of which reports a wrong path pattern without its setting.
+ */
+@Order(Ordered.HIGHEST_PRECEDENCE)
 final class WrongSettingAnalyzer extends AbstractFailureAnalyzer<WrongSettingException> {
 
     private final Environment environment;

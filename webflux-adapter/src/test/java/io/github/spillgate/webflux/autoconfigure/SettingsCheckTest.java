@@ -15,6 +15,7 @@ import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
+import org.springframework.beans.factory.BeanCreationException;
 import org.springframework.beans.factory.support.DefaultListableBeanFactory;
 import org.springframework.boot.SpringBootConfiguration;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
@@ -231,12 +232,28 @@ class SettingsCheckTest {
                 .contains("Origin: \"spillgate.storee\" from property source \"commandLineArgs\"");
     }
 
-    private static boolean fails(String argument) {
+    /** Spring has an analyzer of its own for patterns, which names neither the setting nor the rule. */
+    @Test
+    void aPatternThatSpringCannotReadIsReportedWithItsSetting(CapturedOutput output) {
+        assertThat(fails(
+                        "--spillgate.rules[0].name=login",
+                        "--spillgate.rules[0].limits=5/1m",
+                        "--spillgate.rules[0].paths[0]=/{a}/{a}"))
+                .isTrue();
+        assertThat(output.getAll())
+                .contains("Property: spillgate.rules[0].paths[0]\n")
+                .contains("Value: /{a}/{a}\n")
+                .contains("Origin: \"spillgate.rules[0].paths[0]\" from property source \"commandLineArgs\"")
+                .contains("Reason: rule \"login\": ")
+                .contains("Not allowed to capture 'a' twice in the same pattern");
+    }
+
+    private static boolean fails(String... arguments) {
         try (ConfigurableApplicationContext running = new SpringApplicationBuilder(Application.class)
                 .properties("server.port=0", "spillgate.store=local")
-                .run(argument)) {
+                .run(arguments)) {
             return !running.isRunning();
-        } catch (WrongSettingException | ApplicationContextException e) {
+        } catch (WrongSettingException | ApplicationContextException | BeanCreationException e) {
             return true;
         }
     }
