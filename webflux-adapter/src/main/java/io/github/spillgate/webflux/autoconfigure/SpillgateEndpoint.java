@@ -4,6 +4,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.http.Rule;
@@ -66,7 +67,7 @@ public final class SpillgateEndpoint {
      *
      * @param rule the name of the rule
      * @param key the key, as the rule's key source finds it
-     * @return the usage of each limit; or the error, with status 404 or 400
+     * @return the usage of each limit; or the error, with status 404 or 400, or 503 if no store decides
      */
     @ReadOperation
     public Mono<WebEndpointResponse<?>> usage(@Selector String rule, @Nullable String key) {
@@ -85,7 +86,7 @@ public final class SpillgateEndpoint {
      *
      * @param rule the name of the rule
      * @param key the key, as the rule's key source finds it
-     * @return status 204 after the reset; or the error, with status 404 or 400
+     * @return status 204 after the reset; or the error, with status 404 or 400, or 503 if no store decides
      */
     @DeleteOperation
     public Mono<WebEndpointResponse<?>> reset(@Selector String rule, @Nullable String key) {
@@ -120,7 +121,10 @@ public final class SpillgateEndpoint {
                         () -> ask.apply(Flux.fromIterable(limits).map(some -> Charge.of(key, some))))
                 .onErrorResume(
                         IllegalArgumentException.class,
-                        e -> wrong(WebEndpointResponse.STATUS_BAD_REQUEST, String.valueOf(e.getMessage())));
+                        e -> wrong(WebEndpointResponse.STATUS_BAD_REQUEST, String.valueOf(e.getMessage())))
+                .onErrorResume(
+                        LimitStoreException.class,
+                        e -> wrong(WebEndpointResponse.STATUS_SERVICE_UNAVAILABLE, String.valueOf(e.getMessage())));
     }
 
     private String unknown(String rule, List<Rule> all) {
