@@ -196,6 +196,11 @@ final class Availability {
         logCause();
     }
 
+    /** Returns whether the store can be reached and cannot decide, as far as is known. */
+    synchronized boolean isRefusing() {
+        return lastExplanation.kind == ExplanationKind.REFUSAL;
+    }
+
     /** Notes why a request failed that has already been noted as unanswered, at its deadline. */
     void failedLate(Throwable error) {
         if (error instanceof LimitStoreUnreachableException) {

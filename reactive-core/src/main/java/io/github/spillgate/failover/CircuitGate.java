@@ -20,6 +20,7 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
@@ -49,6 +50,9 @@ final class CircuitGate {
     //
     // These change the health only: failedLate(), missedDeadline() and fellBack() if the fallback decides, decided() if
     // the store does. A breaker that closes is not enough for that, see Availability.
+    //
+    // If no requests come any more, probeIfIdle() finds out that the store is available again. It takes no permits. A
+    // store that cannot write can answer that, so it is not asked if it has refused to decide.
 
     /** Whether a request is sent to the store, or why the fallback decides at once. */
     enum Passage {
@@ -118,6 +122,9 @@ final class CircuitGate {
     private final AtomicInteger successesToReport;
 
     private final AtomicBoolean opening = new AtomicBoolean();
+
+    /** Whether a request has fallen back since the last {@link #probeIfIdle}. */
+    private volatile boolean fallenBack;
 
     CircuitGate(
             String store,
@@ -221,15 +228,19 @@ final class CircuitGate {
      * @return the reply; an error if there is none within a second, or if the change did not pass
      */
     <T> Mono<T> change(String name, Supplier<Mono<T>> change) {
+        return send(name, TIMEOUT, change);
+    }
+
+    private <T> Mono<T> send(String name, Duration timeout, Supplier<Mono<T>> request) {
         return Mono.using(
                 this::passOrThrow,
                 passage -> {
                     long start = Deadlines.now();
-                    return Mono.defer(change)
-                            .timeout(TIMEOUT, Mono.error(() -> unanswered(name)), Schedulers.parallel())
+                    return Mono.defer(request)
+                            .timeout(timeout, Mono.error(() -> unanswered(name, timeout)), Schedulers.parallel())
                             .doOnCancel(breaker::releasePermission)
                             .doOnSuccess(reply -> answered(Deadlines.now() - start))
-                            .doOnError(error -> changeFailed(Deadlines.now() - start, error));
+                            .doOnError(error -> sendFailed(Deadlines.now() - start, error));
                 },
                 this::release);
     }
@@ -249,9 +260,9 @@ final class CircuitGate {
         return new LimitStoreUnavailableException(store + " was not asked, because " + why, null);
     }
 
-    private LimitStoreUnansweredException unanswered(String name) {
+    private LimitStoreUnansweredException unanswered(String name, Duration timeout) {
         return new LimitStoreUnansweredException(
-                store + " did not reply to a " + name + " within " + TIMEOUT.toMillis() + " ms", null);
+                store + " did not reply to a " + name + " within " + timeout.toMillis() + " ms", null);
     }
 
     // Results of requests.
@@ -338,8 +349,8 @@ final class CircuitGate {
         }
     }
 
-    /** Reports that a change failed after this time. */
-    private void changeFailed(long nanos, Throwable error) {
+    /** Reports that a request for which no caller waits failed after this time. */
+    private void sendFailed(long nanos, Throwable error) {
         if (mayRetry(error)) {
             failed(nanos, error);
         } else {
@@ -379,7 +390,29 @@ final class CircuitGate {
 
     /** Reports that the fallback decides, for any reason, after this passage. */
     void fellBack(Passage passage) {
+        if (!fallenBack) {
+            fallenBack = true;
+        }
         availability.fellBack(passage.reason);
+    }
+
+    /**
+     * Asks the store whether it is available again, if no requests do. Call this every second.
+     *
+     * @param prepare prepares the store, or the node
+     * @param isReconciled whether the store knows all grants of the fallback
+     */
+    void probeIfIdle(Supplier<Mono<Void>> prepare, BooleanSupplier isReconciled) {
+        boolean isIdle = !fallenBack;
+        fallenBack = false;
+        if (!isIdle || decides() || availability.isRefusing()) {
+            return;
+        }
+        send("probe", Duration.ofNanos(deadline), prepare).subscribe(done -> {}, error -> {}, () -> {
+            if (isReconciled.getAsBoolean()) {
+                decided();
+            }
+        });
     }
 
     // State.

@@ -10,6 +10,7 @@ import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
 import java.util.function.Function;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
@@ -75,6 +76,12 @@ final class CircuitGates {
         }
         known.use(now);
         return known.gate;
+    }
+
+    /** Asks nodes that do not decide whether they are available again, if no requests do. Call this every second. */
+    void probeIdle(BooleanSupplier isReconciled) {
+        whole.probeIfIdle(store::prepare, isReconciled);
+        nodes.forEach((name, node) -> node.gate.probeIfIdle(() -> store.prepare(name), isReconciled));
     }
 
     /** Returns whether any node of the store decides. */

@@ -12,9 +12,12 @@ import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.TimeUnit;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
+import reactor.core.Disposable;
 import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
 
 /**
  * A store with a deadline, a circuit breaker and a fallback around another store.
@@ -61,8 +64,11 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
     /** The longest time of a setting, and the time for which late replies are accepted. */
     private static final Duration LONGEST = Duration.ofMinutes(1);
 
+    private static final Duration BETWEEN_PROBES = Duration.ofSeconds(1);
+
     private final Failover failover;
     private final CountChanges changes;
+    private final Disposable probes;
 
     private ResilientStore(Builder builder) {
         LimitStore primary = builder.primary;
@@ -85,6 +91,12 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
         changes = new CountChanges(failover);
         // So that a wrong setting is reported at startup, and the first request does not wait for a connection.
         Mono.defer(primary::prepare).subscribe(null, error -> gates.whole().failed(0, error));
+        probes = Schedulers.parallel()
+                .schedulePeriodically(
+                        () -> gates.probeIdle(grants::isReconciled),
+                        BETWEEN_PROBES.toMillis(),
+                        BETWEEN_PROBES.toMillis(),
+                        TimeUnit.MILLISECONDS);
     }
 
     /**
@@ -222,6 +234,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
      * @return completes when that is done; never an error
      */
     public Mono<Void> closeLater() {
+        probes.dispose();
         failover.leases().close();
         return Mono.when(failover.grants().end(), changes.settlements().end());
     }

@@ -244,7 +244,8 @@ public interface LimitStore {
     }
 
     /**
-     * Prepares what the first request would otherwise wait for, such as a connection.
+     * Prepares what the first request would otherwise wait for, such as a connection. It is also called, every second,
+     * to find out whether the store is available again if no requests come: so it should ask the store each time.
      *
      * @return completes when the store is prepared; an error if it cannot be, which the first request would get too
      */

@@ -16,6 +16,7 @@ import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.UnaryOperator;
+import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
 
@@ -29,6 +30,7 @@ final class ControlledStore extends WithoutDeadline {
     private final List<Held<?>> held = new ArrayList<>();
     private final List<List<Reconciliation>> batches = new ArrayList<>();
     private final List<List<Settlement>> settlementBatches = new ArrayList<>();
+    private @Nullable LimitStoreUnreachableException unreachable;
     private UnaryOperator<Mono<?>> behaviour = UnaryOperator.identity();
     private UnaryOperator<Mono<StoreDecision>> reconcileReplies = UnaryOperator.identity();
     private int calls;
@@ -43,23 +45,28 @@ final class ControlledStore extends WithoutDeadline {
         this.counts = counts;
     }
 
+    private void behave(UnaryOperator<Mono<?>> how) {
+        behaviour = how;
+        unreachable = null;
+    }
+
     void isAvailable() {
-        behaviour = UnaryOperator.identity();
+        behave(UnaryOperator.identity());
     }
 
     /** Executes operations at once, and holds their replies until {@link #replyToAll()}. */
     void holdsReplies() {
-        behaviour = this::hold;
+        behave(this::hold);
     }
 
     /** Executes nothing, and never replies. */
     void neverReplies() {
-        behaviour = ignored -> Mono.never();
+        behave(ignored -> Mono.never());
     }
 
     /** Executes operations at once, and replies this much later. */
     void repliesAfter(Duration time) {
-        behaviour = operation -> Mono.delay(time).then(executed(operation));
+        behave(operation -> Mono.delay(time).then(executed(operation)));
     }
 
     /** Executes nothing, and fails every operation. */
@@ -69,25 +76,27 @@ final class ControlledStore extends WithoutDeadline {
 
     /** Completes every operation without a value. */
     void completesEmpty() {
-        behaviour = ignored -> Mono.empty();
+        behave(ignored -> Mono.empty());
     }
 
     void failsWith(Throwable error) {
-        behaviour = ignored -> Mono.error(error);
+        behave(ignored -> Mono.error(error));
     }
 
     /** Executes nothing, and fails every operation this much later. */
     void failsAfter(Duration time, Throwable error) {
-        behaviour = ignored -> Mono.delay(time).then(Mono.error(error));
+        behave(ignored -> Mono.delay(time).then(Mono.error(error)));
     }
 
     void isUnreachable() {
-        failsWith(new LimitStoreUnreachableException("nothing listens there", null));
+        LimitStoreUnreachableException error = new LimitStoreUnreachableException("nothing listens there", null);
+        failsWith(error);
+        unreachable = error;
     }
 
     /** Executes operations, and fails them with this error. */
     void losesReplies(Throwable error) {
-        behaviour = operation -> operation.then(Mono.error(error));
+        behave(operation -> operation.then(Mono.error(error)));
     }
 
     /** Changes the replies to reconciliations, whatever the other operations do. */
@@ -140,6 +149,11 @@ final class ControlledStore extends WithoutDeadline {
     /** Returns a limiter on the counts of this store. */
     RateLimiter.Builder unprotected(String name) {
         return RateLimiter.builder(name).store(new Unprotected(counts));
+    }
+
+    @Override
+    public Mono<Void> prepare() {
+        return Mono.defer(() -> unreachable == null ? Mono.empty() : Mono.error(unreachable));
     }
 
     @Override

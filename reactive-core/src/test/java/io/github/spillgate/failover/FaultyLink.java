@@ -106,6 +106,11 @@ final class FaultyLink implements LimitStore {
     }
 
     @Override
+    public Mono<Void> prepare() {
+        return Mono.defer(() -> mode == Mode.DOWN ? ask(Mono::empty) : Mono.empty());
+    }
+
+    @Override
     public Mono<StoreDecision> take(List<Claim> claims) {
         return take(claims, Long.MAX_VALUE);
     }

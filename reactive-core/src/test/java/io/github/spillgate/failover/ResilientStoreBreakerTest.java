@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
+import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
@@ -100,6 +101,55 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
             time.passMillis(100);
             assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
         }
+    }
+
+    /** Otherwise an instance would report the fallback for ever if it is taken out of service for that. */
+    @Test
+    void anOutageEndsWithoutRequests() {
+        RateLimiter limiter = limiter(LIMIT);
+        open(limiter);
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
+        time.pass(Duration.ofSeconds(8));
+        assertThat(limiter.state().isFallbackActive()).isTrue();
+        remote.isAvailable();
+        time.pass(Duration.ofSeconds(8));
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+        assertThat(limiter.state().isFallbackActive()).isFalse();
+        assertThat(used("a")).isEqualTo(1);
+    }
+
+    @Test
+    void anOutageAtTheStartEndsWithoutRequests() {
+        remote.isUnreachable();
+        ResilientStore store = ResilientStore.of(remote);
+        time.pass(Duration.ofSeconds(8));
+        assertThat(store.state().isFallbackActive()).isTrue();
+        remote.isAvailable();
+        time.pass(Duration.ofSeconds(8));
+        assertThat(store.state().isFallbackActive()).isFalse();
+    }
+
+    /** A probe takes no permits, so it does not show whether a store that has refused to decide would decide. */
+    @Test
+    void anOutageOfAStoreThatRefusesToDecideLastsUntilARequest() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.failsWith(new LimitStoreUnavailableException("it is out of memory", null));
+        for (int i = 0; i < 10; i++) {
+            now(limiter.peek("key-" + i));
+        }
+        remote.isAvailable();
+        time.pass(Duration.ofSeconds(8));
+        assertThat(limiter.state().isFallbackActive()).isTrue();
+    }
+
+    @Test
+    void aClosedStoreIsNotProbed() {
+        ResilientStore store = ResilientStore.of(remote);
+        open(on(store));
+        store.close();
+        remote.isAvailable();
+        time.pass(Duration.ofSeconds(8));
+        assertThat(store.state().isFallbackActive()).isTrue();
     }
 
     @Test

@@ -28,6 +28,7 @@ import org.reactivestreams.Subscription;
 import reactor.core.CoreSubscriber;
 import reactor.core.Disposable;
 import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
 
 /** Permits of a concurrency limit while Redis stands still, and after it has lost its data. */
 class ResilientStoreHoldsTest {
@@ -172,8 +173,9 @@ class ResilientStoreHoldsTest {
     @Test
     void aGrantOfRedisThatArrivesLateIsReleased() {
         for (LimitStore fallback : List.of(Fallback.deny(), Fallback.local(100).share(0.5))) {
+            LateStore late = new LateStore(direct);
             RateLimiter limiter = RateLimiter.builder("api")
-                    .store(new LateStore(direct))
+                    .store(late)
                     .deadline(Duration.ofMillis(50))
                     .fallback(fallback)
                     .limit(TWO)
@@ -181,6 +183,7 @@ class ResilientStoreHoldsTest {
             toClose.add(limiter);
             assertThat(limiter.tryAcquire("a", 2).block().isAllowed()).isFalse();
             untilRedisCounts(2, TWO);
+            late.reply();
             untilRedisCounts(0, TWO);
         }
     }
@@ -188,8 +191,9 @@ class ResilientStoreHoldsTest {
     /** Its decision has no claims, so the caller cannot release them. */
     @Test
     void aLateGrantForARequestThatWasAllowedWithoutAChargeIsReleased() {
+        LateStore late = new LateStore(direct);
         RateLimiter limiter = RateLimiter.builder("api")
-                .store(new LateStore(direct))
+                .store(late)
                 .deadline(Duration.ofMillis(50))
                 .fallback(Fallback.allow())
                 .limit(TWO.hold(Duration.ofHours(1)))
@@ -197,20 +201,23 @@ class ResilientStoreHoldsTest {
         toClose.add(limiter);
         assertThat(limiter.whileHolding("a", Mono.just("done")).block()).isEqualTo("done");
         untilRedisCounts(1, TWO);
+        late.reply();
         untilRedisCounts(0, TWO);
     }
 
     /** The release would overtake a request that waits. */
     @Test
     void permitsOfACancelledRequestAreReleasedAfterIt() {
+        LateStore late = new LateStore(direct);
         RateLimiter limiter = RateLimiter.builder("api")
-                .store(new LateStore(direct))
+                .store(late)
                 .deadline(Duration.ofSeconds(20))
                 .limit(TWO.hold(Duration.ofHours(1)))
                 .build();
         toClose.add(limiter);
         limiter.tryAcquire("a", 2).subscribe().dispose();
         untilRedisCounts(2, TWO);
+        late.reply();
         untilRedisCounts(0, TWO);
 
         RateLimiter plain = RateLimiter.builder("api")
@@ -235,8 +242,9 @@ class ResilientStoreHoldsTest {
     /** Both have granted it, under one id. */
     @Test
     void aGrantOfBothStoresHoldsItsPermitsOnce() {
+        LateStore late = new LateStore(direct);
         RateLimiter limiter = RateLimiter.builder("api")
-                .store(new LateStore(direct))
+                .store(late)
                 .deadline(Duration.ofMillis(50))
                 .limit(TWO)
                 .build();
@@ -244,6 +252,7 @@ class ResilientStoreHoldsTest {
         Decision decision = limiter.tryAcquire("a").block();
         assertThat(decision.source()).isEqualTo(Source.LOCAL);
         untilRedisCounts(1, TWO);
+        late.reply();
         await().atMost(LONG).until(() -> limiter.state().toReconcile() == 0);
         assertThat(used(TWO)).isEqualTo(1);
         limiter.release(decision).block();
@@ -294,13 +303,19 @@ class ResilientStoreHoldsTest {
     /** A store with decisions that arrive after the deadline. */
     private static final class LateStore extends WithoutDeadline {
 
+        private final Sinks.Empty<Void> replies = Sinks.empty();
+
         LateStore(LimitStore store) {
             super(store);
         }
 
+        void reply() {
+            replies.tryEmitEmpty();
+        }
+
         @Override
         public Mono<StoreDecision> take(List<Claim> claims) {
-            return super.take(claims).delayElement(Duration.ofMillis(300));
+            return super.take(claims).delayUntil(decision -> replies.asMono());
         }
     }
 
