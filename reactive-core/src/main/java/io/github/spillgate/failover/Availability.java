@@ -52,11 +52,11 @@ final class Availability {
     /** When the fallback first decided since the store last did. */
     private final AtomicLong fallenBackSince = new AtomicLong(NEVER);
 
-    /** The missed deadlines that are not logged. Before they are, the breaker may open. */
-    private final SummaryLog missed = new SummaryLog(this::logMisses);
+    /** The missed deadlines that are not logged yet. If the breaker opens before that, they are not logged. */
+    private final SummaryLog missedDeadlines = new SummaryLog(this::logMissedDeadlines);
 
-    /** How many of them were missed while this process stood still. */
-    private final AtomicLong missedStill = new AtomicLong();
+    /** How many of them were missed while this process was stalled. */
+    private final AtomicLong missedWhileStalled = new AtomicLong();
 
     /** What is wrong with the store; null if it is available. */
     private volatile @Nullable String problem;
@@ -82,11 +82,11 @@ final class Availability {
     }
 
     /**
-     * Notes that the store made a decision by the deadline.
+     * Records that the store made a decision by the deadline.
      *
      * @param isClosed whether its breaker is closed
      */
-    void decided(boolean isClosed) {
+    void recordDecision(boolean isClosed) {
         if (fallenBackSince.get() != NEVER) {
             fallenBackSince.set(NEVER);
         }
@@ -99,11 +99,11 @@ final class Availability {
     }
 
     /**
-     * Notes that the fallback decides, for any reason.
+     * Records that the fallback decides, for any reason.
      *
      * @param whyNotAsked why the store was not asked; empty if it was
      */
-    void fellBack(String whyNotAsked) {
+    void recordFallback(String whyNotAsked) {
         // During an outage this is called for each decision, and changes nothing.
         if (unavailable.get()) {
             return;
@@ -112,7 +112,7 @@ final class Availability {
             fallenBackSince.compareAndSet(NEVER, Deadlines.now());
         } else if (isUnnoticedForLong()) {
             explainNotAsked(whyNotAsked);
-            opened();
+            startOutage();
         }
     }
 
@@ -128,20 +128,20 @@ final class Availability {
         }
     }
 
-    /** Notes that the breaker is open. */
-    void opened() {
+    /** Starts an outage, if none is known, and logs it: the breaker is open, or only the fallback decides. */
+    void startOutage() {
         if (!unavailable.get()) {
-            Explanation known = beginOutage();
+            Explanation known = markUnavailable();
             if (known != null) {
-                missed.clear();
-                missedStill.set(0);
+                missedDeadlines.clear();
+                missedWhileStalled.set(0);
                 LOG.warn("Falling back to {}; {} is unavailable: {}", fallback, store, known.message);
             }
         }
     }
 
-    /** Returns what is known of the outage that begins; null if it has begun before. */
-    private synchronized @Nullable Explanation beginOutage() {
+    /** Marks the store as unavailable. Returns what is known of the outage; null if it has started before. */
+    private synchronized @Nullable Explanation markUnavailable() {
         if (!unavailable.compareAndSet(false, true)) {
             return null;
         }
@@ -153,45 +153,45 @@ final class Availability {
     }
 
     /**
-     * Notes that the fallback decides because the store missed a deadline. If the store stays available, such misses
+     * Records that the fallback decides because the store missed a deadline. If the store stays available, such misses
      * are logged, at most once a minute.
      */
-    void missedDeadline(boolean stoodStill) {
+    void recordMissedDeadline(boolean stalled) {
         if (unavailable.get()) {
             return;
         }
-        if (stoodStill) {
-            missedStill.incrementAndGet();
+        if (stalled) {
+            missedWhileStalled.incrementAndGet();
         }
-        missed.count();
+        missedDeadlines.count();
     }
 
-    private void logMisses(long all) {
-        long still = Math.min(all, missedStill.getAndSet(0));
+    private void logMissedDeadlines(long all) {
+        long whileStalled = Math.min(all, missedWhileStalled.getAndSet(0));
         LOG.warn(
-                "{} did not decide {} requests by the deadline, {} of them while this process stood still; {}"
+                "{} did not decide {} requests by the deadline, {} of them while this process was stalled; {}"
                         + " decided them. Likely cause: {}",
                 store,
                 all,
-                still,
+                whileStalled,
                 fallback,
-                2 * still >= all
+                2 * whileStalled >= all
                         ? "this process lacks CPU time, or has long pauses for garbage collection"
                         : "the store or the network is slow, or the deadline is too short for them");
     }
 
     /**
-     * Notes why a request failed.
+     * Records why a request failed.
      *
      * @param isOpen whether that has opened the breaker
      */
-    void failed(Throwable error, boolean isOpen) {
+    void recordFailure(Throwable error, boolean isOpen) {
         explain(error);
         if (LOG.isDebugEnabled()) {
             LOG.debug("{} failed: {}", store, error.toString());
         }
         if (isOpen || isUnnoticedForLong()) {
-            opened();
+            startOutage();
         }
         logCause();
     }
@@ -201,8 +201,8 @@ final class Availability {
         return lastExplanation.kind == ExplanationKind.REFUSAL;
     }
 
-    /** Notes why a request failed that has already been noted as unanswered, at its deadline. */
-    void failedLate(Throwable error) {
+    /** Records why a request failed that was recorded as unanswered before, at its deadline. */
+    void recordLateFailure(Throwable error) {
         if (error instanceof LimitStoreUnreachableException) {
             explain(error);
             logCause();
@@ -255,15 +255,15 @@ final class Availability {
         lastExplanation = new Explanation(lastExplanation.message, ExplanationKind.SYMPTOM);
     }
 
-    /** Notes that another program has written a key of the store. */
-    void foundForeignValue(Throwable error) {
+    /** Records that another program has written a key of the store. */
+    void recordForeignValue(Throwable error) {
         if (foreignValueLogged.compareAndSet(false, true)) {
             LOG.warn("{} cannot decide on a key; falling back to {} for it: {}", store, fallback, error.getMessage());
         }
     }
 
-    /** Notes that the store refused a refund or a reset. */
-    void refused(Throwable error) {
+    /** Records that the store refused a refund or a reset. */
+    void recordRefusal(Throwable error) {
         if (refusalLogged.compareAndSet(false, true)) {
             LOG.warn("{} refuses an operation; decisions are not affected: {}", store, error.getMessage());
         }

@@ -32,7 +32,7 @@ import reactor.util.context.Context;
 
 /**
  * Admits requests to the primary store: a bounded number in flight, and only those that the circuit breaker permits. An
- * admitted request reports its result at most once, and is released once.
+ * admitted request has at most one result, and is released once.
  *
  * <p>No method throws: what a function that the user has set for the breaker throws is dropped.
  */
@@ -41,15 +41,15 @@ final class CircuitGate {
     //
     // The life of a request:
     //
-    //   pass()                         It is sent (ASK, PROBE), or the fallback decides at once: see Passage.
-    //   answered(), failed()           The result, for the breaker and for the health; or refused(), of which the
-    //                                  breaker learns nothing. At most one of them, once. After a probe always one:
-    //                                  the breaker waits for the results of its probes.
-    //   release()                      It takes no capacity any more, perhaps long after its result was reported; or
-    //                                  releaseWithoutResult(), which also tells the breaker to wait for none.
+    //   pass()            It is sent (ASK, PROBE), or the fallback decides at once: see Passage.
+    //   recordReply()     The result, for the breaker and for the health; or recordFailure(); or recordRefusal(), which
+    //                     the breaker ignores. At most one of them, once. After a probe always one: the breaker waits
+    //                     for the results of its probes.
+    //   release()         It takes no capacity any more, perhaps long after its result was recorded; or
+    //                     releaseWithoutResult(), so that the breaker waits for no result.
     //
-    // These change the health only: failedLate(), missedDeadline() and fellBack() if the fallback decides, decided() if
-    // the store does. A breaker that closes is not enough for that, see Availability.
+    // These change the health only: recordLateFailure(), recordMissedDeadline() and recordFallback() if the fallback
+    // decides, recordDecision() if the store does. A breaker that closes is not enough for that, see Availability.
     //
     // If no requests come any more, probeIfIdle() finds out that the store is available again. It takes no permits. A
     // store that cannot write can answer that, so it is not asked if it has refused to decide.
@@ -65,10 +65,10 @@ final class CircuitGate {
         /** The breaker is open, or half open with enough probes. */
         OPEN("its circuit breaker is open"),
 
-        /** As many as may be are in flight. */
+        /** The highest number of requests is in flight. */
         FULL("too many requests are in flight"),
 
-        /** The gate could not decide: a setting of the breaker, or the store's name of the node, has failed. */
+        /** The gate failed: a function that the user has set for the breaker, or the store's name of the node. */
         FAILED("its circuit breaker has failed"),
 
         /** The caller has spent its time waiting for something else. */
@@ -97,12 +97,14 @@ final class CircuitGate {
     private static final int MIN_CALLS = 10;
     private static final int PROBES = 3;
     private static final Duration PAUSE = Duration.ofSeconds(1);
-    private static final double SPREAD = 0.3;
+
+    /** The highest random change of the pause, as a part of it, so that instances do not probe at the same time. */
+    private static final double PAUSE_JITTER = 0.3;
 
     /** The longest time for the reply to a change for which no caller waits. */
-    private static final Duration TIMEOUT = Duration.ofSeconds(1);
+    private static final Duration CHANGE_TIMEOUT = Duration.ofSeconds(1);
 
-    /** Never goes back. On the system clock, an open breaker would wait for hours if that were set back. */
+    /** A clock that is never set back. On the system clock, a breaker would stay open for hours if that is set back. */
     private static final InstantSource STEADY = () -> Instant.ofEpochSecond(0, Deadlines.now());
 
     private final String store;
@@ -113,37 +115,39 @@ final class CircuitGate {
     /** How many successes in a row fill the breaker's window; 0 if its window is measured in time. */
     private final int window;
 
-    private final long slow;
+    /** The time from which the breaker counts a reply as slow. */
+    private final long slowNanos;
 
-    /** The longest time for a decision, in nanoseconds. */
-    private final long deadline;
+    /** The longest time for a decision. */
+    private final long deadlineNanos;
 
-    /** How many successes must still be reported until the breaker's window holds nothing else. */
-    private final AtomicInteger successesToReport;
+    /** How many successes must still be recorded until the breaker's window holds nothing else. */
+    private final AtomicInteger successesToRecord;
 
-    private final AtomicBoolean opening = new AtomicBoolean();
+    /** Whether a thread is asking the open breaker whether it becomes half open. */
+    private final AtomicBoolean isAskingOpenBreaker = new AtomicBoolean();
 
     /** Whether a request has fallen back since the last {@link #probeIfIdle}. */
-    private volatile boolean fallenBack;
+    private volatile boolean hasFallenBack;
 
     CircuitGate(
             String store,
             String fallback,
             int mostInFlight,
-            long deadline,
-            UnaryOperator<CircuitBreakerConfig.Builder> change) {
+            long deadlineNanos,
+            UnaryOperator<CircuitBreakerConfig.Builder> userSettings) {
         this.store = store;
         this.availability = new Availability(store, fallback);
         this.capacity = new Semaphore(mostInFlight);
-        this.deadline = deadline;
+        this.deadlineNanos = deadlineNanos;
         // From a copy, because the builder rejects a second function for the wait, and users could not replace ours.
         CircuitBreakerConfig settings =
-                change.apply(CircuitBreakerConfig.from(defaults())).build();
+                userSettings.apply(CircuitBreakerConfig.from(defaults())).build();
         this.breaker = CircuitBreaker.of("spillgate", settings);
         this.window =
                 settings.getSlidingWindowType() == SlidingWindowType.COUNT_BASED ? settings.getSlidingWindowSize() : 0;
-        this.slow = settings.getSlowCallDurationThreshold().toNanos();
-        this.successesToReport = new AtomicInteger(window);
+        this.slowNanos = settings.getSlowCallDurationThreshold().toNanos();
+        this.successesToRecord = new AtomicInteger(window);
     }
 
     private static CircuitBreakerConfig defaults() {
@@ -154,7 +158,7 @@ final class CircuitGate {
                         SlidingWindowType.COUNT_BASED,
                         SlidingWindowSynchronizationStrategy.LOCK_FREE)
                 .permittedNumberOfCallsInHalfOpenState(PROBES)
-                .waitIntervalFunctionInOpenState(IntervalFunction.ofRandomized(PAUSE, SPREAD))
+                .waitIntervalFunctionInOpenState(IntervalFunction.ofRandomized(PAUSE, PAUSE_JITTER))
                 .clock(STEADY.withZone(ZoneOffset.UTC))
                 .build();
     }
@@ -198,23 +202,23 @@ final class CircuitGate {
 
     /** The breaker takes a lock to become half open, so only one thread at a time asks it. */
     private boolean passOpen() {
-        if (!opening.compareAndSet(false, true)) {
+        if (!isAskingOpenBreaker.compareAndSet(false, true)) {
             return false;
         }
         try {
             return breaker.tryAcquirePermission();
         } finally {
-            opening.set(false);
+            isAskingOpenBreaker.set(false);
         }
     }
 
-    /** Releases a request that reports no result: it was not sent, or was cancelled. */
+    /** Releases a request without a result: it was not sent, or was cancelled. */
     void releaseWithoutResult(Passage passage) {
         breaker.releasePermission();
         release(passage);
     }
 
-    /** Releases a request that has ended. Its result is reported apart from that. */
+    /** Releases a request that has ended. Its result is recorded separately. */
     void release(Passage passage) {
         if (passage == Passage.ASK) {
             capacity.release();
@@ -222,13 +226,13 @@ final class CircuitGate {
     }
 
     /**
-     * Sends a change for which no caller waits, if it passes, and reports its result before that is passed on.
+     * Sends a change for which no caller waits, if it passes. Records its result before that is emitted.
      *
      * @param name the name of the change, for messages
      * @return the reply; an error if there is none within a second, or if the change did not pass
      */
     <T> Mono<T> change(String name, Supplier<Mono<T>> change) {
-        return send(name, TIMEOUT, change);
+        return send(name, CHANGE_TIMEOUT, change);
     }
 
     private <T> Mono<T> send(String name, Duration timeout, Supplier<Mono<T>> request) {
@@ -239,8 +243,8 @@ final class CircuitGate {
                     return Mono.defer(request)
                             .timeout(timeout, Mono.error(() -> unanswered(name, timeout)), Schedulers.parallel())
                             .doOnCancel(breaker::releasePermission)
-                            .doOnSuccess(reply -> answered(Deadlines.now() - start))
-                            .doOnError(error -> sendFailed(Deadlines.now() - start, error));
+                            .doOnSuccess(reply -> recordReply(Deadlines.now() - start))
+                            .doOnError(error -> recordFailureWithoutCaller(Deadlines.now() - start, error));
                 },
                 this::release);
     }
@@ -267,94 +271,94 @@ final class CircuitGate {
 
     // Results of requests.
 
-    /** Reports a reply that took this time. */
-    void answered(long nanos) {
-        if (!anotherSuccessChangesNothing(nanos)) {
+    /** Records a reply that took this time. */
+    void recordReply(long nanos) {
+        if (!isRedundantSuccess(nanos)) {
             try {
-                succeeded(nanos);
+                countSuccess(nanos);
             } catch (Throwable e) {
                 drop(e);
             }
         }
     }
 
-    private void succeeded(long nanos) {
+    private void countSuccess(long nanos) {
         breaker.onSuccess(Math.max(0, nanos), TimeUnit.NANOSECONDS);
-        if (window > 0 && nanos < slow && breaker.getState() == CircuitBreaker.State.CLOSED) {
-            successesToReport.updateAndGet(number -> Math.max(0, number - 1));
+        if (window > 0 && nanos < slowNanos && breaker.getState() == CircuitBreaker.State.CLOSED) {
+            successesToRecord.updateAndGet(number -> Math.max(0, number - 1));
         } else {
-            successesToReport.set(window);
+            successesToRecord.set(window);
         }
         // The breaker may open at a success: if that completes the minimum number of calls.
         if (isOpen()) {
-            availability.opened();
+            availability.startOutage();
         }
     }
 
-    /** Reports that the store made a decision by the deadline. */
-    void decided() {
-        availability.decided(breaker.getState() == CircuitBreaker.State.CLOSED);
+    /** Records that the store made a decision by the deadline. */
+    void recordDecision() {
+        availability.recordDecision(breaker.getState() == CircuitBreaker.State.CLOSED);
     }
 
-    /** Reports that everything is reconciled: the store can decide again, if it is fast enough for that. */
-    void reconciled(long nanos) {
-        if (nanos <= deadline) {
-            decided();
+    /** Records that everything is reconciled. If the store has replied by the deadline, it can decide again. */
+    void recordReconciliation(long nanos) {
+        if (nanos <= deadlineNanos) {
+            recordDecision();
         }
     }
 
     /**
      * Returns whether another success changes nothing. Spares a contended write for each of many concurrent replies.
      */
-    private boolean anotherSuccessChangesNothing(long nanos) {
+    private boolean isRedundantSuccess(long nanos) {
         return window > 0
-                && successesToReport.get() == 0
+                && successesToRecord.get() == 0
                 && availability.problem() == null
-                && nanos < slow
+                && nanos < slowNanos
                 && breaker.getState() == CircuitBreaker.State.CLOSED;
     }
 
     /**
-     * Reports a failure after this time. The failures by one lost connection count as one; otherwise a single one with
-     * many requests in flight would open the breaker.
+     * Records a failure after this time. The failures by one lost connection count as one; otherwise a single lost
+     * connection with many requests in flight would open the breaker.
      */
-    void failed(long nanos, Throwable error) {
+    void recordFailure(long nanos, Throwable error) {
         if (error instanceof ForeignValueException) {
             // The store works, but another program has written one of its keys.
-            answered(nanos);
-            availability.foundForeignValue(error);
+            recordReply(nanos);
+            availability.recordForeignValue(error);
             return;
         }
         try {
-            count(nanos, error);
+            countFailure(nanos, error);
         } catch (Throwable e) {
             drop(e);
         }
     }
 
-    private void count(long nanos, Throwable error) {
+    private void countFailure(long nanos, Throwable error) {
         if (error.getCause() instanceof SharedFailure shared && !shared.isFirstFor(this)) {
             breaker.releasePermission();
         } else {
             breaker.onError(Math.max(0, nanos), TimeUnit.NANOSECONDS, error);
         }
-        successesToReport.set(window);
+        successesToRecord.set(window);
         try {
             if (error instanceof LimitStoreUnreachableException && !isOpen()) {
                 // A connection that is refused now is refused a millisecond later.
                 breaker.transitionToOpenState();
             }
         } finally {
-            availability.failed(error, isOpen());
+            availability.recordFailure(error, isOpen());
         }
     }
 
-    /** Reports that a request for which no caller waits failed after this time. */
-    private void sendFailed(long nanos, Throwable error) {
+    /** Records that a request for which no caller waits failed after this time. */
+    private void recordFailureWithoutCaller(long nanos, Throwable error) {
         if (mayRetry(error)) {
-            failed(nanos, error);
+            recordFailure(nanos, error);
         } else {
-            refused(error);
+            recordRefusal(error);
         }
     }
 
@@ -363,37 +367,37 @@ final class CircuitGate {
         return error instanceof LimitStoreUnavailableException && !(error instanceof LimitStoreRefusedException);
     }
 
-    /** Reports why a request failed that was judged before, at its deadline. */
-    void failedLate(Throwable error) {
-        availability.failedLate(error);
+    /** Records why a request failed after its result was recorded at its deadline. */
+    void recordLateFailure(Throwable error) {
+        availability.recordLateFailure(error);
     }
 
-    /** Reports that the store refused a refund or a reset, which says nothing about decisions. */
-    void refused(Throwable error) {
+    /** Records that the store refused a refund or a reset, which says nothing about decisions. */
+    void recordRefusal(Throwable error) {
         breaker.releasePermission();
-        availability.refused(error);
+        availability.recordRefusal(error);
     }
 
     /**
-     * Reports that the fallback decides because the store missed the deadline.
+     * Records that the fallback decides because the store missed the deadline.
      *
-     * @param stoodStill whether this process stood still since the request began
+     * @param stalled whether this process was stalled since the request began
      * @return whether the breaker is closed, so that the store is expected to decide
      */
-    boolean missedDeadline(boolean stoodStill) {
+    boolean recordMissedDeadline(boolean stalled) {
         if (breaker.getState() != CircuitBreaker.State.CLOSED) {
             return false;
         }
-        availability.missedDeadline(stoodStill);
+        availability.recordMissedDeadline(stalled);
         return true;
     }
 
-    /** Reports that the fallback decides, for any reason, after this passage. */
-    void fellBack(Passage passage) {
-        if (!fallenBack) {
-            fallenBack = true;
+    /** Records that the fallback decides, for any reason, after this passage. */
+    void recordFallback(Passage passage) {
+        if (!hasFallenBack) {
+            hasFallenBack = true;
         }
-        availability.fellBack(passage.reason);
+        availability.recordFallback(passage.reason);
     }
 
     /**
@@ -403,14 +407,14 @@ final class CircuitGate {
      * @param isReconciled whether the store knows all grants of the fallback
      */
     void probeIfIdle(Supplier<Mono<Void>> prepare, BooleanSupplier isReconciled) {
-        boolean isIdle = !fallenBack;
-        fallenBack = false;
+        boolean isIdle = !hasFallenBack;
+        hasFallenBack = false;
         if (!isIdle || decides() || availability.isRefusing()) {
             return;
         }
-        send("probe", Duration.ofNanos(deadline), prepare).subscribe(done -> {}, error -> {}, () -> {
+        send("probe", Duration.ofNanos(deadlineNanos), prepare).subscribe(done -> {}, error -> {}, () -> {
             if (isReconciled.getAsBoolean()) {
-                decided();
+                recordDecision();
             }
         });
     }

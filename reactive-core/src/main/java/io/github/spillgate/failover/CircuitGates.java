@@ -26,6 +26,8 @@ final class CircuitGates {
 
     private static final int MOST = 1_000;
     private static final long LONGEST_UNUSED = TimeUnit.SECONDS.toNanos(10);
+
+    /** The precision of the time of the last request, so that few requests write it. */
     private static final long GRAIN = TimeUnit.SECONDS.toNanos(1);
 
     private final LimitStore store;
@@ -33,20 +35,20 @@ final class CircuitGates {
     private final CircuitGate whole;
     private final ConcurrentMap<String, NodeGate> nodes = new ConcurrentHashMap<>();
 
-    /** Creates the gates to a store, with these values for each. The deadline is in nanoseconds. */
+    /** Creates the gates to a store, each with these settings. */
     CircuitGates(
             LimitStore store,
             LimitStore fallback,
             int mostInFlight,
-            long deadline,
-            UnaryOperator<CircuitBreakerConfig.Builder> change) {
+            long deadlineNanos,
+            UnaryOperator<CircuitBreakerConfig.Builder> userSettings) {
         this.store = store;
         this.newGate = node -> new CircuitGate(
                 node.isEmpty() ? store.toString() : store + " at " + node,
                 fallback.toString(),
                 mostInFlight,
-                deadline,
-                change);
+                deadlineNanos,
+                userSettings);
         this.whole = newGate.apply("");
     }
 

@@ -22,8 +22,7 @@ import reactor.util.context.Context;
  * the head when new ones are added, so the queue is about as long as there are calls in flight.
  *
  * <p>No deadline is early. If many are due at once, several threads share the work. A deadline also reports whether
- * this process stood still before it, because of garbage collection or a lack of CPU time: the reply may have arrived
- * since.
+ * this process was stalled before it, by garbage collection or a lack of CPU time: the reply may have arrived since.
  */
 final class Deadlines {
 
@@ -39,22 +38,36 @@ final class Deadlines {
     /** A timer that is overdue by this time will not run: its scheduler was shut down. */
     private static final long LOST = TimeUnit.SECONDS.toNanos(5);
 
-    /** The timer runs every quarter of the length. If it is late by that much, this process stood still. */
-    private static final int PART = 4;
+    /** The number of runs of the timer in one length. If one is late by a whole interval, this process was stalled. */
+    private static final int RUNS = 4;
 
     private final long nanos;
-    private final long part;
+
+    /** The longest time between two runs of the timer. */
+    private final long interval;
+
     private final Queue<DeadlineEntry> queue = new ConcurrentLinkedQueue<>();
-    private final AtomicBoolean atTheHead = new AtomicBoolean();
-    private final AtomicBoolean armed = new AtomicBoolean();
+
+    /** A lock of the head of the queue, for which no thread waits. */
+    private final AtomicBoolean isHeadLocked = new AtomicBoolean();
+
+    /** Whether a timer is set. */
+    private final AtomicBoolean isArmed = new AtomicBoolean();
+
+    /** The number of the newest timer. */
     private final AtomicLong timers = new AtomicLong();
+
     private volatile long timerAt = now();
-    private volatile long stoodStillUntil = timerAt - 1;
+
+    /** The end of the last stall of this process. */
+    private volatile long stalledUntil = timerAt - 1;
+
+    /** The number of additions since the last sweep; guarded by the lock of the head. */
     private int unswept;
 
     Deadlines(long nanos) {
         this.nanos = nanos;
-        this.part = Math.max(SHORTEST, nanos / PART);
+        this.interval = Math.max(SHORTEST, nanos / RUNS);
     }
 
     static long now() {
@@ -62,55 +75,55 @@ final class Deadlines {
     }
 
     /** Adds a call that begins now, and returns the time. */
-    long add(Waiting waiting) {
+    long add(TimedCall call) {
         long now = now();
-        queue.add(new DeadlineEntry(waiting, now + nanos));
-        if (atTheHead.compareAndSet(false, true)) {
+        queue.add(new DeadlineEntry(call, now + nanos));
+        if (isHeadLocked.compareAndSet(false, true)) {
             dropEnded();
             if (++unswept >= SWEEP) {
                 unswept = 0;
-                queue.removeIf(entry -> entry.waiting.isAnswered());
+                queue.removeIf(entry -> entry.call.isDone());
             }
-            atTheHead.set(false);
+            isHeadLocked.set(false);
         }
-        if (now - timerAt > LOST && armed.compareAndSet(true, false)) {
-            // Its scheduler was shut down and replaced, or the process stood still for that time.
-            stoodStillUntil = now;
+        if (now - timerAt > LOST && isArmed.compareAndSet(true, false)) {
+            // Its scheduler was shut down and replaced, or the process was stalled for that time.
+            stalledUntil = now;
         }
-        arm(part);
+        arm(interval);
         return now;
     }
 
-    /** Adds a call that begins now. It does not matter to this one whether the process stood still. */
-    void add(BooleanSupplier isAnswered, Runnable timeIsUp) {
-        add(new Waiting() {
+    /** Adds a call that begins now, and for which it makes no difference whether this process was stalled. */
+    void add(BooleanSupplier isDone, Runnable onDeadline) {
+        add(new TimedCall() {
             @Override
-            public boolean isAnswered() {
-                return isAnswered.getAsBoolean();
+            public boolean isDone() {
+                return isDone.getAsBoolean();
             }
 
             @Override
-            public void timeIsUp(boolean stoodStill) {
-                timeIsUp.run();
+            public void onDeadline(boolean stalled) {
+                onDeadline.run();
             }
         });
     }
 
     private void arm(long delay) {
-        if (!armed.get() && armed.compareAndSet(false, true)) {
+        if (!isArmed.get() && isArmed.compareAndSet(false, true)) {
             try {
                 long mine = timers.incrementAndGet();
                 timerAt = now() + delay;
                 Schedulers.parallel().schedule(() -> run(mine), delay, TimeUnit.NANOSECONDS);
             } catch (RejectedExecutionException e) {
-                armed.set(false);
+                isArmed.set(false);
                 throw e;
             }
         }
     }
 
     private void dropEnded() {
-        for (DeadlineEntry head = queue.peek(); head != null && head.waiting.isAnswered(); head = queue.peek()) {
+        for (DeadlineEntry head = queue.peek(); head != null && head.call.isDone(); head = queue.peek()) {
             queue.poll();
         }
     }
@@ -121,23 +134,24 @@ final class Deadlines {
             return;
         }
         long now = now();
-        if (now - timerAt >= part) {
-            stoodStillUntil = now;
+        if (now - timerAt >= interval) {
+            stalledUntil = now;
         }
         List<DeadlineEntry> due = new ArrayList<>();
         long next = SHORTEST;
-        // A thread at the head only drops calls that have ended, and leaves soon; the next run takes what is due.
-        if (atTheHead.compareAndSet(false, true)) {
+        // A thread that has locked the head only drops calls that have ended, so it is quick. If one has, the next run
+        // takes what is due.
+        if (isHeadLocked.compareAndSet(false, true)) {
             next = takeDue(due, now);
-            atTheHead.set(false);
+            isHeadLocked.set(false);
         }
-        armed.set(false);
+        isArmed.set(false);
         try {
             if (!queue.isEmpty()) {
-                arm(Math.max(SHORTEST, Math.min(part, next)));
+                arm(Math.max(SHORTEST, Math.min(interval, next)));
             }
         } finally {
-            report(due, stoodStillUntil);
+            report(due, stalledUntil);
         }
     }
 
@@ -157,32 +171,32 @@ final class Deadlines {
         }
     }
 
-    private void report(List<DeadlineEntry> due, long stillUntil) {
+    private void report(List<DeadlineEntry> due, long stalledUntil) {
         for (int i = REPORTED_TOGETHER; i < due.size(); i += REPORTED_TOGETHER) {
             List<DeadlineEntry> some = due.subList(i, Math.min(i + REPORTED_TOGETHER, due.size()));
-            Schedulers.parallel().schedule(() -> reportFrom(0, some, stillUntil));
+            Schedulers.parallel().schedule(() -> reportFrom(0, some, stalledUntil));
         }
-        reportFrom(0, due.subList(0, Math.min(REPORTED_TOGETHER, due.size())), stillUntil);
+        reportFrom(0, due.subList(0, Math.min(REPORTED_TOGETHER, due.size())), stalledUntil);
     }
 
     /** Reports one after another; if one throws a fatal error, another thread continues with the rest. */
-    private void reportFrom(int from, List<DeadlineEntry> due, long stillUntil) {
+    private void reportFrom(int from, List<DeadlineEntry> due, long stalledUntil) {
         int next = from;
         try {
             while (next < due.size()) {
-                report(due.get(next++), stillUntil);
+                report(due.get(next++), stalledUntil);
             }
         } finally {
             int rest = next;
             if (rest < due.size()) {
-                Schedulers.parallel().schedule(() -> reportFrom(rest, due, stillUntil));
+                Schedulers.parallel().schedule(() -> reportFrom(rest, due, stalledUntil));
             }
         }
     }
 
-    private void report(DeadlineEntry entry, long stillUntil) {
+    private void report(DeadlineEntry entry, long stalledUntil) {
         try {
-            entry.waiting.timeIsUp(stillUntil - (entry.due - nanos) > 0);
+            entry.call.onDeadline(stalledUntil - (entry.due - nanos) > 0);
         } catch (Throwable e) {
             // Thrown by a subscriber, which must not affect the next call.
             Exceptions.throwIfFatal(e);
@@ -196,18 +210,18 @@ final class Deadlines {
     }
 
     /** A call with a deadline. */
-    interface Waiting {
+    interface TimedCall {
 
         /** Returns whether the call has ended, and needs no deadline any more. */
-        boolean isAnswered();
+        boolean isDone();
 
         /**
-         * Reports that the deadline has passed.
+         * Handles that the deadline has passed.
          *
-         * @param stoodStill whether this process stood still since the call began
+         * @param stalled whether this process was stalled since the call began
          */
-        void timeIsUp(boolean stoodStill);
+        void onDeadline(boolean stalled);
     }
 
-    private record DeadlineEntry(Waiting waiting, long due) {}
+    private record DeadlineEntry(TimedCall call, long due) {}
 }

@@ -192,11 +192,11 @@ final class Reconciler {
         Reply<StoreDecision> reply = new Reply<>(gate, passage) {
             @Override
             void answered(@Nullable StoreDecision known) {
-                gate.answered(took());
+                gate.recordReply(took());
                 gate.release(passage);
                 finish(known);
                 if (fallback.isReconciled()) {
-                    gate.reconciled(took());
+                    gate.recordReconciliation(took());
                 }
                 running.set(false);
                 schedule(Math.max(SHORTEST_PAUSE, Math.min(LONGEST_PAUSE, took())));
@@ -360,7 +360,7 @@ final class Reconciler {
             end();
             ready = false;
             failed(error);
-            gate.failed(took(), error);
+            gate.recordFailure(took(), error);
             gate.release(passage);
             pause();
         }

@@ -90,7 +90,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
                 new Failover.FallbackCounts());
         changes = new CountChanges(failover);
         // So that a wrong setting is reported at startup, and the first request does not wait for a connection.
-        Mono.defer(primary::prepare).subscribe(null, error -> gates.whole().failed(0, error));
+        Mono.defer(primary::prepare).subscribe(null, error -> gates.whole().recordFailure(0, error));
         probes = Schedulers.parallel()
                 .schedulePeriodically(
                         () -> gates.probeIdle(grants::isReconciled),

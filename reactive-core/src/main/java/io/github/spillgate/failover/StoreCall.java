@@ -31,7 +31,7 @@ import reactor.util.context.Context;
  *
  * @param <T> the type of the result
  */
-final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.Waiting {
+final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.TimedCall {
     // Design notes.
     //
     // Four things happen at most once each; a flag stands for each of them. If a lease or a cached denial decides, only
@@ -44,13 +44,13 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     //
     // SERVED and ENDED are independent. A request that was sent takes capacity of the primary store until that replies,
     // so it also keeps its capacity of the gate. Otherwise callers that cancel would overload a store that hangs. The
-    // reply, or its absence at the deadline, says how the store is, whether a caller waits for it or not. So nothing is
+    // breaker needs the reply, or its absence at the deadline, whether a caller waits for it or not. So nothing is
     // cancelled upstream before the call is given up.
     //
-    // If this process stood still before the deadline, the store may have replied long ago. Its silence is then judged
-    // only after the same time again. The caller does not wait for that. If only an event loop stood still, or if the
-    // call waits behind too many others, the store can tell (RemoteSubscription). Otherwise one busy loop, or a burst
-    // of calls, would open the breaker for all.
+    // If this process was stalled before the deadline, the store may have replied long ago. Its silence is then judged
+    // one deadline later; the caller does not wait for that. If only an event loop was stalled, or if the call waits
+    // behind too many others, the store knows it (RemoteSubscription). Otherwise one busy loop, or a burst of calls,
+    // would open the breaker for all.
     //
     // The reply may have arrived by the deadline without having been read. So the fallback decides after the next run
     // of the loop, which begins with reading. Most callers continue on that loop, and lose nothing by the wait. It is
@@ -62,11 +62,11 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
 
     private static final long CHECK_AGAIN = TimeUnit.MILLISECONDS.toNanos(1);
 
-    /** The part of the deadline for which the fallback waits for an event loop that may have to read the reply. */
-    private static final int PART_FOR_READING = 2;
+    /** The fallback waits for an event loop that may have to read the reply, for this part of the deadline: a half. */
+    private static final int READING_PART = 2;
 
-    /** The part of the deadline for which a connection is silent that is judged apart from the others. */
-    private static final int PART_OF_SILENCE = 2;
+    /** Only a connection that is silent for this part of the deadline, a half, is judged by the replies on others. */
+    private static final int SILENCE_PART = 2;
 
     private static final int STARTED = 1;
     private static final int SERVED = 2;
@@ -129,7 +129,8 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         };
     }
 
-    private boolean first(int flag) {
+    /** Sets a flag, and returns whether it was not set before. */
+    private boolean mark(int flag) {
         return (FLAGS.getAndAccumulate(this, flag, (known, more) -> known | more) & flag) == 0;
     }
 
@@ -147,7 +148,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
 
     @Override
     public void request(long n) {
-        if (Operators.validate(n) && first(STARTED) && !has(SERVED)) {
+        if (Operators.validate(n) && mark(STARTED) && !has(SERVED)) {
             start();
         }
     }
@@ -155,13 +156,13 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     @Override
     public void cancel() {
         cancelled = true;
-        first(SERVED);
+        mark(SERVED);
         stopEarlyDeadline();
         caller = null;
     }
 
     private void start() {
-        T known = operation.isTake() ? known() : null;
+        T known = operation.isTake() ? decideWithoutStore() : null;
         if (known != null) {
             serve(known);
             return;
@@ -170,8 +171,8 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         long timeLeft = failover.timeLeft(currentContext());
         passage = pass(timeLeft);
         if (!passage.isSent()) {
-            first(ENDED);
-            if (first(SERVED)) {
+            mark(ENDED);
+            if (mark(SERVED)) {
                 fallBack(null);
             }
             return;
@@ -179,7 +180,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         // A probe is answered by the fallback at once, unless there is none. But a reset must not be executed after it
         // is answered, because it would remove permits that were taken since.
         boolean waits = passage == Passage.ASK || operation.isChange() || Fallback.isError(failover.fallback());
-        boolean fallsBack = !waits && first(SERVED);
+        boolean fallsBack = !waits && mark(SERVED);
         if (fallsBack) {
             pair().open();
         }
@@ -189,17 +190,14 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         }
     }
 
-    private GrantPair pair() {
-        return Objects.requireNonNull(pair, "a call that asks a store has a pair");
-    }
-
     /** Returns a grant from leases, or a cached denial; null if a store has to be asked. */
     @SuppressWarnings("unchecked") // only a call that takes permits asks, and its result is a decision
-    private @Nullable T known() {
+    private @Nullable T decideWithoutStore() {
         StoreDecision leased = failover.leases().spend(claims);
         return (T) (leased == null ? failover.denials().find(claims) : leased);
     }
 
+    /** Chooses the gate, and passes it if there is time left. */
     private Passage pass(long timeLeft) {
         if (timeLeft <= 0) {
             return Passage.NO_TIME;
@@ -218,6 +216,10 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             return Passage.UNRECONCILED;
         }
         return passed;
+    }
+
+    private GrantPair pair() {
+        return Objects.requireNonNull(pair, "a call that asks a store has a pair");
     }
 
     // The primary store.
@@ -286,7 +288,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     }
 
     private void end(@Nullable T reply, boolean fits) {
-        if (!first(ENDED)) {
+        if (!mark(ENDED)) {
             return;
         }
         gate.release(passage);
@@ -294,36 +296,36 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
             failover.denials().remember(decision, sentAt);
             failover.leases().replied(decision);
         }
-        if (!first(SERVED)) {
+        if (!mark(SERVED)) {
             pair().primaryReplied(reply, sentAt, fits);
             if (reply instanceof StoreDecision decision && decision.isCharged()) {
                 releaseIfCancelled();
             }
-            noteDecided();
+            recordUnusedDecision();
             return;
         }
         stopEarlyDeadline();
         if (fits) {
-            gate.decided();
+            gate.recordDecision();
             serve(reply);
         } else {
-            noteDecided();
+            recordUnusedDecision();
             pair().open();
             pair().primaryReplied(reply, sentAt, false);
             fallBack(null);
         }
     }
 
-    /** Notes that the primary store decides, although its reply is not passed on: that is late, or does not fit. */
-    private void noteDecided() {
+    /** Records that the primary store decides, although its reply is not emitted: that is late, or does not fit. */
+    private void recordUnusedDecision() {
         if (repliedInTime && failover.grants().isReconciled()) {
-            gate.decided();
+            gate.recordDecision();
         }
     }
 
     @Override
     public void onError(Throwable signalled) {
-        if (!first(ENDED)) {
+        if (!mark(ENDED)) {
             return;
         }
         Throwable error = signalled instanceof LinkageError e ? unusable(e) : signalled;
@@ -331,7 +333,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         boolean refused = operation.isChange() && error instanceof LimitStoreRefusedException;
         judgeError(error, refused);
         gate.release(passage);
-        if (!first(SERVED)) {
+        if (!mark(SERVED)) {
             failPair(error);
             return;
         }
@@ -352,6 +354,16 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         }
     }
 
+    /**
+     * Releases permits of concurrency limits that the primary store has granted, or may have, to a caller that has
+     * cancelled. The request of the release cannot overtake that of the grant.
+     */
+    private void releaseIfCancelled() {
+        if (cancelled && operation.isTake() && !pair().isOpen()) {
+            failover.grants().releaseUnused(claims);
+        }
+    }
+
     /** Reactor treats such an error as fatal, and loses it on another thread. Here it makes the store unreachable. */
     private LimitStoreUnreachableException unusable(LinkageError e) {
         return new LimitStoreUnreachableException(
@@ -361,63 +373,63 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     // The breaker.
 
     private void judgeReply() {
-        if (first(JUDGED)) {
+        if (mark(JUDGED)) {
             repliedInTime = true;
-            gate.answered(Deadlines.now() - sentAt);
+            gate.recordReply(Deadlines.now() - sentAt);
         }
     }
 
     private void judgeError(Throwable error, boolean refused) {
         if (error instanceof LimitStoreDeadlineException) {
-            // If the deadline has passed, its timer finds out whether this process stood still.
+            // If the deadline has passed, its timer finds out whether this process was stalled.
             long took = Deadlines.now() - sentAt;
-            if (took < failover.deadlineNanos() && hasStoreReplied() && first(JUDGED)) {
-                gate.answered(took);
+            if (took < failover.deadlineNanos() && hasStoreReplied() && mark(JUDGED)) {
+                gate.recordReply(took);
             }
-        } else if (!first(JUDGED)) {
+        } else if (!mark(JUDGED)) {
             if (!refused) {
-                gate.failedLate(error);
+                gate.recordLateFailure(error);
             }
         } else if (refused) {
-            gate.refused(error);
+            gate.recordRefusal(error);
         } else {
-            gate.failed(Deadlines.now() - sentAt, error);
+            gate.recordFailure(Deadlines.now() - sentAt, error);
         }
     }
 
     private void judgeSilence() {
-        // A probe is judged at once: until then it takes the place of another one, which may be on a loop that works.
+        // A probe is judged at once. Until then the breaker permits no other probe, which may be on a loop that works.
         if (passage == Passage.ASK && upstream instanceof RemoteSubscription remote) {
-            remote.ifSilentFor(failover.deadlineNanos(), TimeUnit.NANOSECONDS, this::judgeByOthers);
+            remote.ifSilentFor(failover.deadlineNanos(), TimeUnit.NANOSECONDS, this::judgeByOtherCalls);
         } else {
             judgeUnanswered();
         }
     }
 
-    /** A store that replies to others is not judged by this call: other callers would fall back for nothing. */
-    private void judgeByOthers() {
+    /** If the store replies to other calls, this one is not its failure: the breaker must not open for all callers. */
+    private void judgeByOtherCalls() {
         if (hasStoreReplied()) {
-            first(JUDGED);
+            mark(JUDGED);
         } else {
             judgeUnanswered();
         }
     }
 
     private void judgeUnanswered() {
-        if (first(JUDGED)) {
-            gate.failed(failover.deadlineNanos(), unanswered());
+        if (mark(JUDGED)) {
+            gate.recordFailure(failover.deadlineNanos(), unanswered());
         }
     }
 
     /**
-     * Judges a call that has ended without a judgement: the store replied that it was late, or did not send it. Of a
-     * call that was not sent, nothing follows. Those for which it waited show how the store is.
+     * Judges a call that has ended without a judgement: the store replied that the request was late, or did not send
+     * it. A request that was not sent says nothing about the store; those for which it waited do.
      */
-    private void judgeLateRequest(boolean stoodStill) {
-        if (stoodStill && hasStoreReplied() && first(JUDGED)) {
-            gate.answered(Deadlines.now() - sentAt);
+    private void judgeLateRequest(boolean stalled) {
+        if (stalled && hasStoreReplied() && mark(JUDGED)) {
+            gate.recordReply(Deadlines.now() - sentAt);
         } else if (passage == Passage.ASK && upstream instanceof RemoteSubscription) {
-            first(JUDGED);
+            mark(JUDGED);
         } else {
             judgeUnanswered();
         }
@@ -426,7 +438,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     /** Returns whether the store replies: to this request, if that ended, or to later ones while this one waits. */
     private boolean hasStoreReplied() {
         return !(upstream instanceof RemoteSubscription remote)
-                || remote.isServerReplying(failover.deadlineNanos() / PART_OF_SILENCE, TimeUnit.NANOSECONDS);
+                || remote.isServerReplying(failover.deadlineNanos() / SILENCE_PART, TimeUnit.NANOSECONDS);
     }
 
     private LimitStoreUnansweredException unanswered() {
@@ -439,25 +451,25 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     // The deadline.
 
     @Override
-    public boolean isAnswered() {
+    public boolean isDone() {
         return has(ENDED) && has(JUDGED);
     }
 
     @Override
-    public void timeIsUp(boolean stoodStill) {
+    public void onDeadline(boolean stalled) {
         if (has(ENDED)) {
-            judgeLateRequest(stoodStill);
+            judgeLateRequest(stalled);
             return;
         }
         try {
-            if (stoodStill) {
-                failover.deadlines().add(this::isAnswered, this::judgeAfterGrace);
+            if (stalled) {
+                failover.deadlines().add(this::isDone, this::judgeAfterGrace);
             } else {
                 judgeSilence();
             }
         } finally {
             failover.lateReplies().add(() -> has(ENDED), this::giveUp);
-            fallBackAtDeadline(stoodStill);
+            fallBackAtDeadline(stalled);
         }
     }
 
@@ -469,27 +481,27 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
         }
     }
 
-    private void fallBackAtDeadline(boolean stoodStill) {
+    private void fallBackAtDeadline(boolean stalled) {
         if (passage == Passage.ASK
                 && !has(SERVED)
                 && upstream instanceof RemoteSubscription remote
                 && remote.isReadByCaller()) {
-            remote.ifSilentFor(0, TimeUnit.NANOSECONDS, () -> fallBackIfUnserved(stoodStill));
+            remote.ifSilentFor(0, TimeUnit.NANOSECONDS, () -> fallBackIfUnserved(stalled));
             if (!has(SERVED)) {
                 Schedulers.parallel()
                         .schedule(
-                                () -> fallBackIfUnserved(stoodStill),
-                                failover.deadlineNanos() / PART_FOR_READING,
+                                () -> fallBackIfUnserved(stalled),
+                                failover.deadlineNanos() / READING_PART,
                                 TimeUnit.NANOSECONDS);
             }
         } else {
-            fallBackIfUnserved(stoodStill);
+            fallBackIfUnserved(stalled);
         }
     }
 
-    private void fallBackIfUnserved(boolean stoodStill) {
-        if (first(SERVED)) {
-            if (gate.missedDeadline(stoodStill)) {
+    private void fallBackIfUnserved(boolean stalled) {
+        if (mark(SERVED)) {
+            if (gate.recordMissedDeadline(stalled)) {
                 failover.fallbacks().countMissedDeadline();
             }
             pair().open();
@@ -505,7 +517,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     }
 
     private void giveUp() {
-        if (first(ENDED)) {
+        if (mark(ENDED)) {
             Subscription asked = upstream;
             if (asked != null) {
                 asked.cancel();
@@ -519,7 +531,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
 
     private void fallBack(@Nullable Throwable primaryError) {
         failover.fallbacks().count();
-        gate.fellBack(passage);
+        gate.recordFallback(passage);
         if (Fallback.isError(failover.fallback())) {
             Throwable error =
                     primaryError != null ? primaryError : passage.isSent() ? unanswered() : gate.notAsked(passage);
@@ -540,16 +552,6 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.W
     }
 
     // The result.
-
-    /**
-     * Releases permits of concurrency limits that the primary store has granted, or may have, to a caller that has
-     * cancelled. The request of the release cannot overtake that of the grant.
-     */
-    private void releaseIfCancelled() {
-        if (cancelled && operation.isTake() && !pair().isOpen()) {
-            failover.grants().releaseUnused(claims);
-        }
-    }
 
     private void serve(@Nullable T result) {
         CoreSubscriber<? super T> served = takeCaller();

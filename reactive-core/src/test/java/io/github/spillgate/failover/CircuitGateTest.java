@@ -100,7 +100,7 @@ class CircuitGateTest {
             time.pass(Duration.ofSeconds(2));
             for (int i = 0; i < 3; i++) {
                 assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
-                gate.failed(0, new ForeignValueException("the value under a key is not ours", null));
+                gate.recordFailure(0, new ForeignValueException("the value under a key is not ours", null));
             }
             assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
         }
@@ -173,12 +173,12 @@ class CircuitGateTest {
         List<LostForTests> lost = Stream.generate(LostForTests::new).limit(9).toList();
         // Of several at the same time.
         for (int request = 0; request < 50; request++) {
-            lost.forEach(cause -> gate.failed(0, unanswered(cause)));
+            lost.forEach(cause -> gate.recordFailure(0, unanswered(cause)));
         }
         assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
-        lost.forEach(cause -> ofAnotherLimiter.failed(0, unanswered(cause)));
+        lost.forEach(cause -> ofAnotherLimiter.recordFailure(0, unanswered(cause)));
         for (CircuitGate each : List.of(gate, ofAnotherLimiter)) {
-            each.failed(0, unanswered(new LostForTests()));
+            each.recordFailure(0, unanswered(new LostForTests()));
             assertThat(each.state()).isEqualTo(Breaker.OPEN);
         }
     }
@@ -190,7 +190,7 @@ class CircuitGateTest {
         Throwable error = unanswered(new CancellationException());
         for (int request = 0; request < 10; request++) {
             assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
-            gate.failed(0, error);
+            gate.recordFailure(0, error);
         }
         assertThat(gate.state()).isEqualTo(Breaker.OPEN);
     }
@@ -217,13 +217,13 @@ class CircuitGateTest {
 
     private static void answered(CircuitGate gate, int times, long nanos) {
         for (int i = 0; i < times; i++) {
-            gate.answered(nanos);
+            gate.recordReply(nanos);
         }
     }
 
     private static void failed(CircuitGate gate, int times) {
         for (int i = 0; i < times; i++) {
-            gate.failed(0, new LimitStoreUnavailableException("told to fail", null));
+            gate.recordFailure(0, new LimitStoreUnavailableException("told to fail", null));
         }
     }
 }

@@ -51,7 +51,7 @@ class CircuitGatesTest {
         assertThat(unreachable).isNotSameAs(failing);
         assertThat(gates.state()).isEqualTo(Breaker.CLOSED);
         assertThat(gates.problem()).isNull();
-        failing.failed(0, new LimitStoreUnavailableException("replies are slow", null));
+        failing.recordFailure(0, new LimitStoreUnavailableException("replies are slow", null));
         assertThat(gates.state()).isEqualTo(Breaker.CLOSED);
         assertThat(gates.problem()).isEqualTo("replies are slow");
         makeUnreachable(unreachable, "connection refused");
@@ -109,6 +109,6 @@ class CircuitGatesTest {
     }
 
     private static void makeUnreachable(CircuitGate gate, String message) {
-        gate.failed(0, new LimitStoreUnreachableException(message, null));
+        gate.recordFailure(0, new LimitStoreUnreachableException(message, null));
     }
 }

@@ -123,14 +123,14 @@ class DeadlinesTest {
                 // Some timers fire on time before the deadlines.
                 time.passMillis(100);
                 assertThat(told).containsExactly("before", "after");
-                assertThat(before.stoodStill).isTrue();
-                assertThat(after.stoodStill).isFalse();
+                assertThat(before.stalled).isTrue();
+                assertThat(after.stalled).isFalse();
             }
         }
 
         @ParameterizedTest
         @CsvSource({"24, false", "25, true"})
-        void timersLateByAQuarterOfTheDeadlineAreASuspension(long late, boolean stoodStill) {
+        void timersLateByAQuarterOfTheDeadlineAreASuspension(long late, boolean stalled) {
             try (VirtualTime time = new VirtualTime()) {
                 Deadlines deadlines = new Deadlines(NANOS);
                 Waiter one = waiter("one");
@@ -138,7 +138,7 @@ class DeadlinesTest {
                 suspend(time, late);
                 time.passMillis(100);
                 assertThat(told).containsExactly("one");
-                assertThat(one.stoodStill).isEqualTo(stoodStill);
+                assertThat(one.stalled).isEqualTo(stalled);
             }
         }
 
@@ -154,7 +154,7 @@ class DeadlinesTest {
                     deadlines.add(waiter("later"));
                 }
                 assertThat(told).containsExactly("first");
-                assertThat(first.stoodStill).isFalse();
+                assertThat(first.stalled).isFalse();
             }
         }
 
@@ -173,8 +173,8 @@ class DeadlinesTest {
                 deadlines.add(after);
                 time.passMillis(100);
                 assertThat(told).containsExactly("before", "after");
-                assertThat(before.stoodStill).isTrue();
-                assertThat(after.stoodStill).isFalse();
+                assertThat(before.stalled).isTrue();
+                assertThat(after.stalled).isFalse();
             }
         }
 
@@ -273,26 +273,26 @@ class DeadlinesTest {
         assertThat(early).isEmpty();
     }
 
-    private static final class Waiter implements Deadlines.Waiting {
+    private static final class Waiter implements Deadlines.TimedCall {
 
-        private final Runnable timeIsUp;
+        private final Runnable onDeadline;
         private volatile boolean answered;
-        private volatile boolean stoodStill;
+        private volatile boolean stalled;
 
-        Waiter(Runnable timeIsUp) {
-            this.timeIsUp = timeIsUp;
+        Waiter(Runnable onDeadline) {
+            this.onDeadline = onDeadline;
         }
 
         @Override
-        public boolean isAnswered() {
+        public boolean isDone() {
             return answered;
         }
 
         @Override
-        public void timeIsUp(boolean stoodStill) {
+        public void onDeadline(boolean stalled) {
             answered = true;
-            this.stoodStill = stoodStill;
-            timeIsUp.run();
+            this.stalled = stalled;
+            onDeadline.run();
         }
     }
 }

@@ -71,7 +71,7 @@ class ReleaseQueueTest {
     void anOpenBreakerIsProbedByReleases() {
         List<Claim> holds = holds(3);
         store.renew(holds).block();
-        gates.whole().failed(0, new LimitStoreUnreachableException("nothing listens there", null));
+        gates.whole().recordFailure(0, new LimitStoreUnreachableException("nothing listens there", null));
         assertThat(gates.whole().isOpen()).isTrue();
         queue.add(holds);
         time.pass(Duration.ofSeconds(5));

@@ -54,7 +54,7 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
         time.passMillis(1_000);
         assertThat(lines())
                 .containsExactly("WARN ControlledStore did not decide 3 requests by the deadline, 0 of them while this"
-                        + " process stood still; LocalFallback decided them. Likely cause: the store or the network is"
+                        + " process was stalled; LocalFallback decided them. Likely cause: the store or the network is"
                         + " slow, or the deadline is too short for them");
     }
 

@@ -52,7 +52,7 @@ public final class InterceptedScheduler implements Scheduler, AutoCloseable {
         beforeNextTimer = what;
     }
 
-    /** Runs the task of the next timer when that is set, as if the thread that sets it stood still. */
+    /** Runs the task of the next timer when that is set, as if the thread that sets it were stalled. */
     public void runNextTimerAtOnce() {
         runsAtOnce = true;
     }

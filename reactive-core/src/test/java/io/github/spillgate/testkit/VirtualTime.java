@@ -39,7 +39,7 @@ public final class VirtualTime implements InstantSource, AutoCloseable {
         return Schedulers.parallel().now(TimeUnit.NANOSECONDS) == scheduler.now(TimeUnit.NANOSECONDS);
     }
 
-    /** Lets so much time pass, and happen what is due. A task may do so as well, as if the process had stood still. */
+    /** Lets so much time pass, and happen what is due. A task may do so as well, as if the process had been stalled. */
     public void pass(Duration time) {
         if (Thread.currentThread() == passing) {
             scheduler.advanceTimeBy(time);
