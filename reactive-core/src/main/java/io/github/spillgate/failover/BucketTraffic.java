@@ -22,14 +22,22 @@ final class BucketTraffic {
     // Of the time before the first reply only the level is known. The own permits begin to add up then, too. After a
     // loss that time begins again, but what was taken before it still says which instances use the bucket.
 
+    /** What this instance has taken lately, as of the newest reply. */
     private double own;
+
+    /** What all instances have taken lately, as of the newest reply. */
     private double all;
 
     /** The part of {@code all} that may not have been taken. */
     private double unknown;
 
+    /** Whether there was a reply. */
     private boolean isKnown;
+
+    /** The level in the newest reply, without what was refunded since. */
     private double level;
+
+    /** The server's time of the newest reply. */
     private long at;
 
     /** Records the level in a reply, in permits. */

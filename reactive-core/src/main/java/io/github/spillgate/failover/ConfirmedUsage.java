@@ -38,13 +38,13 @@ final class ConfirmedUsage {
      */
     static final long OUT_OF_ORDER = 61_000;
 
+    /** An upper bound of the rounding error of any sum of permits. */
+    static final double ROUNDING = 1e-6;
+
     private static final long NEVER = Long.MAX_VALUE;
 
     /** If a grant is older than the newest reply by this much, the server's clock may have been set back. */
     private static final long SET_BACK = 1_000;
-
-    /** More than all sums of permits are off by. */
-    static final double ROUNDING = 1e-6;
 
     private final Evidence evidence;
 
@@ -52,36 +52,40 @@ final class ConfirmedUsage {
     private @Nullable BucketTraffic traffic;
 
     private Limit limit;
+
+    // The usage: "used" permits until "usedUntil", and from then on "usedThen" permits until "usedThenUntil".
+
     private long used;
     private long usedUntil;
-
-    /** Whether permits of {@code used} expire before the others. */
-    private boolean fades;
-
-    /** The counter at the newest reply; null for others. */
-    private @Nullable CounterState counter;
-
-    /** The permits in use at the newest reply. */
-    private long reported;
-
-    /** Whether these are more than the limit of that reply. Several limits may share a count. */
-    private boolean exceeds;
-
-    /** The local time of the newest reply. */
-    private long receivedAt;
-
-    /** The lower step, which counts from {@code usedUntil} on. */
     private long usedThen;
-
     private long usedThenUntil;
 
-    /** The server's time of the newest reply. */
+    /** Whether some of the {@code used} permits expire before {@code usedUntil}. */
+    private boolean fades;
+
+    // The newest reply.
+
+    /** The counter; null for others. */
+    private @Nullable CounterState counter;
+
+    /** The permits in use. */
+    private long reported;
+
+    /** Whether these are more than the limit of the reply. Several limits may share a count. */
+    private boolean exceeds;
+
+    /** The local time. */
+    private long receivedAt;
+
+    /** The server's time. */
     private long newestReply;
 
-    /** The server's time of the first reply since the last reset: what was taken before it is not included. */
+    // The last reset.
+
+    /** The server's time of the first reply since then: what was taken before it is not included. */
     private long firstReply;
 
-    /** Replies that arrive before this local time may be from before the last reset. */
+    /** Replies that arrive before this local time may be from before it. */
     private long resetUncertainUntil = Long.MIN_VALUE;
 
     ConfirmedUsage(Limit limit) {
@@ -105,7 +109,7 @@ final class ConfirmedUsage {
     }
 
     /**
-     * Moves to a time. Moves times that a local clock, which was set back, has left too far ahead.
+     * Moves to a time. If the local clock was set back, times that are too far ahead are lowered.
      *
      * @param limit the limit in its present form
      */
@@ -182,6 +186,8 @@ final class ConfirmedUsage {
         }
     }
 
+    // The permits of this instance.
+
     /** Records that the primary store has granted permits to this instance, at a time of its clock. */
     void granted(long permits, long takenAt) {
         // From before a reset, they may not be in use any more. If the clock was set back, they last longer.
@@ -245,6 +251,8 @@ final class ConfirmedUsage {
         }
     }
 
+    // The usage at a time.
+
     /** Counts at least these permits. A loss in the millisecond of the newest reply may have hidden some. */
     void keepAtLeast(long permits, long now) {
         if (at(now) < permits) {
@@ -254,7 +262,10 @@ final class ConfirmedUsage {
         }
     }
 
-    /** A high value does not extend a low one that lasts longer, or neither would ever end. */
+    /**
+     * Counts at least these permits until a time. Higher and lower usages keep their own ends: if they shared the later
+     * one, replies out of order could postpone it without end.
+     */
     private void raiseTo(long permits, long until) {
         if (permits >= used) {
             used = permits;
@@ -265,7 +276,10 @@ final class ConfirmedUsage {
         }
     }
 
-    /** Drops the first step once it has expired. The last one stays: from its end on, grants of a bucket return. */
+    /**
+     * Replaces the first step by the second one once it has expired. The last step stays, because its end is the time
+     * from which the grants of a bucket return.
+     */
     private void dropExpired(long now) {
         if (now < usedUntil) {
             return;
@@ -334,13 +348,13 @@ final class ConfirmedUsage {
         return Math.max(1, OwnUsage.windowOf(limit) / OwnUsage.STEPS);
     }
 
-    /** Returns when nothing of it is in use any more; now, if nothing is. */
+    /** Returns the time from which nothing is in use; now, if nothing is. */
     long endsAt(long now) {
         long end = used > 0 ? Math.max(now, usedUntil) : now;
         return usedThen > 0 ? Math.max(end, usedThenUntil) : end;
     }
 
-    /** Returns since when nothing of it is in use, or from when on. */
+    /** Returns the time from which nothing is in use, which may have passed. */
     long emptyAt(long now) {
         return endsAt(Math.min(receivedAt, now));
     }
@@ -387,7 +401,7 @@ final class ConfirmedUsage {
             return ages;
         }
         if (isBucket()) {
-            // A bucket that does not fade is as high as it counts here.
+            // Without "fades", its level is what counts here.
             long level = fades ? reported : at(now);
             long age = fades ? passed : 0;
             return at(now) == 0 ? ages : List.of(new Grants(age, age, level));
@@ -407,6 +421,8 @@ final class ConfirmedUsage {
         }
         return ages;
     }
+
+    // A loss of data.
 
     /**
      * Becomes the usage that the primary store has lost.
@@ -467,7 +483,7 @@ final class ConfirmedUsage {
         if (subtracted > 0) {
             used -= subtracted;
             usedThen = Math.min(usedThen, used);
-            // The formula of a counter or bucket would let these permits expire once more.
+            // By the formula of a counter or bucket, these permits would expire a second time.
             fades &= counter == null && !isBucket();
         }
         return subtracted;

@@ -126,12 +126,12 @@ final class HoldLedger extends Ledger {
         Claim claim = unreconciled.remove(id);
         if (claim != null) {
             removeToReconcile(claim.permits());
-            learned();
+            noteStaleReplies();
         }
     }
 
     /** Notes that the primary store knows holds that were not in its earlier replies. */
-    private void learned() {
+    private void noteStaleReplies() {
         staleUntil = now() + HoldCount.TOMBSTONE_LIFE;
     }
 
@@ -271,7 +271,7 @@ final class HoldLedger extends Ledger {
     void notCharged(Reconciliation reconciliation) {
         if (inFlight == reconciliation) {
             inFlight = null;
-            learned();
+            noteStaleReplies();
         }
     }
 

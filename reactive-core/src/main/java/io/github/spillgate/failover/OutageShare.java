@@ -18,7 +18,7 @@ final class OutageShare {
     // it knows a tenth of the limit, evenly spread over all instances: a new count is shared evenly, a busy one by its
     // use. With equal knowledge the shares still add up to one; those of a token bucket, about (BucketTraffic).
 
-    /** The part of the limit that counts as if it were in use evenly. */
+    /** The part of the limit that each instance adds to the use it knows, as if all instances used it evenly. */
     private static final double EVEN = 0.1;
 
     private volatile @Nullable Double fixed;
@@ -33,7 +33,7 @@ final class OutageShare {
         return set == null ? OptionalDouble.empty() : OptionalDouble.of(set);
     }
 
-    /** Returns the share of a limit that one of so many instances may grant. */
+    /** Returns the share of a limit that one of this many instances may grant. */
     double of(Limit limit, int instances, Use use) {
         Double set = fixed;
         if (set != null) {

@@ -69,7 +69,7 @@ final class RateLedger extends Ledger {
     /** No usage. Never changed, so that all ledgers may share it. */
     private static final ConfirmedUsage NOTHING = new ConfirmedUsage(Limit.perSecond(1));
 
-    private final BiConsumer<LostPermits, ConfirmedUsage> losses;
+    private final BiConsumer<LostPermits, ConfirmedUsage> onLoss;
     private final RateCount granted;
     private ConfirmedUsage confirmed;
 
@@ -82,11 +82,14 @@ final class RateLedger extends Ledger {
     private @Nullable GrantsInFlight inFlight;
     private ChargedGrants charged = ChargedGrants.NONE;
 
-    /** Until when permits of a bucket returned that were in flight and cannot be charged: no time counts twice. */
+    /**
+     * Of a bucket, until when permits returned that were in flight and cannot be charged. No others return in that
+     * time, so that no time counts twice.
+     */
     private long returnedUntil;
 
     /** How many granted permits were refunded without a decision since grants were last handed over. */
-    private long refundedUnnamed;
+    private long refundedWithoutDecision;
 
     /** When grants were last handed over. Earlier grants are not in {@code granted}, although a slot may look so. */
     private long handedOverAt;
@@ -94,18 +97,18 @@ final class RateLedger extends Ledger {
     /**
      * Creates an empty ledger.
      *
-     * @param losses learns of permits that are missing in a reply, under the monitor of the count. The usage is to be
-     *     {@linkplain #restored reported} once the primary store has them again
+     * @param onLoss called under the monitor of the count if a reply shows that permits are lost. Once the primary
+     *     store has them again, call {@link #restored} with the same usage
      */
     RateLedger(
             Claim claim,
             ReconciliationQueue queue,
             OutageShare share,
             Instances.@Nullable Group instances,
-            BiConsumer<LostPermits, ConfirmedUsage> losses) {
+            BiConsumer<LostPermits, ConfirmedUsage> onLoss) {
         super(claim, queue, share, instances);
         Limit limit = claim.limit();
-        this.losses = losses;
+        this.onLoss = onLoss;
         this.granted = limit.algorithm() == Algorithm.BUCKET ? new BucketGrants() : RateCount.of(limit);
         this.confirmed = new ConfirmedUsage(limit);
     }
@@ -254,7 +257,7 @@ final class RateLedger extends Ledger {
         return grants.fits(limit, used + inFlight(now())) ? Fit.YES : Fit.IF_RECONCILED;
     }
 
-    /** Returns how many permits that are in use a reply does not include, because they are lost. */
+    /** Returns how many lost permits are still in use and not included in a reply. */
     private long lostIn(long repliedAt) {
         return lost == null || repliedAt > restoredAt ? 0 : lost.at(now());
     }
@@ -276,30 +279,44 @@ final class RateLedger extends Ledger {
 
     /** If the primary store has lost permits, they still count here, and are added to what it replies from now on. */
     private void checkForLoss(StoreUsage usage, StoreDecision reply, @Nullable GrantsInFlight sent) {
-        long newest = confirmed.newestReply();
+        long usedBefore = usage.used() - (reply.isCharged() ? usage.claim().permits() : 0);
         double reconciled = sent == null ? 0 : sent.certainlyIn(reply, limit());
-        boolean areNew = sent != null && sent.areChargedSince(newest, reply);
-        long used = usage.used() - (reply.isCharged() ? usage.claim().permits() : 0);
+        boolean areNew = sent != null && sent.areChargedSince(confirmed.newestReply(), reply);
         long certain = confirmed.certainIn(reply.at().toEpochMilli());
-        if (used - (areNew ? (long) reconciled : 0) >= certain) {
-            return;
+        if (usedBefore - (areNew ? (long) reconciled : 0) < certain) {
+            // A store that still has the mark of the reconciliation has most likely charged it after the loss.
+            long kept = usedBefore - (long) Math.ceil(reconciled - ConfirmedUsage.ROUNDING);
+            confirmed.keepAtLeast(certain, now());
+            moveToLost(kept, agesToRestore(usage, reply, sent));
         }
-        // If the store still has the mark of the reconciliation, it was most likely charged after the loss.
-        ConfirmedUsage missing = confirmed;
-        missing.keepAtLeast(certain, now());
-        List<Grants> ages = missing.ages(now());
-        if (sent != null && !ages.isEmpty()) {
-            ages = Stream.concat(ages.stream(), sent.takenForKept(usage, reply, newest, limit()).stream())
-                    .sorted(Comparator.comparingLong(Grants::toMillis).reversed())
-                    .toList();
-        }
+    }
+
+    /** Returns the ages of the permits that were confirmed, the oldest first; empty if none is in use any more. */
+    private List<Grants> agesToRestore(StoreUsage usage, StoreDecision reply, @Nullable GrantsInFlight sent) {
+        List<Grants> ages = confirmed.ages(now());
+        return sent == null || ages.isEmpty()
+                ? ages
+                : Stream.concat(
+                                ages.stream(),
+                                sent.takenForKept(usage, reply, confirmed.newestReply(), limit()).stream())
+                        .sorted(Comparator.comparingLong(Grants::toMillis).reversed())
+                        .toList();
+    }
+
+    /**
+     * Moves the confirmed usage to the lost one.
+     *
+     * @param kept how many permits the primary store still has
+     * @param ages the permits to restore
+     */
+    private void moveToLost(long kept, List<Grants> ages) {
+        ConfirmedUsage moved = confirmed;
+        moved.becomeLost(kept, missing(), now());
         confirmed = ConfirmedUsage.afterLoss(limit());
-        long kept = used - (long) Math.ceil(reconciled - ConfirmedUsage.ROUNDING);
-        missing.becomeLost(kept, missing(), now());
-        lost = missing;
+        lost = moved;
         restoredAt = NEVER;
         if (!ages.isEmpty()) {
-            losses.accept(new LostPermits(claim(), newest, ages), missing);
+            onLoss.accept(new LostPermits(claim(), moved.newestReply(), ages), moved);
         }
     }
 
@@ -370,7 +387,7 @@ final class RateLedger extends Ledger {
         long before = granted.recorded();
         granted.refundOldest(permits);
         long refunded = countRefunded(before);
-        refundedUnnamed += refunded;
+        refundedWithoutDecision += refunded;
         return refunded;
     }
 
@@ -418,8 +435,8 @@ final class RateLedger extends Ledger {
     @Override
     long cancelGrant(long takenAt, long permits) {
         long left = permits - refundGranted(takenAt, permits);
-        long refunded = Math.min(refundedUnnamed, left);
-        refundedUnnamed -= refunded;
+        long refunded = Math.min(refundedWithoutDecision, left);
+        refundedWithoutDecision -= refunded;
         return refunded;
     }
 
@@ -432,7 +449,7 @@ final class RateLedger extends Ledger {
         inFlight = null;
         charged = ChargedGrants.NONE;
         returnedUntil = 0;
-        refundedUnnamed = 0;
+        refundedWithoutDecision = 0;
     }
 
     // Reconciliation.
@@ -457,7 +474,7 @@ final class RateLedger extends Ledger {
                 grantsNow().wholeAt(),
                 confirmed.newestReply());
         handedOverAt = now();
-        refundedUnnamed = 0;
+        refundedWithoutDecision = 0;
         granted.clear();
     }
 
