@@ -54,78 +54,40 @@ final class CountChanges {
         this.checkAgain = deadline.compareTo(CHECK_AGAIN) < 0 ? deadline : CHECK_AGAIN;
     }
 
+    // Refunds and settlements of decisions.
+
     Mono<Void> refund(StoreDecision decision) {
-        List<Claim> claims = decision.claims();
-        List<Claim> holds = LocalGrants.holdsOf(claims);
+        List<Claim> holds = LocalGrants.holdsOf(decision.claims());
         if (holds.isEmpty()) {
-            return denials.freeing(claims, refund(decision, claims));
+            return refundRates(decision);
         }
-        StoreDecision rest = LocalGrants.withoutHolds(decision);
-        return rest.usages().isEmpty()
-                ? release(holds)
-                : Mono.whenDelayError(release(holds), denials.freeing(claims, refund(rest, rest.claims())));
+        StoreDecision rates = LocalGrants.withoutHolds(decision);
+        return rates.usages().isEmpty() ? release(holds) : Mono.whenDelayError(release(holds), refundRates(rates));
     }
 
-    /**
-     * Releases holds. If the primary store does not release them now, it does so later, with the same result: a hold
-     * has an id.
-     */
-    Mono<Void> release(List<Claim> holds) {
-        Mono<Void> onPrimary = StoreCall.of(
-                        failover,
-                        holds,
-                        StoreOperation.change(
-                                deadline -> primary.release(holds), store -> Mono.defer(() -> releaseLater(holds))))
-                .onErrorResume(LimitStoreException.class, error -> releaseLater(holds));
+    private Mono<Void> refundRates(StoreDecision decision) {
+        return denials.freeing(
+                decision.claims(),
+                decision.isByFallback(fallback) ? refundInFallback(decision) : refundInPrimary(decision));
+    }
+
+    private Mono<Void> refundInFallback(StoreDecision decision) {
+        LocalFallback ledgers = local;
+        if (ledgers == null) {
+            return fallback.refund(decision);
+        }
         return Mono.defer(() -> {
-            if (local != null) {
-                local.releaseHolds(holds);
-            }
-            return onPrimary;
+            List<ChargedPermits> charged = ledgers.refundGrants(decision);
+            return charged.isEmpty() ? Mono.empty() : refundCharged(decision, charged, ledgers);
         });
     }
 
-    private Mono<Void> releaseLater(List<Claim> holds) {
-        grants.releases().add(holds);
-        // A fallback of the user's own may hold them.
-        return local != null
-                ? Mono.empty()
-                : Mono.defer(() -> fallback.release(holds)).onErrorComplete();
-    }
-
-    /**
-     * Renews holds. During an outage a local fallback renews them: they are in use and count there, and are reconciled
-     * later.
-     */
-    Mono<List<HoldRenewal>> renew(List<Claim> holds) {
-        LocalFallback ledgers = local;
-        Consumer<List<HoldRenewal>> onPrimary = ledgers == null ? renewals -> {} : ledgers::renewedInPrimary;
-        return StoreCall.of(
-                        failover,
-                        holds,
-                        StoreOperation.change(
-                                deadline -> primary.renew(holds).doOnNext(onPrimary),
-                                store -> store.renew(holds).doOnNext(renewals -> grants.renewed(holds))))
-                .onErrorResume(
-                        LimitStoreRefusedException.class,
-                        refused -> fallback.renew(holds).doOnNext(renewals -> grants.renewed(holds)));
-    }
-
-    private Mono<Void> refund(StoreDecision decision, List<Claim> claims) {
-        boolean byFallback = decision.isByFallback(fallback);
+    private Mono<Void> refundInPrimary(StoreDecision decision) {
+        Mono<Void> onPrimary = call(decision.claims(), deadline -> primary.refund(decision), store -> Mono.empty());
         LocalFallback ledgers = local;
         if (ledgers == null) {
-            return byFallback
-                    ? fallback.refund(decision)
-                    : call(claims, deadline -> primary.refund(decision), store -> Mono.empty());
+            return onPrimary;
         }
-        if (byFallback) {
-            return Mono.defer(() -> {
-                List<ChargedPermits> charged = ledgers.refundGrants(decision);
-                return charged.isEmpty() ? Mono.empty() : refundCharged(decision, charged, ledgers);
-            });
-        }
-        Mono<Void> onPrimary = call(claims, deadline -> primary.refund(decision), store -> Mono.empty());
         return Mono.defer(() -> {
             ledgers.refundConfirmed(decision);
             return onPrimary;
@@ -185,6 +147,13 @@ final class CountChanges {
                 store -> Mono.fromRunnable(() -> ledgers.refundCharged(decision, charged)));
     }
 
+    /** Returns what waits to be settled in the primary store. */
+    SettlementQueue settlements() {
+        return settlements;
+    }
+
+    // Refunds of the oldest permits.
+
     /**
      * Refunds the oldest permits. The primary store knows which these are only when local grants are reconciled, so
      * this waits for that, up to the deadline.
@@ -195,10 +164,10 @@ final class CountChanges {
                 claims,
                 Mono.defer(() -> ledgers == null || grants.isReconciled(claims)
                         ? refundOldest(claims)
-                        : refundReconciled(claims, ledgers)));
+                        : refundAfterReconciliation(claims, ledgers)));
     }
 
-    private Mono<Void> refundReconciled(List<Claim> claims, LocalFallback ledgers) {
+    private Mono<Void> refundAfterReconciliation(List<Claim> claims, LocalFallback ledgers) {
         long since = Deadlines.now();
         return Mono.deferContextual(context -> untilReconciled(claims, context))
                 .then(Mono.defer(() -> refundNow(claims, ledgers)))
@@ -247,7 +216,7 @@ final class CountChanges {
                     claims,
                     deadline -> {
                         isUnknown.set(true);
-                        grants.refundingOldest(claims);
+                        grants.noteRefundOfOldest(claims);
                         return Mono.defer(onPrimary)
                                 .doOnError(error -> isUnknown.set(error instanceof LimitStoreUnansweredException));
                     },
@@ -255,10 +224,7 @@ final class CountChanges {
         });
     }
 
-    /** Returns what waits to be settled in the primary store. */
-    SettlementQueue settlements() {
-        return settlements;
-    }
+    // Resets.
 
     /**
      * Resets counts. If the primary store's reply is lost, a local fallback is not reset again, because decisions may
@@ -306,6 +272,53 @@ final class CountChanges {
                     grants.resets().note(claims);
                     failover.leases().reset(claims);
                 });
+    }
+
+    // Holds.
+
+    /**
+     * Releases holds. If the primary store does not release them now, it does so later, with the same result: a hold
+     * has an id.
+     */
+    Mono<Void> release(List<Claim> holds) {
+        Mono<Void> onPrimary = StoreCall.of(
+                        failover,
+                        holds,
+                        StoreOperation.change(
+                                deadline -> primary.release(holds), store -> Mono.defer(() -> releaseLater(holds))))
+                .onErrorResume(LimitStoreException.class, error -> releaseLater(holds));
+        return Mono.defer(() -> {
+            if (local != null) {
+                local.releaseHolds(holds);
+            }
+            return onPrimary;
+        });
+    }
+
+    private Mono<Void> releaseLater(List<Claim> holds) {
+        grants.releases().add(holds);
+        // A fallback of the user's own may hold them.
+        return local != null
+                ? Mono.empty()
+                : Mono.defer(() -> fallback.release(holds)).onErrorComplete();
+    }
+
+    /**
+     * Renews holds. During an outage a local fallback renews them: they are in use and count there, and are reconciled
+     * later.
+     */
+    Mono<List<HoldRenewal>> renew(List<Claim> holds) {
+        LocalFallback ledgers = local;
+        Consumer<List<HoldRenewal>> onPrimary = ledgers == null ? renewals -> {} : ledgers::renewedInPrimary;
+        return StoreCall.of(
+                        failover,
+                        holds,
+                        StoreOperation.change(
+                                deadline -> primary.renew(holds).doOnNext(onPrimary),
+                                store -> store.renew(holds).doOnNext(renewals -> grants.renewed(holds))))
+                .onErrorResume(
+                        LimitStoreRefusedException.class,
+                        refused -> fallback.renew(holds).doOnNext(renewals -> grants.renewed(holds)));
     }
 
     /** Calls the primary store. Its result may be late, and frees permits then. */

@@ -88,11 +88,11 @@ final class GrantPair {
     }
 
     /**
-     * Notes a reply of the primary store that was not passed on.
+     * Notes a reply of the primary store that was not emitted.
      *
      * @param sentAt when that was asked
-     * @param fits whether it fits together with local grants. Then it counts as granted here, and may still be passed
-     *     on if the fallback denies the request
+     * @param fits whether it fits together with local grants. Then it counts as granted here, and may still be emitted
+     *     if the fallback denies the request
      */
     void primaryReplied(@Nullable Object reply, long sentAt, boolean fits) {
         askedAt = sentAt;
@@ -113,11 +113,11 @@ final class GrantPair {
      */
     @Nullable
     StoreDecision fallbackDecided(@Nullable Object decision) {
-        StoreDecision passedOn = match(decision == null ? NOT_CHARGED : decision, true);
+        StoreDecision instead = match(decision == null ? NOT_CHARGED : decision, true);
         if (decision instanceof StoreDecision granted && granted.isCharged()) {
             grants.granted(granted);
         }
-        return passedOn;
+        return instead;
     }
 
     private @Nullable StoreDecision match(Object result, boolean byFallback) {
@@ -132,10 +132,10 @@ final class GrantPair {
         }
     }
 
-    private @Nullable StoreDecision resolve(Object local, Object remote, boolean canPassOn) {
+    private @Nullable StoreDecision resolve(Object local, Object remote, boolean canReplace) {
         StoreDecision allowed = local instanceof StoreDecision decision && decision.isAllowed() ? decision : null;
         if (remote instanceof StoreDecision charged && charged.isCharged()) {
-            if (allowed == null && canPassOn && charged.isEvidence()) {
+            if (allowed == null && canReplace && charged.isEvidence()) {
                 return charged;
             } else if (allowed == null) {
                 grants.refundUnused(charged);

@@ -150,33 +150,6 @@ public final class LocalFallback implements LimitStore {
                 .toList());
     }
 
-    /** Changes the ledger of a claim, and creates it if there is none. */
-    private void change(Claim claim, Consumer<Ledger> change) {
-        ledgers.apply(claim, true, ledger -> {
-            change.accept(ledger);
-            return true;
-        });
-    }
-
-    /** Changes the ledger of a rate limit, if there is one. A hold is released by its id, and by nothing else. */
-    private void ofRate(Claim claim, Consumer<RateLedger> change) {
-        ledgers.update(claim, ledger -> {
-            if (ledger instanceof RateLedger rate) {
-                change.accept(rate);
-            }
-        });
-    }
-
-    /** Changes the ledgers of the rate limits of a decision of the primary store, if there are any. */
-    private void ofRates(StoreDecision decision, PrimaryChange change) {
-        for (StoreDecision part : decision.parts()) {
-            long takenAt = part.at().toEpochMilli();
-            for (Claim claim : part.claims()) {
-                ofRate(claim, ledger -> change.accept(ledger, claim.permits(), takenAt));
-            }
-        }
-    }
-
     @Override
     public Mono<Void> reset(List<Claim> claims) {
         return Mono.fromRunnable(() -> discardGrants(claims));
@@ -192,7 +165,7 @@ public final class LocalFallback implements LimitStore {
         return queue.state();
     }
 
-    // For the store that falls back to this one. All of these methods work in memory and return at once.
+    // For the store that falls back to this one. All methods below work in memory and return at once.
 
     /**
      * Makes this store the fallback of a primary store.
@@ -211,6 +184,8 @@ public final class LocalFallback implements LimitStore {
         primary = new Primary(store, instances, new DataLoss(store, random));
         return instances;
     }
+
+    // Replies of the primary store.
 
     /**
      * Records a reply of the primary store. Call this before an allowed decision is passed on, and pass it on only if
@@ -238,6 +213,22 @@ public final class LocalFallback implements LimitStore {
         return worst;
     }
 
+    private Fit confirm(StoreUsage usage, StoreDecision decision, boolean isGrantedIfFits) {
+        Claim claim = usage.claim();
+        Fit fit = ledgers.apply(claim, usage.used() > 0, ledger -> {
+            Fit found = ledger.confirm(usage, decision);
+            if (isGrantedIfFits && found == Fit.YES && ledger instanceof RateLedger rate) {
+                rate.grantedInPrimary(usage, decision);
+            }
+            return found;
+        });
+        if (usage.isViolated()) {
+            long wait = usage.wholeAt().toEpochMilli() - decision.at().toEpochMilli();
+            ledgers.protect(claim, ledgers.now() + wait);
+        }
+        return fit == null ? Fit.YES : fit;
+    }
+
     /** Notes that a decision of the primary store was granted to this instance after all. */
     void granted(StoreDecision decision) {
         for (StoreDecision part : decision.parts()) {
@@ -254,21 +245,7 @@ public final class LocalFallback implements LimitStore {
         }
     }
 
-    private Fit confirm(StoreUsage usage, StoreDecision decision, boolean isGrantedIfFits) {
-        Claim claim = usage.claim();
-        Fit fit = ledgers.apply(claim, usage.used() > 0, ledger -> {
-            Fit found = ledger.confirm(usage, decision);
-            if (isGrantedIfFits && found == Fit.YES && ledger instanceof RateLedger rate) {
-                rate.grantedInPrimary(usage, decision);
-            }
-            return found;
-        });
-        if (usage.isViolated()) {
-            long wait = usage.wholeAt().toEpochMilli() - decision.at().toEpochMilli();
-            ledgers.protect(claim, ledgers.now() + wait);
-        }
-        return fit == null ? Fit.YES : fit;
-    }
+    // Decisions of this store.
 
     /**
      * Refunds a decision of this store.
@@ -289,12 +266,6 @@ public final class LocalFallback implements LimitStore {
         return charged;
     }
 
-    /** Changes the ledger of a grant of this store, unless the count was reset since. */
-    private <T> @Nullable T ofGrant(StoreDecision decision, Claim claim, boolean create, Function<Ledger, T> change) {
-        return ledgers.apply(
-                claim, create, ledger -> ledger.isResetSince(decision.stamp()) ? null : change.apply(ledger));
-    }
-
     /**
      * Settles the cost of a decision of this store.
      *
@@ -311,36 +282,6 @@ public final class LocalFallback implements LimitStore {
             }
             return ledger.refundGrant(one.decision().at().toEpochMilli(), one.toRefund());
         });
-    }
-
-    /** Grants the additional cost of a decision of the primary store, which cannot be asked. */
-    void takeBeyond(Settlement one) {
-        change(one.claim(), ledger -> ledger.takeBeyond(one.claim().limit(), one.toCharge(), one.most()));
-    }
-
-    /** Subtracts a decision of the primary store from the confirmed usage. Call this before that refunds it. */
-    void refundConfirmed(StoreDecision decision) {
-        boolean isEvidence = decision.isEvidence();
-        ofRates(decision, (ledger, permits, takenAt) -> ledger.refundConfirmed(permits, takenAt, isEvidence));
-    }
-
-    /** Subtracts what is refunded of a decision of the primary store. Call this before that is asked. */
-    void refundConfirmed(Settlement one) {
-        long takenAt = one.decision().at().toEpochMilli();
-        boolean isEvidence = one.decision().isEvidence();
-        ofRate(one.claim(), ledger -> ledger.refundConfirmed(one.toRefund(), takenAt, isEvidence));
-    }
-
-    /** Refunds here what {@link #refundGrants} has returned, because the primary store cannot be asked. */
-    void refundCharged(StoreDecision decision, List<ChargedPermits> charged) {
-        long takenAt = decision.at().toEpochMilli();
-        for (ChargedPermits permits : charged) {
-            ofRate(permits.claim(), ledger -> {
-                if (!ledger.isResetSince(decision.stamp())) {
-                    ledger.refundCharged(permits, takenAt);
-                }
-            });
-        }
     }
 
     /**
@@ -379,23 +320,6 @@ public final class LocalFallback implements LimitStore {
         return rest;
     }
 
-    /** Returns whether no grants are to be reconciled, neither here nor in flight. */
-    boolean isReconciled() {
-        return queue.isEmpty();
-    }
-
-    /**
-     * Returns whether grants on these counts are not handed over yet. The primary store must not decide on them before
-     * that, because it would grant permits that are in use. They are handed over before all others.
-     */
-    boolean hasGrantsFor(List<Claim> claims) {
-        boolean has = false;
-        for (Claim claim : claims) {
-            has |= Boolean.TRUE.equals(ledgers.apply(claim, false, queue::expedite));
-        }
-        return has;
-    }
-
     /**
      * Resets counts.
      *
@@ -418,6 +342,67 @@ public final class LocalFallback implements LimitStore {
         for (Claim claim : discarded) {
             change(claim, ledger -> ledger.take(claim.permits()));
         }
+    }
+
+    // Decisions of the primary store.
+
+    /** Subtracts a decision of the primary store from the confirmed usage. Call this before that refunds it. */
+    void refundConfirmed(StoreDecision decision) {
+        boolean isEvidence = decision.isEvidence();
+        ofRates(decision, (ledger, permits, takenAt) -> ledger.refundConfirmed(permits, takenAt, isEvidence));
+    }
+
+    /** Subtracts what is refunded of a decision of the primary store. Call this before that is asked. */
+    void refundConfirmed(Settlement one) {
+        long takenAt = one.decision().at().toEpochMilli();
+        boolean isEvidence = one.decision().isEvidence();
+        ofRate(one.claim(), ledger -> ledger.refundConfirmed(one.toRefund(), takenAt, isEvidence));
+    }
+
+    /** Refunds here what {@link #refundGrants} has returned, because the primary store cannot be asked. */
+    void refundCharged(StoreDecision decision, List<ChargedPermits> charged) {
+        long takenAt = decision.at().toEpochMilli();
+        for (ChargedPermits permits : charged) {
+            ofRate(permits.claim(), ledger -> {
+                if (!ledger.isResetSince(decision.stamp())) {
+                    ledger.refundCharged(permits, takenAt);
+                }
+            });
+        }
+    }
+
+    /** Notes that a decision of the primary store is refunded there. Call this before that is asked. */
+    void refundedInPrimary(StoreDecision decision) {
+        ofRates(decision, RateLedger::refundedInPrimary);
+    }
+
+    /** Notes that the oldest permits are refunded in the primary store. Call this before that is asked. */
+    void refundedOldestInPrimary(List<Claim> claims) {
+        claims.forEach(claim -> ofRate(claim, ledger -> ledger.refundedOldestInPrimary(claim.permits())));
+    }
+
+    /** Grants the additional cost of a decision of the primary store, which cannot be asked. */
+    void takeBeyond(Settlement one) {
+        change(one.claim(), ledger -> ledger.takeBeyond(one.claim().limit(), one.toCharge(), one.most()));
+    }
+
+    // Reconciliation.
+
+    /** Returns whether no grants are to be reconciled, neither here nor in flight. */
+    boolean isReconciled() {
+        return queue.isEmpty();
+    }
+
+    /**
+     * Returns whether grants on these counts are not handed over yet. The primary store must not decide on them before
+     * that, because it would grant permits that are in use. They are handed over before all others.
+     */
+    boolean hasGrantsFor(List<Claim> claims) {
+        boolean has = false;
+        for (Claim claim : claims) {
+            has |= Boolean.TRUE.equals(ledgers.apply(claim, false, queue::expedite));
+        }
+        return has;
     }
 
     /**
@@ -446,6 +431,8 @@ public final class LocalFallback implements LimitStore {
         ledgers.update(reconciliation.claim(), ledger -> ledger.notCharged(reconciliation));
     }
 
+    // Holds.
+
     /** Releases holds here. Call this before the primary store is asked. */
     void releaseHolds(List<Claim> holds) {
         for (Claim claim : holds) {
@@ -463,14 +450,39 @@ public final class LocalFallback implements LimitStore {
         }
     }
 
-    /** Notes that a decision of the primary store is refunded there. Call this before that is asked. */
-    void refundedInPrimary(StoreDecision decision) {
-        ofRates(decision, RateLedger::refundedInPrimary);
+    // The ledger of a claim.
+
+    /** Changes the ledger of a claim, and creates it if there is none. */
+    private void change(Claim claim, Consumer<Ledger> change) {
+        ledgers.apply(claim, true, ledger -> {
+            change.accept(ledger);
+            return true;
+        });
     }
 
-    /** Notes that the oldest permits are refunded in the primary store. Call this before that is asked. */
-    void refundedOldestInPrimary(List<Claim> claims) {
-        claims.forEach(claim -> ofRate(claim, ledger -> ledger.refundedOldestInPrimary(claim.permits())));
+    /** Changes the ledger of a rate limit, if there is one. A hold is released by its id, and by nothing else. */
+    private void ofRate(Claim claim, Consumer<RateLedger> change) {
+        ledgers.update(claim, ledger -> {
+            if (ledger instanceof RateLedger rate) {
+                change.accept(rate);
+            }
+        });
+    }
+
+    /** Changes the ledgers of the rate limits of a decision of the primary store, if there are any. */
+    private void ofRates(StoreDecision decision, PrimaryChange change) {
+        for (StoreDecision part : decision.parts()) {
+            long takenAt = part.at().toEpochMilli();
+            for (Claim claim : part.claims()) {
+                ofRate(claim, ledger -> change.accept(ledger, claim.permits(), takenAt));
+            }
+        }
+    }
+
+    /** Changes the ledger of a grant of this store, unless the count was reset since. */
+    private <T> @Nullable T ofGrant(StoreDecision decision, Claim claim, boolean create, Function<Ledger, T> change) {
+        return ledgers.apply(
+                claim, create, ledger -> ledger.isResetSince(decision.stamp()) ? null : change.apply(ledger));
     }
 
     /** Returns the ledgers, for tests. */

@@ -33,19 +33,21 @@ final class LocalGrants {
         this.gates = gates;
         this.denials = denials;
         this.releases = new ReleaseQueue(primary, gates);
-        this.local = fallback instanceof LocalFallback ledgers
+        this.local = fallback instanceof LocalFallback recording
                 ? new Local(
-                        ledgers,
-                        ledgers.bindTo(primary),
-                        new Reconcilers(primary, ledgers, gates, unanswered, this::refundCharged))
+                        recording,
+                        recording.bindTo(primary),
+                        new Reconcilers(primary, recording, gates, unanswered, this::refundCharged))
                 : null;
     }
 
     /** Returns the fallback that records its grants; null if there is none. */
     @Nullable
     LocalFallback fallback() {
-        return local == null ? null : local.ledgers;
+        return local == null ? null : local.fallback;
     }
+
+    // Grants, and replies of the primary store.
 
     /**
      * Records a reply of the primary store, and returns whether it fits together with the grants of the fallback. What
@@ -55,9 +57,16 @@ final class LocalGrants {
         if (local == null || !(reply instanceof StoreDecision decision)) {
             return Fit.YES;
         }
-        Fit fit = local.ledgers.confirm(decision);
+        Fit fit = local.fallback.confirm(decision);
         // A request at the very end of a reset is sent afterwards.
         return decision.isCharged() && resets.isAnySince(decision.claims(), askedAt + 1) ? Fit.NO : fit;
+    }
+
+    /** Records the usage of counts that the primary store has settled. */
+    void settled(StoreDecision reply) {
+        if (local != null) {
+            local.fallback.settled(reply);
+        }
     }
 
     /** Notes a grant of the fallback that has to be charged in the primary store. */
@@ -69,35 +78,126 @@ final class LocalGrants {
         }
     }
 
-    /** Records the usage of counts that the primary store has settled. */
-    void settled(StoreDecision reply) {
-        if (local != null) {
-            local.ledgers.settled(reply);
-        }
-    }
-
     /** Notes a grant of the fallback that the primary store may also have charged; this will never be known. */
     void grantedWithUnknownCharge(StoreDecision decision) {
         unknown.add(permits(decision));
     }
 
     /**
+     * Cancels a grant of the fallback that the primary store has charged after all, unless a reset that ended after the
+     * request, or has not ended yet, may remove that charge. What was already refunded or settled of the grant is
+     * refunded of the charge. What is refunded or settled from now on is refunded or settled there.
+     */
+    void cancel(StoreDecision granted, StoreDecision charged, long askedAt) {
+        if (local == null || resets.mayRemove(charged.claims(), askedAt)) {
+            return;
+        }
+        StoreDecision noted = charged;
+        if (!charged.isEvidence()) {
+            // It replaces the local grant. Before that moves, because the caller may refund it from then on.
+            local.fallback.granted(charged);
+            noted = charged.withEvidence(true);
+        }
+        StoreDecision left = granted.moveTo(noted);
+        Set<Object> moved = left.claims().stream().map(Claim::handle).collect(Collectors.toSet());
+        StoreDecision unused = noted.only(usage -> !moved.contains(usage.claim().handle()));
+        if (!unused.usages().isEmpty()) {
+            refundUnused(unused);
+        }
+        for (Claim refunded : local.fallback.cancelGrants(left)) {
+            for (StoreDecision part : charged.parts()) {
+                if (part.claims().stream().anyMatch(claim -> claim.identity().equals(refunded.identity()))) {
+                    long until = part.at().toEpochMilli() + OwnUsage.windowOf(refunded.limit());
+                    refundCharged(new ChargedPermits(refunded, part.stamp(), until));
+                }
+            }
+        }
+    }
+
+    // Refunds.
+
+    /** Refunds a charge of the primary store that no request uses. If the refund fails, that errs towards denying. */
+    void refundUnused(StoreDecision charged) {
+        List<Claim> claims = charged.claims();
+        if (local != null && charged.isEvidence()) {
+            local.fallback.refundedInPrimary(charged);
+        }
+        releaseUnused(claims);
+        StoreDecision rest = withoutHolds(charged);
+        if (!rest.usages().isEmpty()) {
+            denials.freeing(claims, Mono.defer(() -> primary.refund(rest))).subscribe(null, error -> {});
+        }
+    }
+
+    /** Refunds a charge for which no caller waits. If this fails, that errs towards denying. */
+    private void refundCharged(ChargedPermits charged) {
+        List<Claim> claims = List.of(charged.claim());
+        noteRefundOfOldest(claims);
+        denials.freeing(claims, Mono.defer(() -> primary.refundCharged(List.of(charged))))
+                .subscribe(null, error -> {});
+    }
+
+    /** Notes that the oldest permits are about to be refunded in the primary store. */
+    void noteRefundOfOldest(List<Claim> claims) {
+        if (local != null) {
+            local.fallback.refundedOldestInPrimary(claims);
+        }
+    }
+
+    // Holds.
+
+    /** Releases holds that no request uses. */
+    void releaseUnused(List<Claim> claims) {
+        List<Claim> holds = holdsOf(claims);
+        if (!holds.isEmpty()) {
+            if (local != null) {
+                local.fallback.releaseHolds(holds);
+            }
+            Mono.defer(() -> primary.release(holds)).subscribe(null, error -> releases.add(holds));
+        }
+    }
+
+    /** Returns the claims that hold permits of concurrency limits: they are released, and not refunded. */
+    static List<Claim> holdsOf(List<Claim> claims) {
+        return claims.stream().filter(claim -> claim.holdId() != null).toList();
+    }
+
+    /** Returns a decision with all other claims. */
+    static StoreDecision withoutHolds(StoreDecision decision) {
+        return decision.only(usage -> usage.claim().holdId() == null);
+    }
+
+    /** Returns the holds that are to be released in the primary store when it is back. */
+    ReleaseQueue releases() {
+        return releases;
+    }
+
+    /** Notes that the fallback has renewed holds, which are to be reconciled. */
+    void renewed(List<Claim> holds) {
+        if (local != null) {
+            local.reconcilers.start(holds);
+        }
+    }
+
+    // Reconciliation.
+
+    /**
      * Returns whether grants on these counts must be charged in the primary store before it decides on them, and speeds
      * that up.
      */
     boolean mustReconcileFirst(List<Claim> claims) {
-        if (local == null || local.ledgers.isReconciled()) {
+        if (local == null || local.fallback.isReconciled()) {
             return false;
         }
         // In this order: grants that have just been handed over are held by a reconciler already.
-        if (!local.ledgers.hasGrantsFor(claims) && !local.reconcilers.hold(claims)) {
+        if (!local.fallback.hasGrantsFor(claims) && !local.reconcilers.hold(claims)) {
             return false;
         }
         local.reconcilers.expedite(claims);
         return true;
     }
 
-    /** Returns whether nothing that was handed over on these counts waits to be sent, so results are known soon. */
+    /** Returns whether all grants on these counts that were handed over are in flight, with results soon. */
     boolean isBeingReconciled(List<Claim> claims) {
         return local != null && !local.reconcilers.hold(claims);
     }
@@ -109,13 +209,15 @@ final class LocalGrants {
 
     /** Returns whether the primary store knows all grants. */
     boolean isReconciled() {
-        return local == null || local.ledgers.isReconciled();
+        return local == null || local.fallback.isReconciled();
     }
 
     /** Returns the counts with grants that must not be reconciled yet. */
     UnansweredCalls unanswered() {
         return unanswered;
     }
+
+    // Resets.
 
     /**
      * Notes that these counts are being reset. Until that has ended, no grants on them are reconciled: the reset would
@@ -137,102 +239,7 @@ final class LocalGrants {
         return resets;
     }
 
-    /**
-     * Cancels a grant of the fallback that the primary store has charged after all, unless a reset that ended after the
-     * request, or has not ended yet, may remove that charge. What was already refunded or settled of the grant is
-     * refunded of the charge. What is refunded or settled from now on is refunded or settled there.
-     */
-    void cancel(StoreDecision granted, StoreDecision charged, long askedAt) {
-        if (local == null || resets.mayRemove(charged.claims(), askedAt)) {
-            return;
-        }
-        StoreDecision noted = charged;
-        if (!charged.isEvidence()) {
-            // It replaces the local grant. Before that moves, because the caller may refund it from then on.
-            local.ledgers.granted(charged);
-            noted = charged.withEvidence(true);
-        }
-        StoreDecision left = granted.moveTo(noted);
-        Set<Object> moved = left.claims().stream().map(Claim::handle).collect(Collectors.toSet());
-        StoreDecision unused = noted.only(usage -> !moved.contains(usage.claim().handle()));
-        if (!unused.usages().isEmpty()) {
-            refundUnused(unused);
-        }
-        for (Claim refunded : local.ledgers.cancelGrants(left)) {
-            for (StoreDecision part : charged.parts()) {
-                if (part.claims().stream().anyMatch(claim -> claim.identity().equals(refunded.identity()))) {
-                    long until = part.at().toEpochMilli() + OwnUsage.windowOf(refunded.limit());
-                    refundCharged(new ChargedPermits(refunded, part.stamp(), until));
-                }
-            }
-        }
-    }
-
-    /** Refunds a charge for which no caller waits. If this fails, that errs towards denying. */
-    private void refundCharged(ChargedPermits charged) {
-        List<Claim> claims = List.of(charged.claim());
-        refundingOldest(claims);
-        denials.freeing(claims, Mono.defer(() -> primary.refundCharged(List.of(charged))))
-                .subscribe(null, error -> {});
-    }
-
-    /** Refunds a charge of the primary store that no request uses. If the refund fails, that errs towards denying. */
-    void refundUnused(StoreDecision charged) {
-        List<Claim> claims = charged.claims();
-        if (local != null && charged.isEvidence()) {
-            local.ledgers.refundedInPrimary(charged);
-        }
-        releaseUnused(claims);
-        StoreDecision rest = withoutHolds(charged);
-        if (!rest.usages().isEmpty()) {
-            denials.freeing(claims, Mono.defer(() -> primary.refund(rest))).subscribe(null, error -> {});
-        }
-    }
-
-    /** Returns the holds that are to be released in the primary store when it is back. */
-    ReleaseQueue releases() {
-        return releases;
-    }
-
-    /** Releases holds that no request uses. */
-    void releaseUnused(List<Claim> claims) {
-        List<Claim> holds = holdsOf(claims);
-        if (!holds.isEmpty()) {
-            if (local != null) {
-                local.ledgers.releaseHolds(holds);
-            }
-            Mono.defer(() -> primary.release(holds)).subscribe(null, error -> releases.add(holds));
-        }
-    }
-
-    /** Returns the claims that hold permits of concurrency limits: they are released, and not refunded. */
-    static List<Claim> holdsOf(List<Claim> claims) {
-        return claims.stream().filter(claim -> claim.holdId() != null).toList();
-    }
-
-    /** Returns a decision with all other claims. */
-    static StoreDecision withoutHolds(StoreDecision decision) {
-        return decision.only(usage -> usage.claim().holdId() == null);
-    }
-
-    /** Notes that the fallback has renewed holds, which are to be reconciled. */
-    void renewed(List<Claim> holds) {
-        if (local != null) {
-            local.reconcilers.start(holds);
-        }
-    }
-
-    /** Returns how many instances of a limiter there are, as far as is known. */
-    int instances(String limiter) {
-        return local == null ? 1 : local.instances.of(limiter).number();
-    }
-
-    /** Notes that the oldest permits are about to be refunded in the primary store. */
-    void refundingOldest(List<Claim> claims) {
-        if (local != null) {
-            local.ledgers.refundedOldestInPrimary(claims);
-        }
-    }
+    // The instances of limiters.
 
     /** Notes that a limiter uses the store, so that its instances are counted. */
     void use(String limiter) {
@@ -245,6 +252,13 @@ final class LocalGrants {
     Mono<Void> register() {
         return local == null ? Mono.empty() : local.instances.registerAll();
     }
+
+    /** Returns how many instances of a limiter there are, as far as is known. */
+    int instances(String limiter) {
+        return local == null ? 1 : local.instances.of(limiter).number();
+    }
+
+    // State.
 
     /** Returns how many permits were granted by a fallback that does not record them. */
     long lost() {
@@ -269,5 +283,5 @@ final class LocalGrants {
     }
 
     /** A fallback that records its grants, the instances of each limiter, and the reconciliation of the grants. */
-    private record Local(LocalFallback ledgers, Instances instances, Reconcilers reconcilers) {}
+    private record Local(LocalFallback fallback, Instances instances, Reconcilers reconcilers) {}
 }
