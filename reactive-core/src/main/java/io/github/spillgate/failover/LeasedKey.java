@@ -10,10 +10,10 @@ final class LeasedKey {
     private static final int MEMORY = 4;
 
     /**
-     * The least need in a lease time for which permits are leased, in requests. The present one counts for a
-     * quarter, so there has to be another recent one.
+     * The smallest expected number of requests in a lease time for which permits are leased. The present request counts
+     * for a quarter, so there has to be another recent one.
      */
-    private static final double LEAST = 0.4;
+    private static final double LEAST_EXPECTED = 0.4;
 
     /** What a lease has in addition to the expected need, in standard deviations. */
     private static final double RESERVE = 1.5;
@@ -22,7 +22,7 @@ final class LeasedKey {
     private final LongAdder requests = new LongAdder();
 
     /** The permits for which requests asked in addition to one each. Most requests ask for one. */
-    private final LongAdder more = new LongAdder();
+    private final LongAdder additionalPermits = new LongAdder();
 
     private volatile @Nullable Lease lease;
 
@@ -71,7 +71,7 @@ final class LeasedKey {
     void asked(long permits) {
         requests.increment();
         if (permits != 1) {
-            more.add(permits - 1);
+            additionalPermits.add(permits - 1);
         }
     }
 
@@ -99,7 +99,7 @@ final class LeasedKey {
         }
         measure(now, leaseNanos);
         double expected = recent / MEMORY;
-        isLeasing = expected >= LEAST && recentPermits > 0;
+        isLeasing = expected >= LEAST_EXPECTED && recentPermits > 0;
         // The number of requests varies by its square root.
         return isLeasing ? (long) Math.ceil(recentPermits / recent * (expected + RESERVE * Math.sqrt(expected))) : 0;
     }
@@ -107,13 +107,14 @@ final class LeasedKey {
     /** Counts the requests since the last time. They must be recent, so this is called when a lease ends, too. */
     synchronized void measure(long now, long leaseNanos) {
         double kept = Math.exp(-(double) (now - measuredAt) / (MEMORY * leaseNanos));
-        long counted = taken(requests);
+        long counted = sumThenReset(requests);
         recent = recent * kept + counted;
-        recentPermits = recentPermits * kept + counted + taken(more);
+        recentPermits = recentPermits * kept + counted + sumThenReset(additionalPermits);
         measuredAt = now;
     }
 
-    private static long taken(LongAdder adder) {
+    /** Unlike the method of this name in {@link LongAdder}, loses nothing that is added at the same time. */
+    private static long sumThenReset(LongAdder adder) {
         long sum = adder.sum();
         adder.add(-sum);
         return sum;

@@ -80,6 +80,8 @@ final class Leases {
     // docs/decisions/0044-permits-are-leased-until-a-time.md has the reasons.
 
     private static final int SLOTS = 1 << 16;
+
+    /** The number of slots in which a key may be. */
     private static final int PLACES = 2;
 
     /** An odd number, which spreads the bits of a hash. */
@@ -87,6 +89,9 @@ final class Leases {
 
     /** The time for which a key keeps its place after a lease. */
     private static final long LONGEST_KEPT = TimeUnit.SECONDS.toNanos(1);
+
+    /** A block is at most this part, a half, of the permits that are left, divided by the number of instances. */
+    private static final int RESERVED_PART = 2;
 
     /** The longest time for which permits wait to be refunded together with others, in milliseconds. */
     private static final long REFUND_DELAY = 5;
@@ -98,9 +103,9 @@ final class Leases {
     private final AtomicReferenceArray<@Nullable LeasedKey> keys = new AtomicReferenceArray<>(SLOTS);
     private final LongAdder decisions = new LongAdder();
     private final LongAdder blocks = new LongAdder();
-    private final LongAdder leased = new LongAdder();
-    private final LongAdder refunded = new LongAdder();
-    private final LongAdder denied = new LongAdder();
+    private final LongAdder leasedPermits = new LongAdder();
+    private final LongAdder refundedPermits = new LongAdder();
+    private final LongAdder deniedPermits = new LongAdder();
     private final Queue<StoreDecision> toRefund = new ConcurrentLinkedQueue<>();
     private final AtomicBoolean willRefund = new AtomicBoolean();
     private volatile boolean closed;
@@ -139,7 +144,7 @@ final class Leases {
     }
 
     private @Nullable StoreDecision spendOne(Claim claim) {
-        LeasedKey key = key(claim);
+        LeasedKey key = findOrCreate(claim);
         key.asked(claim.permits());
         Lease lease = key.lease();
         if (lease == null) {
@@ -154,17 +159,17 @@ final class Leases {
     }
 
     private @Nullable StoreDecision spendAll(List<Claim> claims) {
-        // First, because a key without a lease may come before another one, and both are needed.
+        // All of them first, because spending ends at the first key without a lease, and the others are in demand too.
         List<LeasedKey> asked = new ArrayList<>(claims.size());
         for (Claim claim : claims) {
-            LeasedKey key = key(claim);
+            LeasedKey key = findOrCreate(claim);
             key.asked(claim.permits());
             asked.add(key);
         }
         List<StoreUsage> usages = new ArrayList<>(claims.size());
         List<Lease> spentFrom = new ArrayList<>(claims.size());
-        // By one clock, none of the times is before now, and each lease was charged before now. So the earliest is
-        // right for all. Other clocks, of nodes of a cluster, are converted to it.
+        // By one clock, none of the times is before now, and each lease was charged before now. So the earliest one is
+        // right for all. The times of other clocks, of nodes of a cluster, are converted to it.
         long at = Long.MAX_VALUE;
         for (int i = 0; i < claims.size(); i++) {
             Claim claim = claims.get(i);
@@ -196,8 +201,8 @@ final class Leases {
         }
     }
 
-    /** Returns the entry of a key. If there is no place for a new one, it is not kept, and this key does not lease. */
-    private LeasedKey key(Claim claim) {
+    /** Returns the entry of a key. If there is no slot for a new one, it is not kept, and this key does not lease. */
+    private LeasedKey findOrCreate(Claim claim) {
         Object handle = claim.handle();
         LeasedKey known = find(handle);
         if (known != null) {
@@ -210,8 +215,8 @@ final class Leases {
     }
 
     /**
-     * Keeps an entry in an empty place, or instead of that of a key that has not leased recently, and has not asked the
-     * store for longer than the other.
+     * Keeps an entry in an empty slot. If there is none, it replaces that of a key that has not leased recently, and of
+     * two such keys the one that has not asked the store for longer.
      */
     private void keep(LeasedKey created, long now) {
         int oldestSlot = 0;
@@ -256,7 +261,7 @@ final class Leases {
         for (int i = 0; i < claims.size(); i++) {
             Claim claim = claims.get(i);
             if (claim.limit().isLeased() && !closed) {
-                LeasedKey key = key(claim);
+                LeasedKey key = findOrCreate(claim);
                 long now = Deadlines.now();
                 if (key.has(claim.permits(), now)) {
                     continue;
@@ -272,7 +277,7 @@ final class Leases {
     private void lease(LeasedKey key, Claim block, long sentAt) {
         long wallAt = wallTime();
         long length = block.limit().leaseTime().toNanos();
-        int parts = 2 * Math.max(1, grants.instances(block.limiter()));
+        int parts = RESERVED_PART * Math.max(1, grants.instances(block.limiter()));
         Mono.defer(() -> primary.lease(block, parts, sentAt + length))
                 .subscribe(
                         charge -> leased(key, charge, sentAt, wallAt), error -> key.endLease(), () -> key.endLease());
@@ -285,7 +290,7 @@ final class Leases {
         }
         Claim claim = charge.claims().get(0);
         blocks.increment();
-        leased.add(claim.permits());
+        leasedPermits.add(claim.permits());
         Lease lease = new Lease(charge, sentAt, wallAt);
         long left = sentAt + lease.nanos() - Deadlines.now();
         if (!fits || left <= 0 || closed) {
@@ -296,7 +301,7 @@ final class Leases {
         if (before != null) {
             end(before);
         }
-        // Again, because either may have happened since it was checked.
+        // A second check, because the store may have been closed, or the count reset, since the first one.
         if (closed || grants.resets().isAnySince(charge.claims(), sentAt + 1)) {
             end(lease);
             return;
@@ -321,7 +326,7 @@ final class Leases {
 
     /** Refunds leased permits soon. If this fails, that errs towards denying. */
     private void refund(StoreDecision part) {
-        refunded.add(part.claims().get(0).permits());
+        refundedPermits.add(part.claims().get(0).permits());
         toRefund.add(part);
         if (closed) {
             refundAll();
@@ -354,7 +359,7 @@ final class Leases {
         }
         for (StoreUsage usage : decision.usages()) {
             if (usage.isViolated() && (decision.showsLeases(usage) || hasUnspent(usage))) {
-                denied.add(usage.claim().permits());
+                deniedPermits.add(usage.claim().permits());
             }
         }
     }
@@ -388,7 +393,7 @@ final class Leases {
     /** Returns what was leased and spent so far. */
     StoreState.LeaseStatistics state() {
         return new StoreState.LeaseStatistics(
-                decisions.sum(), blocks.sum(), leased.sum(), refunded.sum(), denied.sum());
+                decisions.sum(), blocks.sum(), leasedPermits.sum(), refundedPermits.sum(), deniedPermits.sum());
     }
 
     /** Ends all leases. */
