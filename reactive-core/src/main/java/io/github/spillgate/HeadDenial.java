@@ -14,10 +14,10 @@ import java.util.concurrent.TimeUnit;
  */
 final class HeadDenial {
 
-    /** By which part of the time an attempt for permits of a concurrency limit is earlier or later. */
-    private static final double SPREAD = 0.25;
+    /** The jitter of the time between two attempts for permits of a concurrency limit, as a part of that time. */
+    private static final double JITTER = 0.25;
 
-    /** After so many lease times, all permits that are leased now are spent or refunded. */
+    /** The number of lease times after which all permits that are leased now are spent or refunded. */
     private static final int LEASE_TIMES = 2;
 
     /** The longest time between two attempts for permits of a concurrency limit. */
@@ -45,25 +45,25 @@ final class HeadDenial {
         this.decision = decision;
         this.claims = claims;
         this.receivedAt = now;
-        long unfit;
-        long pause;
+        long untilFits;
+        long untilRetry;
         if (decision.violated().stream().anyMatch(limit -> limit.algorithm() == Algorithm.CONCURRENT)) {
             // A holder may release its permits at any time, so only the windows of other limits bound the wait.
-            unfit = TimeUnit.MILLISECONDS.toNanos(waitForWindows(decision));
-            pause = Math.max(unfit, spread(Math.min(atLeastAMillisecond(wait.toMillis()), LONGEST_POLL)));
+            untilFits = TimeUnit.MILLISECONDS.toNanos(waitForWindows(decision));
+            untilRetry = Math.max(untilFits, withJitter(Math.min(atLeastAMillisecond(wait.toMillis()), LONGEST_POLL)));
         } else {
             boolean isLeased =
                     decision.usages().stream().anyMatch(usage -> usage.isViolated() && decision.mayRefundLeases(usage));
-            unfit = atLeastAMillisecond(isLeased ? waitForWindows(decision) : wait.toMillis());
-            pause = unfit;
+            untilFits = atLeastAMillisecond(isLeased ? waitForWindows(decision) : wait.toMillis());
+            untilRetry = untilFits;
         }
-        // Measured from the time of sending, so that the next attempt reaches the store when the permit is free. An
-        // instance with a slow network would otherwise always come second.
-        this.retryAt = WaitQueue.sum(sentAt, pause);
-        this.fitsAt = WaitQueue.sum(sentAt, unfit);
+        // Measured from the time of sending, so that the next attempt reaches the store when the permit is free. If it
+        // were measured from the reply, an instance with a slow network would always be later than the others.
+        this.retryAt = WaitQueue.saturatedSum(sentAt, untilRetry);
+        this.fitsAt = WaitQueue.saturatedSum(sentAt, untilFits);
     }
 
-    /** Returns whether the claims may fit before the next attempt, so that a waiter may wait for less than that. */
+    /** Returns whether the claims may fit before the next attempt, so that a shorter wait may be enough. */
     boolean isPoll() {
         return fitsAt < retryAt;
     }
@@ -81,7 +81,7 @@ final class HeadDenial {
                 .orElse(0);
     }
 
-    /** A denial does not know that leased permits may be refunded. */
+    /** Returns the milliseconds until a claim fits; fewer than the store replied if leased permits may be refunded. */
     private static long waitFor(StoreUsage usage, StoreDecision decision) {
         long wait = Duration.between(decision.at(), usage.fitsAt()).toMillis();
         return decision.mayRefundLeases(usage)
@@ -89,8 +89,8 @@ final class HeadDenial {
                 : wait;
     }
 
-    /** Several instances must not ask at the same time. */
-    private static long spread(long nanos) {
-        return (long) (nanos * (1 + SPREAD * (2 * ThreadLocalRandom.current().nextDouble() - 1)));
+    /** Returns a duration with jitter, so that several instances do not ask at the same time. */
+    private static long withJitter(long nanos) {
+        return (long) (nanos * (1 + JITTER * (2 * ThreadLocalRandom.current().nextDouble() - 1)));
     }
 }

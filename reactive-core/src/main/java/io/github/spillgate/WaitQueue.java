@@ -25,8 +25,8 @@ final class WaitQueue {
     // Invariants, in any interleaving:
     //
     //  1. Only the head is served. A waiter that was served, denied, failed or cancelled is no longer in the queue.
-    //  2. While the queue is not empty, an attempt is in flight, or the timer is set, or a thread is about to start one
-    //     of the two. So no waiter is forgotten.
+    //  2. While the queue is not empty, an attempt is in flight, or the timer is set, or a task or a thread is about to
+    //     start one of the two. So no waiter is forgotten.
     //  3. A grant of the store goes to the head if the head requests the same permits; otherwise it is refunded. So no
     //     permit is lost, even if waiters cancel while attempts are in flight.
     //  4. A queue without waiters, attempts and tasks is not in the map of queues, and has no timer.
@@ -54,12 +54,13 @@ final class WaitQueue {
     // were until just now, the head asks again after two lease times. If the limit is not leased on this instance, only
     // permits that the log shows as leased count, so that a log without leases is asked at its retry time.
     //
-    // Locking. The monitor guards the state of this class. Timers are set under it, but neither the store nor a
-    // subscriber is called: such calls are added to "tasks", and the thread that made the change runs them after it has
-    // released the monitor. A store may reply before its "subscribe" returns. The sending thread then runs the tasks
-    // after it has sent all attempts, not recursively; otherwise the depth of the stack would grow with the length of
-    // the queue. It gives up its role as the sender before it runs the tasks, because a subscriber may then wait in
-    // this queue again.
+    // Locking. The monitor guards the state of this class. Under it, neither the store nor a subscriber is called, and
+    // no timer is set. These are added to "tasks", and the thread that made the change runs them after it has released
+    // the monitor. If the denial is cleared while its timer is being set, that timer is disposed of.
+    //
+    // A store may reply before its "subscribe" returns. The sending thread then runs the tasks after it has sent all
+    // attempts, not recursively; otherwise the depth of the stack would grow with the length of the queue. It gives up
+    // its role as the sender before it runs the tasks, because a subscriber may then wait in this queue again.
     //
     // Threads. Each thread that calls drain() may serve waiters: one that joins the queue, one that delivers a reply of
     // the store or ends a refund or reset, and one of the parallel scheduler, which runs the timer and the calls that
@@ -97,6 +98,8 @@ final class WaitQueue {
     private @Nullable Decision lastGrant;
     private @Nullable HeadDenial denial;
     private @Nullable Disposable timer;
+
+    /** The time of the timer for the denial, whether it is set yet or not. */
     private long timerAt;
 
     /** How often {@link #wake()} was called. A denial of a request that was sent before the last call is ignored. */
@@ -117,8 +120,8 @@ final class WaitQueue {
     synchronized void join(Waiter waiter) {
         waiter.queue = this;
         long now = queues.nanos();
-        waiter.deadline = sum(now, waiter.longestWait);
-        long earliest = sum(headServedAt(now), waiters.delayBehindHead(waiter));
+        waiter.deadline = saturatedSum(now, waiter.longestWait);
+        long earliest = saturatedSum(headServedAt(now), waiters.delayBehindHead(waiter));
         if (earliest > waiter.deadline || waiters.size() >= queues.maxPerQueue() || !reservePlace()) {
             deny(waiter, now, earliest);
             return;
@@ -228,8 +231,8 @@ final class WaitQueue {
      * an error. A few levels are allowed, because a subscriber may even block until it is served again. Deeper calls
      * hand over to another thread; otherwise the depth of the stack would grow with the length of the queue.
      *
-     * @param handedOver whether the scheduler runs this call. If it is too deep all the same, the scheduler runs tasks
-     *     at once, on the same thread: handing over again would recurse without end. The outer calls continue instead
+     * @param handedOver whether the scheduler runs this call. If that is too deep, it runs tasks at once on the thread
+     *     that schedules them. To hand over again would recurse without end, so the outer calls continue instead
      */
     private void drain(boolean handedOver) {
         Thread current = Thread.currentThread();
@@ -351,6 +354,7 @@ final class WaitQueue {
     private void onDecision(HeadRequest request, StoreDecision decision) {
         synchronized (this) {
             inFlight--;
+            HeadDenial before = denial;
             if (decision.isAllowed()) {
                 lastGrant = decision;
                 serveHead(request.claims, decision);
@@ -360,7 +364,7 @@ final class WaitQueue {
             if (denial != null && inFlight == 0) {
                 denyTooLongWaits(denial);
             }
-            if (denial != null && timer == null) {
+            if (denial != null && denial != before) {
                 followDenial(denial);
             }
             releasePlaces();
@@ -421,7 +425,7 @@ final class WaitQueue {
         return denial == null ? now : Math.max(now, denial.fitsAt);
     }
 
-    /** Denies all waiters that, by this denial, cannot be served within their longest wait. */
+    /** Denies all waiters that cannot be served within their longest wait, as this denial shows. */
     private void denyTooLongWaits(HeadDenial denied) {
         long retryAt = Math.max(denied.receivedAt, denied.fitsAt);
         if (waiters.canAllWait(retryAt)) {
@@ -432,7 +436,7 @@ final class WaitQueue {
             // behind it then count from now.
             Waiter head = waiters.isEmpty() ? one : waiters.first();
             boolean headMustWait = head != null && head.requestsAtLeast(denied.claims);
-            long earliest = sum(headMustWait ? retryAt : denied.receivedAt, waiters.delayBehindHead(one));
+            long earliest = saturatedSum(headMustWait ? retryAt : denied.receivedAt, waiters.delayBehindHead(one));
             if (one.requestsAtLeast(denied.claims)) {
                 earliest = Math.max(earliest, retryAt);
             }
@@ -489,7 +493,7 @@ final class WaitQueue {
 
     // The timer.
 
-    /** Clears the denial if its retry time has come. Otherwise denies overdue waiters, and sets the timer. */
+    /** Clears the denial if its retry time has come. Otherwise denies overdue waiters, and begins to set the timer. */
     private void followDenial(HeadDenial denied) {
         long now = queues.nanos();
         if (denied.isPoll() && now < denied.retryAt) {
@@ -504,10 +508,32 @@ final class WaitQueue {
             return;
         }
         disposeTimer();
+        long at = timerAt;
+        // The first task, because a subscriber that is served by an earlier one may block.
+        tasks.addFirst(() -> setTimer(denied, at));
+    }
+
+    /** Sets the timer, unless the denial was cleared or has got another time since. Called without the monitor. */
+    private void setTimer(HeadDenial denied, long at) {
+        Disposable set;
         try {
-            timer = queues.schedule(() -> onTimer(denied), timerAt - now);
+            set = queues.schedule(() -> onTimer(denied), at - queues.nanos());
         } catch (RejectedExecutionException e) {
-            failAll(e);
+            failIfDenied(denied, e);
+            return;
+        }
+        synchronized (this) {
+            if (denial == denied && timerAt == at && timer == null) {
+                timer = set;
+                return;
+            }
+        }
+        set.dispose();
+    }
+
+    private synchronized void failIfDenied(HeadDenial denied, Throwable error) {
+        if (denial == denied) {
+            failAll(error);
         }
     }
 
@@ -569,10 +595,10 @@ final class WaitQueue {
         }
     }
 
-    /** Returns a later time, or the latest one if there is none. */
-    static long sum(long instant, long duration) {
-        long sum = instant + duration;
-        return sum < instant ? Long.MAX_VALUE : sum;
+    /** Returns the time after a duration; the latest time if that overflows. */
+    static long saturatedSum(long time, long duration) {
+        long sum = time + duration;
+        return sum < time ? Long.MAX_VALUE : sum;
     }
 
     /** A request of the head, as it is sent to the store in one or more attempts. */

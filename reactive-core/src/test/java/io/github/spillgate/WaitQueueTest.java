@@ -9,6 +9,7 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.RejectedExecutionException;
 import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeEach;
@@ -71,6 +72,22 @@ class WaitQueueTest {
         wait("first", LONG);
         assertThat(errors).singleElement().isInstanceOf(RejectedExecutionException.class);
         assertNoWaiterIsLeft(limiter);
+    }
+
+    @Test
+    void aResetWhileTheTimerIsBeingSetLeavesNoTimer() {
+        scheduler.beforeNextTimer(() -> onAnotherThread(() -> limiter.reset("a").block()));
+        wait("first", LONG);
+        assertThat(served).containsExactly("first");
+        assertThat(errors).isEmpty();
+        assertThat(scheduler.timers()).isZero();
+        assertNoWaiterIsLeft(limiter);
+    }
+
+    /** Fails if the task does not end, because it waits for a monitor of this thread. */
+    private static void onAnotherThread(Runnable task) {
+        assertThat(CompletableFuture.runAsync(task, command -> new Thread(command).start()))
+                .succeedsWithin(Duration.ofSeconds(10));
     }
 
     private void wait(String name, Duration longest) {
