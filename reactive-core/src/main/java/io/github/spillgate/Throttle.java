@@ -90,15 +90,25 @@ final class Throttle<T> extends FluxOperator<T, T> {
         private volatile int work;
 
         private volatile boolean cancelled;
+
+        /** Whether the source has ended. */
         private volatile boolean done;
+
+        /** The error of the source; published by "done". */
+        private @Nullable Throwable error;
+
         private volatile @Nullable Throwable invalidRequest;
-        private @Nullable Throwable error; // of the source; published by "done"
 
         // Accessed only within "drain", by one thread at a time.
         private long requestedUpstream;
         private long emitted;
-        private int room = 1;
+
+        /** The highest number of elements to request from the source and not to have emitted yet. */
+        private int maxOutstanding = 1;
+
         private boolean terminated;
+
+        /** The error that was emitted; read by any thread. */
         private volatile @Nullable Throwable failed;
 
         ThrottledSubscription(Throttle<T> throttle, CoreSubscriber<? super T> actual) {
@@ -246,11 +256,11 @@ final class Throttle<T> extends FluxOperator<T, T> {
                 } else if (next.permit.isGranted()) {
                     waiting.poll();
                     emitted++;
-                    room = next.room(room);
+                    maxOutstanding = next.fittingAfterGrant(maxOutstanding);
                     next.report();
                     actual.onNext(next.element);
                     if (throttle.queues.nanos() - now > STALE_NANOS / 2) {
-                        room = 1;
+                        maxOutstanding = 1;
                     }
                 } else {
                     return;
@@ -260,7 +270,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
 
         /** Acquires new permits for all elements with stale or missing permits, in their order. */
         private void reacquireAll(long now) {
-            room = 1;
+            maxOutstanding = 1;
             for (WaitingElement one : waiting) {
                 if (one.mustReacquire(now)) {
                     one.reacquire();
@@ -280,7 +290,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
         }
 
         private void requestMore() {
-            long more = Math.min(room - (requestedUpstream - emitted), requested - requestedUpstream);
+            long more = Math.min(maxOutstanding - (requestedUpstream - emitted), requested - requestedUpstream);
             if (more > 0 && !done) {
                 requestedUpstream += more;
                 subscription().request(more);
@@ -378,11 +388,11 @@ final class Throttle<T> extends FluxOperator<T, T> {
                 }
             }
 
-            /** Returns the number of further elements of this cost that fitted when this one was granted. */
-            int room(int before) {
+            /** Returns how many elements of this cost still fitted after its grant; the default if that is unknown. */
+            int fittingAfterGrant(int byDefault) {
                 Decision decision = permit.decision;
                 if (decision == null || permits == 0) {
-                    return before;
+                    return byDefault;
                 }
                 return (int) Math.max(1, Math.min(throttle.maxWaiting, decision.remaining() / permits));
             }

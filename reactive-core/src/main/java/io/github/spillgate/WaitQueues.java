@@ -92,7 +92,7 @@ final class WaitQueues {
             waiter.fail(before.get());
             return;
         }
-        // Joins within "compute", so that the order also holds if one queue is removed and the next one is created.
+        // Joins within "compute", so that waiters are in order even if one queue is removed and another one is created.
         WaitQueue joined = queues.compute(name(waiter.claims), (name, existing) -> {
             WaitQueue queue = existing == null ? new WaitQueue(this, name) : existing;
             queue.join(waiter);
@@ -132,7 +132,7 @@ final class WaitQueues {
         }
     }
 
-    /** Lets all waiters wait for their permits under the limits that have replaced others. */
+    /** Gives all waiters their claims under the current limits, which have replaced others. */
     void renew() {
         for (WaitQueue queue : queues.values()) {
             renew(queue);
@@ -172,7 +172,7 @@ final class WaitQueues {
         });
     }
 
-    /** Refunds a decision that no caller uses, in the background. */
+    /** Refunds a decision that no caller uses. Does not wait for that. */
     void refund(Decision decision) {
         StoreDecision unused = decision instanceof StoreDecision made ? made.redeem(usage -> true) : null;
         if (unused != null) {

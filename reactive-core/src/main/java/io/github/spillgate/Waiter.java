@@ -47,13 +47,17 @@ final class Waiter implements Subscription {
     volatile @Nullable WaitQueue queue;
 
     // Owned by the queue, and guarded by its monitor.
+
     @Nullable
     Waiter previous;
 
     @Nullable
     Waiter next;
 
+    /** Whether it is in the list of its queue. */
     boolean isListed;
+
+    /** The end of its longest wait. */
     long deadline;
 
     Waiter(
@@ -88,7 +92,7 @@ final class Waiter implements Subscription {
         }
     }
 
-    /** Passes on a decision that took the claims. Returns false if the waiter is cancelled, and does not use it. */
+    /** Emits a decision that took the claims. Returns false if the waiter is cancelled, so that it is not emitted. */
     boolean grant(Decision decision) {
         if (!STATE.compareAndSet(this, WAITING, ENDED)) {
             return false;
@@ -98,17 +102,17 @@ final class Waiter implements Subscription {
         return true;
     }
 
-    /** Denies: the wait would be too long, or no place is free. */
+    /** Emits a denial: the wait would be too long, or no place is free. */
     void deny(Decision decision) {
         grant(decision);
     }
 
-    /** Fails: no decision can be made. */
+    /** Emits an error: no decision can be made. */
     void fail(Throwable error) {
         if (STATE.compareAndSet(this, WAITING, ENDED)) {
             actual.onError(error);
         }
-        // Otherwise it was cancelled. The error need not be reported: all other waiters of the queue get it too.
+        // Otherwise it was cancelled. The error is not dropped: all other waiters of the queue get it too.
     }
 
     /** Returns whether the waiter is cancelled, or has its decision. */

@@ -9,15 +9,21 @@ import org.jspecify.annotations.Nullable;
 /** The waiters of a {@link WaitQueue} in FIFO order, and the sums of their permits. Guarded by the queue's monitor. */
 final class WaiterList {
 
-    /** The most permits that a waiter adds to a sum. So no sum overflows, and a lower bound remains one. */
+    /** The most permits that a waiter adds to a sum, so that no sum overflows. A lower bound of a wait stays one. */
     private static final long MOST_SUMMED = 1L << 42;
 
     private @Nullable Waiter first;
     private @Nullable Waiter last;
     private int size;
+
+    /** The sum of the waiters' permits for each claim. */
     private long[] permits = {};
+
+    /** Whether any two neighbours since the list was last empty have different limits. */
     private boolean hasMixedLimits;
-    private long earliestDeadline; // of all waiters since the list was last empty
+
+    /** A lower bound: the earliest deadline of all waiters since the list was last empty. */
+    private long earliestDeadline;
 
     @Nullable
     Waiter first() {
@@ -89,7 +95,7 @@ final class WaiterList {
         waiter.isListed = false;
     }
 
-    /** Returns the earliest time at which a longest wait has passed. */
+    /** Returns the earliest deadline of the waiters. */
     long earliestDeadline() {
         long earliest = Long.MAX_VALUE;
         for (Waiter one = first; one != null; one = one.next) {
@@ -141,7 +147,7 @@ final class WaiterList {
         return TimeUnit.MILLISECONDS.toNanos(longest);
     }
 
-    /** Returns in how many milliseconds so many permits return to a bucket, or a little less. */
+    /** Returns the milliseconds in which a number of permits returns to a bucket, rounded down. */
     private static long timeToReturn(Limit limit, long permits) {
         double windows = Math.max(0, permits) / (double) limit.permits();
         return (long) (windows * limit.window().toMillis() * (1 - 1e-9));
