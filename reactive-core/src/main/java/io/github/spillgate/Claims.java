@@ -38,6 +38,8 @@ final class Claims {
         this.lookup = lookup;
     }
 
+    // The limits of the limiter.
+
     private LimitSet limitSet(List<Limit> limits) {
         return new LimitSet(limits, CountClaim.prefixes(limiter, limits));
     }
@@ -52,19 +54,26 @@ final class Claims {
         current = limitSet(limits);
     }
 
-    /** Returns whether there is a lookup, which applies to charges without limits of their own. */
-    boolean areLookedUp() {
-        return lookup != null;
+    /** Returns the current limits, to find out later whether they were replaced. */
+    LimitSet currentLimits() {
+        return current;
     }
 
-    /** Returns whether the limits of any of these charges must be looked up. */
-    boolean needLookup(List<Charge> charges) {
-        return lookup != null && !keysWithoutLimits(charges).isEmpty();
-    }
+    // Claims without a lookup.
 
     /** Returns the claims of a charge that needs no lookup. */
     List<Claim> of(Charge charge) {
         return CountClaim.of(store, limiter, current.prefixes, charge);
+    }
+
+    /** Returns the claims of charges that need no lookup. */
+    List<Claim> of(List<Charge> charges) {
+        return CountClaim.of(store, limiter, current.prefixes, charges);
+    }
+
+    /** Returns the claims of charges that need no lookup, now and after each replacement of the limits. */
+    ChargedClaims following(List<Charge> charges) {
+        return new ChargedClaims(this, charges);
     }
 
     /**
@@ -103,19 +112,29 @@ final class Claims {
         return WaitQueues.name(renewed).equals(WaitQueues.name(made)) ? made : List.copyOf(renewed);
     }
 
-    /** Returns the current limits, to find out later whether they were replaced. */
-    LimitSet currentLimits() {
-        return current;
+    /** Returns the limits that the cost exceeds, so that it can never fit. */
+    static List<Limit> limitsBelowCost(List<Claim> claims) {
+        List<Limit> tooSmall = List.of();
+        for (int i = 0; i < claims.size(); i++) {
+            Claim claim = claims.get(i);
+            if (claim.permits() > claim.limit().burst()) {
+                tooSmall = tooSmall.isEmpty() ? new ArrayList<>(claims.size()) : tooSmall;
+                tooSmall.add(claim.limit());
+            }
+        }
+        return tooSmall;
     }
 
-    /** Returns the claims of charges that need no lookup, now and after each replacement of the limits. */
-    ChargedClaims following(List<Charge> charges) {
-        return new ChargedClaims(this, charges);
+    // Claims with a lookup.
+
+    /** Returns whether there is a lookup, which applies to charges without limits of their own. */
+    boolean areLookedUp() {
+        return lookup != null;
     }
 
-    /** Returns the claims of charges that need no lookup. */
-    List<Claim> of(List<Charge> charges) {
-        return CountClaim.of(store, limiter, current.prefixes, charges);
+    /** Returns whether the limits of any of these charges must be looked up. */
+    boolean needLookup(List<Charge> charges) {
+        return lookup != null && !keysWithoutLimits(charges).isEmpty();
     }
 
     /**
@@ -135,19 +154,6 @@ final class Claims {
             return new FoundClaims(
                     limited.isEmpty() ? List.of() : CountClaim.of(store, limiter, List.of(), limited), false);
         });
-    }
-
-    /** Returns the limits that the cost exceeds, so that it can never fit. */
-    static List<Limit> limitsBelowCost(List<Claim> claims) {
-        List<Limit> tooSmall = List.of();
-        for (int i = 0; i < claims.size(); i++) {
-            Claim claim = claims.get(i);
-            if (claim.permits() > claim.limit().burst()) {
-                tooSmall = tooSmall.isEmpty() ? new ArrayList<>(claims.size()) : tooSmall;
-                tooSmall.add(claim.limit());
-            }
-        }
-        return tooSmall;
     }
 
     private Set<String> keysWithoutLimits(List<Charge> charges) {

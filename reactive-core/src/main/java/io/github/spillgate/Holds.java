@@ -48,13 +48,15 @@ final class Holds {
     //
     // A release must not overtake a renewal, which would take the permits again. So it waits for the reply.
 
-    /** The part of the hold time after which a hold is renewed. */
+    // Parts of the hold time, which is divided by these numbers.
+
+    /** After this part a hold is renewed. */
     private static final int RENEWAL = 3;
 
-    /** The part of the hold time by which a renewal may be earlier than necessary, to share a command with others. */
+    /** By this part a renewal may be earlier than necessary, to share a command with others. */
     private static final int TOGETHER = 12;
 
-    /** The part of the hold time by which the owner stops early. */
+    /** By this part the owner stops before the end. */
     private static final int MARGIN = 20;
 
     private static final long SHORTEST_PAUSE = TimeUnit.MILLISECONDS.toNanos(10);
@@ -356,7 +358,7 @@ final class Holds {
             return now - heldSince < longest;
         }
 
-        /** Returns when something is to be done. */
+        /** Returns the time of the next renewal or, if that is earlier, of the expiry. */
         private synchronized long nextAt() {
             return isRenewing || !isRenewable(renewAt) ? expiresAt : Math.min(renewAt, expiresAt);
         }
@@ -376,7 +378,7 @@ final class Holds {
             endRenewal();
         }
 
-        /** Tries again soon. */
+        /** Ends a renewal without a result. The next one follows soon. */
         private void notRenewed() {
             renewAt = now() + life / TOGETHER;
             endRenewal();

@@ -162,10 +162,6 @@ public final class Limit {
         };
     }
 
-    static String defaultName(Algorithm algorithm, long windowMillis) {
-        return algorithm == Algorithm.CONCURRENT ? CONCURRENT_NAME : LimitText.format(windowMillis);
-    }
-
     /**
      * Returns a limit of at most this many permits in any window of this length, counted by an exact log.
      *
@@ -427,22 +423,6 @@ public final class Limit {
         return with(draft -> draft.leased = true);
     }
 
-    private String notLeasable(String why) {
-        return "limit " + Text.quote(toString()) + " " + why
-                + ", so it cannot be leased: expected a log or token bucket"
-                + " with a window of 1 s or more, for example Limit.perMinute(6_000).leased()";
-    }
-
-    private static boolean canBeLeased(Algorithm algorithm) {
-        return algorithm == Algorithm.LOG || algorithm == Algorithm.BUCKET;
-    }
-
-    private void checkNotLeased(String reason, String example) {
-        if (leased) {
-            throw unsuitable("is leased, but " + reason, "a limit without .leased()", example);
-        }
-    }
-
     /**
      * Returns the same concurrency limit with another hold time: the longest time for which a request that is neither
      * released nor renewed holds its permits, for example because its process has ended. A longer time needs fewer
@@ -488,28 +468,6 @@ public final class Limit {
         return with(draft -> draft.retryMillis = millis);
     }
 
-    private static long millisBetween(
-            String what, Duration given, Duration shortest, Duration longest, String example) {
-        long millis = wholeMillis(what, given, example);
-        if (given.compareTo(shortest) < 0 || given.compareTo(longest) > 0) {
-            throw new IllegalArgumentException(what + " " + given + " is out of range: expected "
-                    + LimitText.format(shortest.toMillis()) + " to " + LimitText.format(longest.toMillis())
-                    + ", for example " + example);
-        }
-        return millis;
-    }
-
-    private void checkHasWindow(String what, String example) {
-        if (algorithm == Algorithm.CONCURRENT) {
-            throw unsuitable("is a concurrency limit, which does not have " + what, "a limit with a window", example);
-        }
-    }
-
-    private IllegalStateException unsuitable(String reason, String expected, String example) {
-        return new IllegalStateException("limit " + Text.quote(toString()) + " " + reason + ": expected " + expected
-                + ", for example " + example);
-    }
-
     /**
      * Returns the same limit with another name. By default a limit is named after its window, for example {@code 1m}.
      * Headers and metrics show the name, and it is part of the {@linkplain Claim#identity() identity}.
@@ -521,20 +479,6 @@ public final class Limit {
     public Limit named(String name) {
         String checked = Names.check("limit name", name, "\"burst\"");
         return with(draft -> draft.name = checked);
-    }
-
-    /** Returns a copy with a change that the caller has checked. */
-    private Limit with(Consumer<Draft> change) {
-        Draft draft = new Draft(algorithm, permits, windowMillis);
-        draft.name = name;
-        draft.burst = burst;
-        draft.resolutionMillis = resolutionMillis;
-        draft.aligned = aligned;
-        draft.countingDenied = countingDenied;
-        draft.leased = leased;
-        draft.retryMillis = retryMillis;
-        change.accept(draft);
-        return new Limit(draft);
     }
 
     /**
@@ -676,8 +620,85 @@ public final class Limit {
         return permits <= MOST_LOG_ENTRIES ? 1 : Math.max(1, ceilDiv(windowMillis, MOST_LOG_ENTRIES - 1));
     }
 
-    private static long ceilDiv(long dividend, long divisor) {
-        return (dividend + divisor - 1) / divisor;
+    @Override
+    public boolean equals(@Nullable Object other) {
+        return other instanceof Limit limit
+                && permits == limit.permits
+                && burst == limit.burst
+                && windowMillis == limit.windowMillis
+                && countingDenied == limit.countingDenied
+                && leased == limit.leased
+                && retryMillis == limit.retryMillis
+                && identity.equals(limit.identity);
+    }
+
+    @Override
+    public int hashCode() {
+        return Objects.hash(permits, burst, countingDenied, leased, retryMillis, identity);
+    }
+
+    /** Returns the text form, which {@link #parse(String)} reads back. */
+    @Override
+    public String toString() {
+        return LimitText.format(this);
+    }
+
+    // Copies and checks.
+
+    /** Returns a copy with a change that the caller has checked. */
+    private Limit with(Consumer<Draft> change) {
+        Draft draft = new Draft(algorithm, permits, windowMillis);
+        draft.name = name;
+        draft.burst = burst;
+        draft.resolutionMillis = resolutionMillis;
+        draft.aligned = aligned;
+        draft.countingDenied = countingDenied;
+        draft.leased = leased;
+        draft.retryMillis = retryMillis;
+        change.accept(draft);
+        return new Limit(draft);
+    }
+
+    static String defaultName(Algorithm algorithm, long windowMillis) {
+        return algorithm == Algorithm.CONCURRENT ? CONCURRENT_NAME : LimitText.format(windowMillis);
+    }
+
+    private static boolean canBeLeased(Algorithm algorithm) {
+        return algorithm == Algorithm.LOG || algorithm == Algorithm.BUCKET;
+    }
+
+    private void checkNotLeased(String reason, String example) {
+        if (leased) {
+            throw unsuitable("is leased, but " + reason, "a limit without .leased()", example);
+        }
+    }
+
+    private String notLeasable(String why) {
+        return "limit " + Text.quote(toString()) + " " + why
+                + ", so it cannot be leased: expected a log or token bucket"
+                + " with a window of 1 s or more, for example Limit.perMinute(6_000).leased()";
+    }
+
+    private void checkHasWindow(String what, String example) {
+        if (algorithm == Algorithm.CONCURRENT) {
+            throw unsuitable("is a concurrency limit, which does not have " + what, "a limit with a window", example);
+        }
+    }
+
+    private IllegalStateException unsuitable(String reason, String expected, String example) {
+        return new IllegalStateException("limit " + Text.quote(toString()) + " " + reason + ": expected " + expected
+                + ", for example " + example);
+    }
+
+    private static long millisBetween(
+            String what, Duration given, Duration shortest, Duration longest, String example) {
+        long millis = wholeMillis(what, given, example);
+        if (given.compareTo(shortest) < 0 || given.compareTo(longest) > 0) {
+            throw new IllegalArgumentException(what + " " + given + " is out of range: expected "
+                    + LimitText.format(shortest.toMillis()) + " to " + LimitText.format(longest.toMillis())
+                    + ", for example " + example);
+        }
+        return millis;
     }
 
     private static void checkPermits(long permits, long most, String what) {
@@ -720,27 +741,8 @@ public final class Limit {
         return duration.compareTo(LONGEST_WINDOW) > 0 ? Long.MAX_VALUE : duration.toMillis();
     }
 
-    @Override
-    public boolean equals(@Nullable Object other) {
-        return other instanceof Limit limit
-                && permits == limit.permits
-                && burst == limit.burst
-                && windowMillis == limit.windowMillis
-                && countingDenied == limit.countingDenied
-                && leased == limit.leased
-                && retryMillis == limit.retryMillis
-                && identity.equals(limit.identity);
-    }
-
-    @Override
-    public int hashCode() {
-        return Objects.hash(permits, burst, countingDenied, leased, retryMillis, identity);
-    }
-
-    /** Returns the text form, which {@link #parse(String)} reads back. */
-    @Override
-    public String toString() {
-        return LimitText.format(this);
+    private static long ceilDiv(long dividend, long divisor) {
+        return (dividend + divisor - 1) / divisor;
     }
 
     /** The settings of a limit that is being created. */

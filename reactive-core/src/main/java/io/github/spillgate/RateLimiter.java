@@ -323,23 +323,6 @@ public final class RateLimiter implements AutoCloseable {
                 listeners);
     }
 
-    /** Waits for the permits of an element. A lookup may find a concurrency limit, or one may replace the limits. */
-    private Mono<Decision> acquireToThrottle(Charge charge) {
-        return acquire(List.of(charge), Waiter.FOREVER).map(decision -> {
-            if (HoldIds.areIn(decision)) {
-                queues.refund(decision);
-                throw noThrottle();
-            }
-            return decision;
-        });
-    }
-
-    private IllegalStateException noThrottle() {
-        return new IllegalStateException("limiter " + name + " has a concurrency limit, and a throttled stream does not"
-                + " say when the work on an element has ended: expected limits with a window, for example"
-                + " Limit.perSecond(10), and around the work limiter.whileHolding(key, work)");
-    }
-
     /**
      * Returns a transformer that takes one permit for the key before the work, as {@link #limited(Charge...)}.
      *
@@ -618,15 +601,6 @@ public final class RateLimiter implements AutoCloseable {
         });
     }
 
-    private StoreDecision checkOurs(Decision decision) {
-        Checks.present(decision, "decision", "the one that tryAcquire gave");
-        if (!(decision instanceof StoreDecision made) || !made.claims().stream().allMatch(this::isOurs)) {
-            throw new IllegalArgumentException(decision + " was made by another store than that of limiter " + name
-                    + ": expected a decision of this limiter, for example the one that its tryAcquire gave");
-        }
-        return made;
-    }
-
     /**
      * Releases the permits of concurrency limits that this decision holds, because its work has ended. Permits of other
      * limits stay charged; {@link #refund(Decision)} returns both. Idempotent. A decision without such permits has
@@ -648,10 +622,6 @@ public final class RateLimiter implements AutoCloseable {
             HoldIds.noteRelease(holds);
             return holds.isEmpty() ? Mono.empty() : thenWake(made.claims(), store.release(holds));
         });
-    }
-
-    private boolean isOurs(Claim claim) {
-        return claim instanceof CountClaim ours && ours.isFor(store);
     }
 
     /**
@@ -824,8 +794,23 @@ public final class RateLimiter implements AutoCloseable {
         });
     }
 
+    // The path from charges to the store.
+
     private static List<Charge> allPresent(Collection<Charge> charges) {
         return Checks.allPresent(charges, "charges", CHARGE);
+    }
+
+    private StoreDecision checkOurs(Decision decision) {
+        Checks.present(decision, "decision", "the one that tryAcquire gave");
+        if (!(decision instanceof StoreDecision made) || !made.claims().stream().allMatch(this::isOurs)) {
+            throw new IllegalArgumentException(decision + " was made by another store than that of limiter " + name
+                    + ": expected a decision of this limiter, for example the one that its tryAcquire gave");
+        }
+        return made;
+    }
+
+    private boolean isOurs(Claim claim) {
+        return claim instanceof CountClaim ours && ours.isFor(store);
     }
 
     /**
@@ -841,14 +826,6 @@ public final class RateLimiter implements AutoCloseable {
         return reported(Mono.defer(() -> takeClaims(claims.underCurrentLimits(known, under, charge))));
     }
 
-    private Mono<Decision> decide(List<Charge> charges, Function<List<Claim>, Mono<Decision>> decide) {
-        if (claims.needLookup(charges)) {
-            return decideLookedUp(charges, decide);
-        }
-        ChargedClaims known = claims.following(charges);
-        return Mono.defer(() -> decide.apply(known.current()));
-    }
-
     private Mono<Decision> acquire(List<Charge> charges, long longestWait) {
         if (claims.needLookup(charges)) {
             return decideLookedUp(charges, found -> acquireClaims(found, () -> found, longestWait));
@@ -857,8 +834,48 @@ public final class RateLimiter implements AutoCloseable {
         return Mono.defer(() -> acquireClaims(known.current(), known::current, longestWait));
     }
 
-    private Mono<Decision> reported(Mono<Decision> decision) {
-        return listeners == null ? decision : listeners.reporting(decision);
+    /** Waits for the permits of an element. A lookup may find a concurrency limit, or one may replace the limits. */
+    private Mono<Decision> acquireToThrottle(Charge charge) {
+        return acquire(List.of(charge), Waiter.FOREVER).map(decision -> {
+            if (HoldIds.areIn(decision)) {
+                queues.refund(decision);
+                throw noThrottle();
+            }
+            return decision;
+        });
+    }
+
+    private IllegalStateException noThrottle() {
+        return new IllegalStateException("limiter " + name + " has a concurrency limit, and a throttled stream does not"
+                + " say when the work on an element has ended: expected limits with a window, for example"
+                + " Limit.perSecond(10), and around the work limiter.whileHolding(key, work)");
+    }
+
+    private Mono<Decision> decide(List<Charge> charges, Function<List<Claim>, Mono<Decision>> decide) {
+        if (claims.needLookup(charges)) {
+            return decideLookedUp(charges, decide);
+        }
+        ChargedClaims known = claims.following(charges);
+        return Mono.defer(() -> decide.apply(known.current()));
+    }
+
+    private Mono<Decision> decideLookedUp(List<Charge> charges, Function<List<Claim>, Mono<Decision>> decide) {
+        return lookUp(charges, found -> {
+            if (found.isDenied()) {
+                return Mono.just(LimiterDecisions.refused(clock.millis()));
+            }
+            return found.isUnlimited()
+                    ? Mono.just(LimiterDecisions.unlimited(clock.millis()))
+                    : decide.apply(found.claims());
+        });
+    }
+
+    /** Looks up limits first. The time of the lookup is part of the deadline of what follows. */
+    private <T> Mono<T> lookUp(List<Charge> charges, Function<FoundClaims, Mono<T>> then) {
+        Mono<FoundClaims> found = claims.lookUp(charges);
+        return unlessClosed(() -> found.flatMap(then)
+                .contextWrite(context -> context.put(
+                        LimitStore.WAITING_SINCE, Schedulers.parallel().now(TimeUnit.NANOSECONDS))));
     }
 
     private Mono<Decision> takeClaims(List<Claim> claims) {
@@ -896,17 +913,6 @@ public final class RateLimiter implements AutoCloseable {
         return tooSmall.isEmpty() ? null : Mono.just(LimiterDecisions.neverFits(clock.millis(), tooSmall));
     }
 
-    private Mono<Decision> decideLookedUp(List<Charge> charges, Function<List<Claim>, Mono<Decision>> decide) {
-        return lookUp(charges, found -> {
-            if (found.isDenied()) {
-                return Mono.just(LimiterDecisions.refused(clock.millis()));
-            }
-            return found.isUnlimited()
-                    ? Mono.just(LimiterDecisions.unlimited(clock.millis()))
-                    : decide.apply(found.claims());
-        });
-    }
-
     /** Refunds or resets. Without a limit nothing is counted, so there is nothing to change. */
     private Mono<Void> change(List<Charge> charges, Function<List<Claim>, Mono<Void>> change) {
         Function<List<Claim>, Mono<Void>> changeAndWake = found -> thenWake(found, change.apply(found));
@@ -921,12 +927,13 @@ public final class RateLimiter implements AutoCloseable {
         return unlessClosed(() -> changeAndWake.apply(known.current()));
     }
 
-    /** Looks up limits first. The time of the lookup is part of the deadline of what follows. */
-    private <T> Mono<T> lookUp(List<Charge> charges, Function<FoundClaims, Mono<T>> then) {
-        Mono<FoundClaims> found = claims.lookUp(charges);
-        return unlessClosed(() -> found.flatMap(then)
-                .contextWrite(context -> context.put(
-                        LimitStore.WAITING_SINCE, Schedulers.parallel().now(TimeUnit.NANOSECONDS))));
+    /** Wakes the waiters for these counts after a refund or reset, even a failed one: it may have been executed. */
+    private Mono<Void> thenWake(List<Claim> claims, Mono<Void> change) {
+        return change.doFinally(end -> queues.wake(claims));
+    }
+
+    private Mono<Decision> reported(Mono<Decision> decision) {
+        return listeners == null ? decision : listeners.reporting(decision);
     }
 
     private <T> Mono<T> unlessClosed(Supplier<Mono<T>> answer) {
@@ -936,11 +943,6 @@ public final class RateLimiter implements AutoCloseable {
     private IllegalStateException closedException() {
         return new IllegalStateException("limiter " + name
                 + " is closed: expected it to be open, for example by closing it only after the last request");
-    }
-
-    /** Wakes the waiters for these counts after a refund or reset, even a failed one: it may have been executed. */
-    private Mono<Void> thenWake(List<Claim> claims, Mono<Void> change) {
-        return change.doFinally(end -> queues.wake(claims));
     }
 
     /** Returns the wait queues, for tests. */
