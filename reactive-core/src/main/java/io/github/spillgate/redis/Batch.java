@@ -44,7 +44,7 @@ final class Batch {
     private static final long NEAR = TimeUnit.MILLISECONDS.toNanos(10);
 
     private final CountKeys countKeys;
-    private final Map<Object, BatchKey> counts;
+    private final Map<Object, BatchCount> counts;
     private final List<byte[]> keys;
     private final List<DecisionGroup> groups;
     private int size;
@@ -63,7 +63,7 @@ final class Batch {
     void add(PendingDecision decision) {
         size++;
         List<Claim> claims = decision.claims();
-        BatchKey[] touched = new BatchKey[claims.size()];
+        BatchCount[] touched = new BatchCount[claims.size()];
         for (int i = 0; i < touched.length; i++) {
             touched[i] = count(claims.get(i));
         }
@@ -75,19 +75,19 @@ final class Batch {
         DecisionGroup group = new DecisionGroup(decision, touched, usages);
         groups.add(group);
         usages += touched.length;
-        for (BatchKey count : touched) {
+        for (BatchCount count : touched) {
             count.lastGroup = group;
         }
     }
 
-    private BatchKey count(Claim claim) {
-        BatchKey known = counts.get(claim.handle());
+    private BatchCount count(Claim claim) {
+        BatchCount known = counts.get(claim.handle());
         if (known != null) {
             return known;
         }
         // First, because it may fail, and the next key must not take its place.
         byte[] key = countKeys.count(claim);
-        BatchKey count = new BatchKey(keys.size());
+        BatchCount count = new BatchCount(keys.size());
         counts.put(claim.handle(), count);
         keys.add(key);
         return count;
@@ -180,12 +180,12 @@ final class Batch {
     }
 
     /** A count of this batch. */
-    private static final class BatchKey {
+    private static final class BatchCount {
 
         private final int index;
         private @Nullable DecisionGroup lastGroup;
 
-        BatchKey(int index) {
+        BatchCount(int index) {
             this.index = index;
         }
     }
@@ -194,7 +194,7 @@ final class Batch {
     private final class DecisionGroup {
 
         private final PendingDecision first;
-        private final BatchKey[] touched;
+        private final BatchCount[] touched;
 
         /** The index of its first usage in the reply. */
         private final int firstUsage;
@@ -205,7 +205,7 @@ final class Batch {
         /** The earliest deadline: a late group is refused as a whole. */
         private long deadline;
 
-        DecisionGroup(PendingDecision decision, BatchKey[] touched, int firstUsage) {
+        DecisionGroup(PendingDecision decision, BatchCount[] touched, int firstUsage) {
             this.first = decision;
             this.touched = touched;
             this.firstUsage = firstUsage;
@@ -214,7 +214,7 @@ final class Batch {
         }
 
         /** Returns whether a decision on these counts may join this group. */
-        boolean accepts(PendingDecision decision, BatchKey[] others) {
+        boolean accepts(PendingDecision decision, BatchCount[] others) {
             if (first.mode() != Mode.TAKE
                     || decision.mode() != Mode.TAKE
                     || times == MOST_IN_GROUP

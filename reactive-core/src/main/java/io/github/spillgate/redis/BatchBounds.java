@@ -45,10 +45,10 @@ record BatchBounds(int counts, int inFlight, int waiting) {
     /**
      * Returns the number of batches that may be in flight.
      *
-     * @param trip the shortest round trip, in nanoseconds
+     * @param roundTrip the shortest round trip, in nanoseconds
      */
-    int inFlight(long trip) {
-        return isFar(trip) ? inFlight : Math.min(inFlight, IN_FLIGHT_NEAR);
+    int inFlight(long roundTrip) {
+        return isFar(roundTrip) ? inFlight : Math.min(inFlight, IN_FLIGHT_NEAR);
     }
 
     /**
@@ -57,8 +57,8 @@ record BatchBounds(int counts, int inFlight, int waiting) {
      *
      * @param free the number of batches that may be sent now
      */
-    int share(int waiting, int free, long trip) {
-        int share = isFar(trip) ? waiting : (waiting + free - 1) / free;
+    int share(int waiting, int free, long roundTrip) {
+        int share = isFar(roundTrip) ? waiting : (waiting + free - 1) / free;
         return Math.min(decisions(), share);
     }
 
@@ -67,8 +67,8 @@ record BatchBounds(int counts, int inFlight, int waiting) {
                 "Redis is unavailable: " + waiting + " decisions are waiting for it already", null);
     }
 
-    private static boolean isFar(long trip) {
-        return trip >= FAR;
+    private static boolean isFar(long roundTrip) {
+        return roundTrip >= FAR;
     }
 
     private static void check(String what, int number, int most) {

@@ -47,18 +47,18 @@ final class BatchQueue {
     // Then each group of decisions gets a command of its own. One with several counts may still be refused. It is
     // retried a few times, because most migrations take less than a second, and then fails.
     //
-    // A broken connection needs no care: its commands fail, and so do those that are sent later. A silent connection is
-    // replaced by another one with a queue of its own, and this one ends.
+    // A broken connection needs nothing here: its commands fail, and so do those that are sent later. A silent
+    // connection is replaced by another one with a queue of its own, and this queue ends.
     //
     // A reply that has arrived is not known before the event loop reads it, and the loop may be busy. So whether Redis
-    // is silent is judged after the loop's next run, which begins with reading. The time of Redis counts from the end
-    // of the run in which the decision joined the queue. If Redis has replied to a command that was sent since then, it
-    // is not silent: the decision waits here for others, because this process or Redis has too much to do. Such a
-    // decision is not sent after its deadline. Otherwise, if there were always too many, all would be sent too late.
+    // is silent is judged after the loop's next run, which begins with reading. The time for its reply counts from the
+    // end of the run in which the decision joined the queue. If Redis has replied to a command that was sent since
+    // then, it is not silent: the decision waits here for others, because this process or Redis is overloaded. Such a
+    // decision is not sent after its deadline. Otherwise, under a lasting overload, all would be sent too late.
     //
     // Redis executes commands in about the order in which they arrive. If it has replied to a later command on another
-    // connection, it has executed those in flight here, or never gets them: not Redis is silent, but this connection.
-    // An order that differs a little is no silence of half a deadline.
+    // connection, it has executed those in flight here, or will never receive them: only this connection is silent. The
+    // order may differ a little, so the connection must have been silent for some time.
 
     private static final int TRIES = 4;
     private static final long BEFORE_NEXT_TRY_MILLIS = 10;
@@ -75,8 +75,8 @@ final class BatchQueue {
     /** Emits the answers; null if their callers are on the event loop, and continue there. */
     private final @Nullable Scheduler deliverOn;
 
-    /** Returns whether Redis has replied on another connection to a command sent after a time. */
-    private final LongPredicate elsewhere;
+    /** Returns whether Redis has replied, on any connection, to a command that was sent after a time. */
+    private final LongPredicate serverAnsweredSince;
 
     private final OpenConnection connection;
     private final Queue<PendingDecision> queue = new ArrayDeque<>();
@@ -84,14 +84,14 @@ final class BatchQueue {
     /** The number of decisions in the queue, or on their way to it from other threads. */
     private final AtomicInteger waiting = new AtomicInteger();
 
-    /** The run in which decisions have joined the queue since it was sent. */
-    private @Nullable Run current;
+    /** The run of the event loop at whose end the queue is sent; null if no decision has joined since the last one. */
+    private @Nullable Run currentRun;
 
     private boolean isSending;
     private int inFlight;
 
     /** The shortest round trip on this connection. It shows the distance of Redis, whether Redis is busy or not. */
-    private long shortestTrip = Long.MAX_VALUE;
+    private long shortestRoundTrip = Long.MAX_VALUE;
 
     private @Nullable LimitStoreException ended;
 
@@ -101,13 +101,13 @@ final class BatchQueue {
             CountKeys keys,
             BatchBounds bounds,
             @Nullable Scheduler deliverOn,
-            LongPredicate elsewhere) {
+            LongPredicate serverAnsweredSince) {
         this.connection = connection;
         this.decide = decide;
         this.keys = keys;
         this.bounds = bounds;
         this.deliverOn = deliverOn;
-        this.elsewhere = elsewhere;
+        this.serverAnsweredSince = serverAnsweredSince;
     }
 
     /** Sends the decision, at the end of the event loop's current run or in a later batch. */
@@ -139,8 +139,8 @@ final class BatchQueue {
         });
     }
 
-    /** Returns whether its callers are on the event loop of the connection. */
-    boolean isOfCallers() {
+    /** Returns whether the event loop of the connection, which reads the replies, is also that of the callers. */
+    boolean isReadByCallers() {
         return deliverOn == null;
     }
 
@@ -171,17 +171,17 @@ final class BatchQueue {
     boolean isServerReplying(long nanos, PendingDecision decision) {
         Run joined = decision.run();
         return (joined != null && connection.hasAnsweredSince(joined.endedAt))
-                || connection.isSilentAlone(nanos, elsewhere);
+                || connection.isSilentAlone(nanos, serverAnsweredSince);
     }
 
     private void enqueue(PendingDecision decision) {
         queue.add(decision);
-        Run run = current;
+        Run run = currentRun;
         if (run == null) {
             run = new Run();
-            current = run;
+            currentRun = run;
             if (!connection.runLater(0, run)) {
-                current = null;
+                currentRun = null;
                 end(loopEnded());
                 return;
             }
@@ -196,8 +196,8 @@ final class BatchQueue {
         }
         isSending = true;
         try {
-            while (ended == null && !queue.isEmpty() && inFlight < bounds.inFlight(trip())) {
-                sendFlight(bounds.inFlight(trip()) - inFlight);
+            while (ended == null && !queue.isEmpty() && inFlight < bounds.inFlight(roundTrip())) {
+                sendFlight(bounds.inFlight(roundTrip()) - inFlight);
             }
         } finally {
             isSending = false;
@@ -209,7 +209,7 @@ final class BatchQueue {
     }
 
     private void sendFlight(int free) {
-        Flight flight = nextFlight(bounds.share(queue.size(), free, trip()));
+        Flight flight = nextFlight(bounds.share(queue.size(), free, roundTrip()));
         List<Batch> batches = flight.batches;
         if (batches.isEmpty()) {
             return;
@@ -235,8 +235,8 @@ final class BatchQueue {
     }
 
     /** Returns the shortest round trip; zero before the first reply. */
-    private long trip() {
-        return shortestTrip == Long.MAX_VALUE ? 0 : shortestTrip;
+    private long roundTrip() {
+        return shortestRoundTrip == Long.MAX_VALUE ? 0 : shortestRoundTrip;
     }
 
     private Flight nextFlight(int most) {
@@ -311,7 +311,7 @@ final class BatchQueue {
         @Override
         public void run() {
             endedAt = connection.now();
-            current = null;
+            currentRun = null;
             send();
         }
     }
@@ -368,7 +368,7 @@ final class BatchQueue {
             return batch;
         }
 
-        /** Otherwise a batch without a reply would keep the others, and their callers. */
+        /** Drops the batches: one without a reply must not keep the others, and their callers, in memory. */
         void forgetBatches() {
             batches.clear();
             others = null;
@@ -411,7 +411,7 @@ final class BatchQueue {
         @Override
         public void onNext(byte[] reply) {
             hasReply = true;
-            long trip = connection.now() - sentAt;
+            long roundTrip = connection.now() - sentAt;
             ScriptReply decoded;
             String whyUnwritten;
             try {
@@ -423,7 +423,7 @@ final class BatchQueue {
                 onError(new LimitStoreException("the reply of Redis cannot be read: " + e.getMessage(), e));
                 return;
             }
-            if (!connection.run(() -> replied(decoded, whyUnwritten, trip))) {
+            if (!connection.run(() -> replied(decoded, whyUnwritten, roundTrip))) {
                 batch.parts().forEach(part -> part.answer(decoded));
             }
         }
@@ -443,12 +443,12 @@ final class BatchQueue {
             onError(new LimitStoreUnansweredException("Redis replied with nothing", null));
         }
 
-        private void replied(ScriptReply reply, String whyUnwritten, long trip) {
+        private void replied(ScriptReply reply, String whyUnwritten, long roundTrip) {
             if (answered) {
                 return;
             }
             answered = true;
-            shortestTrip = Math.min(shortestTrip, trip);
+            shortestRoundTrip = Math.min(shortestRoundTrip, roundTrip);
             if (!whyUnwritten.isEmpty()) {
                 connection.noteRefusal(whyUnwritten);
             }

@@ -65,7 +65,7 @@ final class Lane implements CommandSender {
     private static final int MOST_MUTE = 2;
 
     /** How long an event loop of the application waits before it begins to open a connection again. */
-    private static final long PAUSE = TimeUnit.SECONDS.toNanos(1);
+    private static final long LOOP_PAUSE = TimeUnit.SECONDS.toNanos(1);
 
     private static final long LONGEST_ATTEMPT = TimeUnit.SECONDS.toNanos(LONGEST_ATTEMPT_SECONDS);
     private static final long SHORTEST_RETIREMENT = TimeUnit.SECONDS.toNanos(SHORTEST_RETIREMENT_SECONDS);
@@ -77,7 +77,11 @@ final class Lane implements CommandSender {
     private final Function<OpenConnection, BatchQueue> newQueue;
     private final AtomicReference<@Nullable Opening> current = new AtomicReference<>();
     private final AtomicReference<@Nullable OpenConnection> retired = new AtomicReference<>();
+
+    /** The number of attempts that hold a thread. */
     private final AtomicInteger attempts = new AtomicInteger();
+
+    /** The number of the newest connection. */
     private final AtomicLong numbers = new AtomicLong();
 
     /** The number of replaced connections in a row on which Redis has replied to the first script only. */
@@ -87,10 +91,10 @@ final class Lane implements CommandSender {
     private volatile @Nullable Supplier<LimitStoreException> closed;
 
     /** When an event loop of the application last began to open the connection; only that loop uses it. */
-    private long triedAt;
+    private long loopTriedAt;
 
     /**
-     * A lane.
+     * Creates a lane without a connection.
      *
      * @param connector connects to the server; may block
      * @param firstCall sends the script that decides, with a request that changes nothing
@@ -109,7 +113,7 @@ final class Lane implements CommandSender {
         this.nanoTime = nanoTime;
         this.longestSilence = longestSilence;
         this.newQueue = newQueue;
-        this.triedAt = nanoTime.getAsLong() - PAUSE;
+        this.loopTriedAt = nanoTime.getAsLong() - LOOP_PAUSE;
     }
 
     /** Sends a command once the connection is open; the reply is emitted on the connection's thread. */
@@ -153,9 +157,9 @@ final class Lane implements CommandSender {
 
     private boolean isTimeToTry() {
         long now = nanoTime.getAsLong();
-        boolean isTime = now - triedAt >= PAUSE;
+        boolean isTime = now - loopTriedAt >= LOOP_PAUSE;
         if (isTime) {
-            triedAt = now;
+            loopTriedAt = now;
         }
         return isTime;
     }
@@ -221,11 +225,10 @@ final class Lane implements CommandSender {
     }
 
     /** Keeps the newest retired connection, on which replies may still arrive, and closes older ones. */
-    private void retire(OpenConnection silent) {
-        OpenConnection before =
-                retired.getAndUpdate(kept -> kept != null && kept.number() > silent.number() ? kept : silent);
-        if (before != null && before.number() > silent.number()) {
-            silent.close();
+    private void retire(OpenConnection old) {
+        OpenConnection before = retired.getAndUpdate(kept -> kept != null && kept.number() > old.number() ? kept : old);
+        if (before != null && before.number() > old.number()) {
+            old.close();
             return;
         }
         if (before != null) {
@@ -233,40 +236,40 @@ final class Lane implements CommandSender {
         }
         if (closed != null) {
             // Closing may have been earlier.
-            closeRetired(silent);
+            closeRetired(old);
             return;
         }
-        Schedulers.parallel().schedule(() -> closeRetired(silent), LONGEST_RETIREMENT_SECONDS, TimeUnit.SECONDS);
-        if (numbers.get() > silent.number()) {
+        Schedulers.parallel().schedule(() -> closeRetired(old), LONGEST_RETIREMENT_SECONDS, TimeUnit.SECONDS);
+        if (numbers.get() > old.number()) {
             // The next connection may have been opened earlier.
-            replaced(silent);
+            endRetired(old);
         }
     }
 
-    private void closeRetired(OpenConnection silent) {
-        if (retired.compareAndSet(silent, null)) {
-            silent.close();
+    private void closeRetired(OpenConnection old) {
+        if (retired.compareAndSet(old, null)) {
+            old.close();
         }
     }
 
-    /** Decisions no longer wait for the retired connection once another one is open. */
-    private void replaced(OpenConnection silent) {
-        silent.queue().end(silent.unusable("the connection was lost or stopped responding"));
-        closeRetiredSoon(silent);
+    /** Ends the queue of the retired connection, because another one is open. */
+    private void endRetired(OpenConnection old) {
+        old.queue().end(old.unusable("the connection was lost or stopped responding"));
+        closeRetiredSoon(old);
     }
 
     /** Closes the retired connection once Redis does not reply on it any more; another one works by now. */
-    private void closeRetiredSoon(OpenConnection silent) {
+    private void closeRetiredSoon(OpenConnection old) {
         Schedulers.parallel()
                 .schedule(
                         () -> {
-                            if (retired.get() != silent) {
+                            if (retired.get() != old) {
                                 return;
                             }
-                            if (silent.isAnswering(SHORTEST_RETIREMENT)) {
-                                closeRetiredSoon(silent);
+                            if (old.isAnswering(SHORTEST_RETIREMENT)) {
+                                closeRetiredSoon(old);
                             } else {
-                                closeRetired(silent);
+                                closeRetired(old);
                             }
                         },
                         SHORTEST_RETIREMENT,
@@ -285,8 +288,8 @@ final class Lane implements CommandSender {
     }
 
     /** Counts the connections in a row on which Redis has replied to the first script only. */
-    private void countMute(OpenConnection silent) {
-        mute.updateAndGet(before -> silent.hasAnswered() ? 0 : before + 1);
+    private void countMute(OpenConnection old) {
+        mute.updateAndGet(before -> old.hasAnswered() ? 0 : before + 1);
     }
 
     /** Ends an attempt if the connections before it show that the next one would be silent too. */
@@ -382,7 +385,7 @@ final class Lane implements CommandSender {
             open = opened;
             OpenConnection kept = retired.get();
             if (kept != null) {
-                replaced(kept);
+                endRetired(kept);
             }
         }
 
@@ -404,17 +407,17 @@ final class Lane implements CommandSender {
 
         /** Abandons the attempt, or keeps its connection only for late replies. */
         void retire() {
-            OpenConnection silent = open;
-            StatefulRedisConnection<byte[], byte[]> mute = accepted;
-            if (silent != null) {
-                countMute(silent);
-                Lane.this.retire(silent);
-            } else if (mute == null) {
+            OpenConnection old = open;
+            StatefulRedisConnection<byte[], byte[]> unready = accepted;
+            if (old != null) {
+                countMute(old);
+                Lane.this.retire(old);
+            } else if (unready == null) {
                 OpenConnection.unobserved(abandon(Errors.notConnected(LONGEST_ATTEMPT_SECONDS)));
             } else {
                 OpenConnection.unobserved(abandon(noReplyToScript()));
                 // Ends the thread of the attempt, which waits for the reply.
-                OpenConnection.unobserved(mute.closeAsync());
+                OpenConnection.unobserved(unready.closeAsync());
             }
         }
 

@@ -205,16 +205,17 @@ final class OpenConnection implements CommandSender {
      * Returns whether only this connection is silent, for this time at least: Redis has replied on another one to a
      * command that was sent later than one that is in flight here.
      *
-     * @param elsewhere returns whether Redis has replied on another connection to a command sent after a time
+     * @param serverAnsweredSince returns whether Redis has replied, on any connection, to a command that was sent after
+     *     a time
      */
-    boolean isSilentAlone(long nanos, LongPredicate elsewhere) {
+    boolean isSilentAlone(long nanos, LongPredicate serverAnsweredSince) {
         long newest = answered;
         if (isStalled()) {
             return true;
         }
-        // The oldest command in flight was not sent later than this.
+        // The oldest command in flight was sent at this time or earlier.
         long since = activeAt;
-        if (sent == newest || nanoTime.getAsLong() - since < nanos || !elsewhere.test(since)) {
+        if (sent == newest || nanoTime.getAsLong() - since < nanos || !serverAnsweredSince.test(since)) {
             return false;
         }
         stalledAfter = newest;

@@ -177,7 +177,7 @@ final class PendingDecision implements RemoteSubscription {
     @Override
     public boolean isReadByCaller() {
         BatchQueue joined = queue;
-        return joined != null && joined.isOfCallers();
+        return joined != null && joined.isReadByCallers();
     }
 
     /** Marks the decision as sent; returns false if it was cancelled. */

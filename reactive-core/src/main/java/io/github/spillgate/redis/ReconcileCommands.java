@@ -16,7 +16,7 @@ import reactor.core.publisher.Mono;
 final class ReconcileCommands {
 
     /** The stamp of a charge at an unknown time: it may be from before any reset. */
-    private static final long UNKNOWN = 0;
+    private static final long UNKNOWN_STAMP = 0;
 
     private final SlotRouter router;
     private final CountKeys keys;
@@ -75,7 +75,7 @@ final class ReconcileCommands {
         }
         // The others were charged earlier, perhaps before a reset, or no longer count.
         StoreDecision now = StoreDecision.ofPeek(Source.REDIS, reply.millis(), reply.micros(), chargedNow);
-        StoreDecision earlier = StoreDecision.ofPeek(Source.REDIS, reply.millis(), UNKNOWN, others);
+        StoreDecision earlier = StoreDecision.ofPeek(Source.REDIS, reply.millis(), UNKNOWN_STAMP, others);
         if (others.isEmpty()) {
             return now;
         }
@@ -99,7 +99,7 @@ final class ReconcileCommands {
         return StoreDecision.ofPeek(
                 Source.REDIS,
                 reply.millis(),
-                reply.flag(0) ? reply.micros() : UNKNOWN,
+                reply.flag(0) ? reply.micros() : UNKNOWN_STAMP,
                 isForeign ? List.of() : List.of(reply.usage(0, claim)));
     }
 

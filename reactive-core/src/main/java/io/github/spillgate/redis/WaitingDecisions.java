@@ -17,7 +17,7 @@ final class WaitingDecisions {
         this.deliverOn = deliverOn;
     }
 
-    /** Lets a decision wait for something, or fails it if too many wait, or if there is no such thing. */
+    /** Calls a function with the result once it is there. Fails the decision if too many wait, or if there is none. */
     <T> void await(Mono<T> awaited, PendingDecision decision, Consumer<T> then) {
         if (number.incrementAndGet() > bounds.waiting()) {
             number.decrementAndGet();
