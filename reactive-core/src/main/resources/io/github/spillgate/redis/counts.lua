@@ -37,9 +37,9 @@
 -- The key of a reset mark is that of its count with an exclamation mark appended. The mark holds the time of the last
 -- reset, in microseconds as text, and lives as long as permits from before the reset could be refunded.
 --
--- The key of a refund mark has two of them. It holds the time of the last refund of permits without their decision; or,
--- after lost permits were restored, the time of that, how many they were, and for a log the slot of the latest of them.
--- It lives as long as those could be in use.
+-- The key of a refund mark has two exclamation marks. The mark holds the time of the last refund of permits without
+-- their decision; or, after lost permits were restored, the time of that, the number of these permits, and for a log
+-- the slot of the latest of them. It lives as long as these permits could be in use.
 --
 -- A value that no script of ours has written is foreign, and is not changed. A log that is shorter than its head says
 -- is torn. Checking the length would be another call, so most readers notice a missing entry when they need it, and
@@ -48,8 +48,8 @@
 -- The clock is that of Redis, read once per script. If it was set back, all hits in the future are moved to now, and
 -- even a denial writes this (mustWrite): otherwise clients would be denied until the clock has caught up. Hits of a log
 -- may be in the future by the lease time, because leased permits are charged at the end of their lease. Expired entries
--- are removed at the next write; a denial or a peek writes only if they are more than MOST_LEFT, so that no later
--- reader walks over many of them again.
+-- are removed at the next write. A denial or a peek writes only if there are more than MOST_LEFT of them, so that
+-- later scripts do not visit many of them again.
 
 local A_LOG = 5007219 -- 'sgL'
 local A_COUNTER = 4417395 -- 'sgC'
@@ -67,7 +67,7 @@ local MOST_ENTRIES = 10000 -- in one log
 local MOST_SPARE = 256
 local LONGEST_LEASE, LEASES_IN_A_WINDOW = 100, 100 -- in milliseconds; see Limit.leaseTime
 local LEASED = 2 ^ 47 -- added to the time of a bucket
-local SOON = 1000 -- in milliseconds; for so long, a bucket that was empty before lives longer than necessary
+local SOON = 1000 -- in milliseconds; the time by which a bucket that was empty before lives longer than necessary
 
 local call, floor, max, min = redis.call, math.floor, math.max, math.min
 local pack, unpackFrom = struct.pack, struct.unpack

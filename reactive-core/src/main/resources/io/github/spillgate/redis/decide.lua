@@ -22,9 +22,9 @@
 -- "The time when the cost fits" is computed for a denied request, and is now otherwise. A request that cannot be
 -- decided changes nothing and does not prevent other decisions.
 
--- A torn log, or a failing write, is noticed on the way. Then everything is decided again, with that knowledge. No head
--- has been written by then, so nothing has been charged, except to a log if only its later expiry was refused: it
--- reports UNWRITTEN though it is charged. It must not be charged twice.
+-- A torn log, or a failing write, is noticed while deciding. Then everything is decided again, with that knowledge. No
+-- head has been written by then, so nothing has been charged, with one exception: a log of which Redis refused only the
+-- later expiry. It is charged and reports UNWRITTEN, because it must not be charged twice.
 local torn = {} -- by key
 local isWritable, why = true, ''
 

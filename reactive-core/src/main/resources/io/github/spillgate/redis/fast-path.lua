@@ -1,7 +1,7 @@
 -- fast-path.lua: decides groups from the first one on, as long as each of them is on a single count, is granted as a
 -- whole, and needs little to be read and written. These are most commands. decide.lua describes the argument and the
--- reply, and decides the rest. This is what the functions of log.lua, counter.lua and bucket.lua do, in one piece,
--- without their tables, and before any function is created: creating them takes longer than such a decision.
+-- reply, and decides the rest. This file does what the functions of log.lua, counter.lua and bucket.lua do, in one
+-- piece and without their tables. It runs before those functions are created, which takes longer than such a decision.
 --
 -- Each group is charged by its last write. If a write fails, the group has not been charged.
 

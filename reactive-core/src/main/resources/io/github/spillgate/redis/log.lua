@@ -1,6 +1,6 @@
 -- log.lua: reads, changes and writes a log.
 
--- Returns the last slot in which permits can be charged now: that of leased ones.
+-- Returns the last slot in which permits can be charged now, which is that of leased permits.
 local function lastSlot(limit)
   return floor((now + leaseTimeOf(limit)) / limit.resolution)
 end

@@ -139,7 +139,7 @@ local function chargeLog(log, slots)
 end
 
 -- Counters
--- -----------------------------------------------------------------------------------------------------------------
+-- ---------------------------------------------------------------------------------------------------------------------
 
 -- Advances the counter to the window at this time, as readCounter does.
 local function advance(counter, time)
@@ -152,7 +152,7 @@ local function advance(counter, time)
   end
 end
 
--- Adds the grants to an empty counter as if they had come at their time.
+-- Adds the grants to an empty counter, as if they had been taken at their times.
 local function replay(counter, grants)
   local opened = max(0, now - grants[1].from)
   counter.start = counter.limit.isAligned and opened - opened % counter.limit.window or opened
@@ -185,7 +185,7 @@ local function chargeCounter(counter, grants)
 end
 
 -- Buckets
--- ------------------------------------------------------------------------------------------------------------------
+-- ---------------------------------------------------------------------------------------------------------------------
 
 -- Returns the bucket with the grants, or nil if none of them counts any more. A grant counts from its time on, as if it
 -- had been taken then. If the bucket has changed since, it is not known how long it was empty after the grant. Then the
@@ -240,19 +240,21 @@ local function permitsUpTo(log, last)
   end
 end
 
--- Each of these three returns the count, and how many permits this and an earlier restoration have restored; nil if
--- this one has not. And for a log, the slot of the latest of them.
+-- The next functions restore one kind of count. Each returns
+--   the count,
+--   the number of permits that this and an earlier restoration have restored, or nil if this one restored none,
+--   for a log, the slot of the latest of these permits.
 
--- What is missing was granted last, unless another instance has restored some: that may have known earlier ones only.
--- Then the log gets as many restored permits in each slot and later ones as any instance knew there. If it has them in
--- earlier slots, they move.
+-- What is missing was granted last, unless another instance has restored some: it may have known earlier permits only.
+-- Then, for each slot, the log gets as many restored permits in it and in later slots as any instance knew there. If
+-- it has them in earlier slots, they move.
 local function restoreLog(log, grants, lost, earlier)
   local slots, all = slotsOf(grants, log.limit), 0
   for _, some in ipairs(slots) do
     all = all + some.permits
   end
-  -- Later permits were granted since, and are in addition. Of those that another instance has restored, some may have
-  -- expired or left by a refund since.
+  -- Permits in later slots were granted since, and count in addition. Of those that another instance has restored,
+  -- some may have expired or been refunded since.
   local last = earlier and earlier.newest or floor(lost / 1000 / log.limit.resolution)
   local most, hasFrom = earlier and earlier.permits or MOST_EXACT, permitsUpTo(log, last)
   local has = min(most, permitsUpTo(log, last)(0))
@@ -282,7 +284,7 @@ local function restoreCounter(counter, grants, lost, earlier)
   local restored = {key = counter.key, limit = counter.limit, previous = 0, current = 0, start = counter.start}
   replay(restored, grants)
   local permits = usedOf(restored)
-  -- A counter that began since the last reply with these permits is in addition to them.
+  -- A counter that began since the last reply with these permits counts in addition to them.
   local isNew = not earlier and counter.start >= lost / 1000
   local has = isNew and 0 or usedOf(counter)
   if earlier then
@@ -312,7 +314,8 @@ local function restoreBucket(bucket, grants, lost, earlier)
     restored.at = time
   end
   local most = levelAt(restored, now)
-  -- A bucket that began since the last reply with these permits is in addition to them. One with a newer mark may be.
+  -- A bucket that began since the last reply with these permits counts in addition to them. So does one with a newer
+  -- mark, because it may have begun since.
   local began = min(bucket.older, level) > 0 and bucket.olderAt or bucket.at
   local has = began >= lost / 1000 and 0 or level
   if earlier then
