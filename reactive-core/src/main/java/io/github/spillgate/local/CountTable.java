@@ -31,10 +31,10 @@ public final class CountTable<C extends Count> {
     // Design notes.
     //
     // Locking. A count is guarded by its own monitor: uncontended, that is one compare-and-set. A decision on several
-    // counts
-    // takes their monitors in the order of their identities, so that no two decisions wait for each other in a circle.
-    // No cache operation happens while a monitor is held: the cache calls the eviction listener under a lock of its
-    // own, and the listener takes the monitor of the count. So the order is the lock of the cache, then the monitor.
+    // counts takes their monitors in the order of their identities, so that no two decisions wait for each other in a
+    // circle. No cache operation happens while a monitor is held: the cache calls the eviction listener under a lock of
+    // its own, and the listener takes the monitor of the count. So the order is the lock of the cache, then the
+    // monitor.
     //
     // Eviction. The cache may evict a count while a thread is deciding on it. Then there could be two counts of one
     // identity, and both would admit. So the cache marks a count as evicted in the same step. A thread that finds that
@@ -42,7 +42,7 @@ public final class CountTable<C extends Count> {
     // eviction.
     //
     // If the cache is so small for the load that it evicts counts as fast as they are looked up, that would never end.
-    // After a few attempts the decision uses the counts at hand, as if they had been evicted right after it.
+    // After a few attempts the decision uses the evicted counts, as if they had been evicted right after it.
     //
     // Denied counts. A protected count is not marked when the cache evicts it. So a lookup goes to the protected counts
     // first, then to the cache, and then to the protected counts again: the count may have moved there, and been
@@ -51,7 +51,7 @@ public final class CountTable<C extends Count> {
     /** The smallest bound: no decision has more claims, so a table of that size holds all counts of one decision. */
     private static final int SMALLEST = 16;
 
-    /** After so many lookups a decision uses the counts at hand, evicted or not. */
+    /** The number of lookups after which a decision uses the counts, evicted or not. */
     private static final int ATTEMPTS = 16;
 
     /** The retry time, in milliseconds, if a claim exceeds this process's share of its limit. */

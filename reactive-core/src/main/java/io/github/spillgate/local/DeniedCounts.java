@@ -13,17 +13,17 @@ import org.jspecify.annotations.Nullable;
  * and recency may evict a key that is asked for once a second.
  *
  * <p>A count keeps its place while some of its permits are in use. If all places are taken, a new one gets the place of
- * one of the two oldest, if that is fully replenished or has not been denied for {@value #PATIENCE} milliseconds;
+ * one of the two oldest, if that is fully replenished or has not been denied for {@value #LONGEST_PAUSE} milliseconds;
  * otherwise it stays in the cache. So clients that came first and still retry keep their places.
  *
  * @param <C> the type of the counts
  */
 final class DeniedCounts<C extends Count> {
 
-    /** In milliseconds: a client that still retries does so more often. */
-    private static final long PATIENCE = 10_000;
+    /** The time in milliseconds after which a client counts as one that no longer retries. */
+    private static final long LONGEST_PAUSE = 10_000;
 
-    /** How many of the oldest counts may have to go for a new one. It bounds the work of each denial. */
+    /** How many of the oldest counts a denial examines for a place, which bounds its work. */
     private static final int EXAMINED = 2;
 
     private final ConcurrentMap<Object, Kept<C>> counts = new ConcurrentHashMap<>();
@@ -31,12 +31,12 @@ final class DeniedCounts<C extends Count> {
     private final AtomicInteger size = new AtomicInteger();
     private final int most;
 
-    /** Puts a count back into the cache. */
-    private final BiConsumer<Object, C> release;
+    /** Returns a count to the cache. */
+    private final BiConsumer<Object, C> toCache;
 
-    DeniedCounts(int most, BiConsumer<Object, C> release) {
+    DeniedCounts(int most, BiConsumer<Object, C> toCache) {
         this.most = most;
-        this.release = release;
+        this.toCache = toCache;
     }
 
     @Nullable
@@ -78,7 +78,7 @@ final class DeniedCounts<C extends Count> {
             if (oldest == null) {
                 return false;
             }
-            if (oldest.isWanted(now)) {
+            if (oldest.mustStay(now)) {
                 byAge.add(oldest);
             } else {
                 release(oldest);
@@ -90,7 +90,7 @@ final class DeniedCounts<C extends Count> {
     }
 
     private void release(Kept<C> kept) {
-        release.accept(kept.handle, kept.count);
+        toCache.accept(kept.handle, kept.count);
         kept.count.unprotect();
         counts.remove(kept.handle, kept);
         size.decrementAndGet();
@@ -114,8 +114,8 @@ final class DeniedCounts<C extends Count> {
             this.deniedAt = deniedAt;
         }
 
-        boolean isWanted(long now) {
-            return now < until && Math.abs(now - deniedAt) < PATIENCE;
+        boolean mustStay(long now) {
+            return now < until && Math.abs(now - deniedAt) < LONGEST_PAUSE;
         }
     }
 }

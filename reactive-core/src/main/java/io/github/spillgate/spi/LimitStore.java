@@ -21,8 +21,8 @@ import reactor.core.publisher.Mono;
  * value.
  *
  * <p>A store that needs the Reactor Context of the subscriber must read it on subscription. A {@link
- * io.github.spillgate.failover.ResilientStore} lets go of a caller, and so of its Context, when the caller has a result
- * or cancels; it still waits for the reply of its primary store, which then finds an empty Context.
+ * io.github.spillgate.failover.ResilientStore} drops its reference to a caller, and so to its Context, when the caller
+ * has a result or cancels. It still waits for the reply of its primary store, which then finds an empty Context.
  *
  * <p>A store that wraps another one must also delegate the methods with a default implementation; otherwise these
  * features of the wrapped store are lost. It passes on the decisions of the wrapped store as they are: a decision notes
@@ -78,9 +78,9 @@ public interface LimitStore {
     Mono<StoreDecision> peek(List<Claim> claims);
 
     /**
-     * Takes permits in advance, which this instance spends by itself: as many as the claim asks for, but at most one
-     * part of those that are left. They are charged as if they were taken at the end of the limit's {@linkplain
-     * Limit#leaseTime() lease time}, and may be spent until then.
+     * Takes permits in advance, which this instance spends without asking the store: as many as the claim asks for, but
+     * at most one part of those that are left. They are charged as if they were taken at the end of the limit's
+     * {@linkplain Limit#leaseTime() lease time}, and may be spent until then.
      *
      * @param claim a claim on a {@linkplain Limit#leased() leased} limit, for the most permits to take
      * @param parts the number of parts, at least one

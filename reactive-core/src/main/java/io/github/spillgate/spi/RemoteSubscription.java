@@ -12,8 +12,8 @@ import org.reactivestreams.Subscription;
 public interface RemoteSubscription extends Subscription {
 
     /**
-     * Runs a task if the server is silent: if it has had this time for its reply, and no reply has arrived. Does not
-     * run it if the decision is answered before that is known.
+     * Runs a task if the server has had this time for its reply, and no reply has arrived. Does not run it if the
+     * decision is answered before that is known.
      *
      * @param time how long the server may take, from when the request could be sent; the time in which it waits for
      *     earlier requests counts
@@ -24,9 +24,9 @@ public interface RemoteSubscription extends Subscription {
 
     /**
      * Returns whether the server replies to later requests: to one that was sent on the same connection since this one
-     * could be sent, or to one on another connection while this one is silent. Then the server works: this request
-     * waits behind too many others, or for a processor, or its connection is broken. A deadline that is missed for this
-     * reason does not count as a failure of the server.
+     * could be sent, or to one on another connection while this connection is silent. Then the server works: this
+     * request waits behind too many others, or lacks CPU time, or its connection is broken. A deadline that is missed
+     * for this reason does not count as a failure of the server.
      *
      * @param time how long the connection has been silent at least, if it is
      * @param unit the unit of the time

@@ -59,12 +59,12 @@ public final class StoreDecision implements Decision {
     /** The decision that holds the permits since they have moved. Written before {@code state}, and read after it. */
     private @Nullable StoreDecision holder;
 
-    /** Changed only before this decision is passed on. */
+    /** Changed only before this decision is emitted. */
     private boolean isEvidence = true;
 
     /**
      * The fallbacks that have decided; several if one of them has a fallback itself. Changed only before the store that
-     * fell back passes this decision on.
+     * fell back emits this decision.
      */
     private List<LimitStore> fallbacks = List.of();
 
@@ -490,9 +490,9 @@ public final class StoreDecision implements Decision {
     }
 
     /**
-     * Notes that a fallback has made this decision. The {@link #source()} does not tell: the store that fell back may
-     * have the same one. Call this before the decision is passed on. It is the same object afterwards, because the
-     * fallback may still {@linkplain #moveTo move} its permits.
+     * Notes that a fallback has made this decision. The {@link #source()} does not show it: the store that fell back
+     * may have the same one. Call this before the decision is emitted. It changes this object and makes no copy,
+     * because the fallback may still {@linkplain #moveTo move} its permits.
      *
      * @param fallback the store that decided instead of another one
      */
@@ -527,15 +527,15 @@ public final class StoreDecision implements Decision {
     }
 
     /**
-     * Returns this decision, marked with whether the instance has noted its permits.
+     * Returns a copy of this decision for which {@link #isEvidence()} returns this value.
      *
-     * @param noted whether it has
-     * @return the same decision, with this as its {@link #isEvidence()}
+     * @param noted whether the instance has noted the permits
+     * @return the copy
      */
     public StoreDecision withEvidence(boolean noted) {
-        StoreDecision same = only(usage -> true);
-        same.isEvidence = noted;
-        return same;
+        StoreDecision copy = only(usage -> true);
+        copy.isEvidence = noted;
+        return copy;
     }
 
     /**
