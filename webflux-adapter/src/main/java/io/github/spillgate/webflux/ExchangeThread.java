@@ -17,8 +17,7 @@ import reactor.core.scheduler.Schedulers;
 final class ExchangeThread {
     // Design notes.
     //
-    // Without a limiter a handler starts on the event loop. With a limiter it does, too, and each write saves a switch
-    // of threads.
+    // A handler starts on the event loop, as it does without a limiter, and its writes need no switch of threads.
     //
     // The event loop also avoids a bug of Reactor Netty (up to 1.3.7; reactor/reactor-netty#4361). If another thread
     // ends a response, the event loop treats the response as ended only after that thread has reported it. If the next

@@ -17,9 +17,10 @@ import java.util.List;
 record GatewayPlan(Config config, List<Limit> limits) {
     // Design notes.
     //
-    // The gateway fills a bucket once per second of the clock. So a bucket that is smaller than the tokens of a second
-    // is full at each second, and what is not enough for a request is lost: its rate is the requests that it holds, in
-    // tokens. All other buckets have the same rate and the same capacity here.
+    // The gateway's own limiter fills a bucket once a second. If the bucket holds less than the tokens of a second, it
+    // is full at the start of each second, and tokens that do not suffice for another request are lost. Its rate is
+    // then the capacity, rounded down to a multiple of the tokens of a request. All other buckets have the same rate
+    // and the same capacity here.
 
     private static final Duration SECOND = Duration.ofSeconds(1);
     private static final long MOST_TOKENS = Limit.MOST_BUCKET_PERMITS / 100;

@@ -60,7 +60,7 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
     private static final List<String> PREFIXES =
             List.of(CONFIGURATION_PROPERTY_NAME, RedisRateLimiter.CONFIGURATION_PROPERTY_NAME);
     private static final long UNKNOWN = -1;
-    private static final int LONGEST = 200;
+    private static final int LONGEST_ERROR = 200;
 
     private final RateLimiter limiter;
     private final RateLimitResponses responses;
@@ -192,9 +192,8 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
         if (config == null) {
             throw GatewayPlan.refused(
                     route,
-                    "there is no configuration for it: expected arguments of its filter RequestRateLimiter, for "
-                            + "example "
-                            + CONFIGURATION_PROPERTY_NAME + ".limits: 10/s, 3000/10m");
+                    "there is no configuration for it: expected arguments of its filter RequestRateLimiter,"
+                            + " for example " + CONFIGURATION_PROPERTY_NAME + ".limits: 10/s, 3000/10m");
         }
         GatewayPlan known = plans.get(route);
         if (known != null && known.config() == config) {
@@ -215,7 +214,7 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
             LOG.warn(
                     "route {} could not be decided; other routes may be affected: {}",
                     route,
-                    Text.quote(why.toString(), LONGEST));
+                    Text.quote(why.toString(), LONGEST_ERROR));
         }
         return response(plan, null, plan.config().whenUndecided == WhenUndecided.ALLOW, UNKNOWN);
     }

@@ -8,7 +8,6 @@ import io.github.spillgate.http.Verdicts;
 import io.netty.channel.Channel;
 import java.util.List;
 import java.util.Optional;
-import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 import org.springframework.http.HttpHeaders;
 import org.springframework.http.HttpStatusCode;
@@ -19,6 +18,10 @@ import reactor.core.publisher.SignalType;
 
 /** The verdicts on an exchange, for all web filters, handler filters and annotations that limit it. */
 final class LimitedExchange {
+    // Design notes.
+    //
+    // A web filter calls apply and, if the request is allowed, settleAtEnd, both within releaseAtEnd. A handler filter
+    // and an annotation do not see the end of the response: they call apply and settleAfterHandler.
 
     private static final String ATTRIBUTE = LimitedExchange.class.getName();
     private static final int OK = 200;
@@ -43,13 +46,13 @@ final class LimitedExchange {
     }
 
     /**
-     * Decides on an exchange, and records the verdict for the response.
+     * Applies a verdict to an exchange: records it for the response, and returns whether it denies the request.
      *
      * @param verdict the verdict of the rules
      * @param responses the header fields that report it
      * @return the reason for a denial, empty if the request is allowed; emitted on the thread of the exchange
      */
-    static Mono<Optional<Problem>> decide(
+    static Mono<Optional<Problem>> apply(
             ServerWebExchange exchange, Mono<Verdict> verdict, RateLimitResponses responses) {
         return Mono.defer(() -> {
             LimitedExchange limited = of(exchange);
@@ -61,45 +64,23 @@ final class LimitedExchange {
     }
 
     /**
-     * Lets the exchange release permits of concurrency limits when its server has ended the response. Reactor Netty
-     * reports that also for an upgrade to WebSocket, for which the chain of filters ends with the handshake.
+     * Releases permits of concurrency limits when the server reports the end of the response. Reactor Netty reports it
+     * even after an upgrade to WebSocket, for which the chain of filters ends with the handshake.
      */
     private void watchEnd(ServerWebExchange exchange) {
         if (isWatched) {
             return;
         }
         isWatched = true;
-        Consumer<Runnable> end = NettyConnection.end(exchange.getRequest());
+        ResponseEnd end = NettyConnection.end(exchange.getRequest());
         if (end == null) {
             servlet = ServletConnection.of(exchange.getRequest());
-            end = servlet == null ? null : servlet::whenEnded;
+            end = servlet;
         }
         if (end != null) {
-            Consumer<Runnable> watch = end;
-            verdicts.whenHolding(() -> watch.accept(verdicts::release));
+            ResponseEnd watched = end;
+            verdicts.whenHolding(() -> watched.whenEnded(verdicts::release));
         }
-    }
-
-    /**
-     * Releases permits when the chain of filters ends, unless Reactor Netty reports the end of the response. A servlet
-     * container that ends the response cancels the chain first: Spring does not always do that. Another filter may
-     * subscribe again to a chain without a response, which then has no new verdict; so the container reports its end.
-     */
-    static Mono<Void> releaseAtEnd(ServerWebExchange exchange, Mono<Void> limited) {
-        if (NettyConnection.of(exchange.getRequest()) != null) {
-            return limited;
-        }
-        LimitedExchange held = of(exchange);
-        held.watchEnd(exchange);
-        Mono<Void> response = held.servlet == null ? limited : limited.takeUntilOther(held.servlet.end());
-        return response.doFinally(end -> {
-            boolean mayRetry = held.servlet != null
-                    && end != SignalType.ON_COMPLETE
-                    && !exchange.getResponse().isCommitted();
-            if (!mayRetry) {
-                held.verdicts.release();
-            }
-        });
     }
 
     /** Records a verdict, which is reported when the response is committed, and returns why it denies the request. */
@@ -119,48 +100,59 @@ final class LimitedExchange {
         return verdicts.note(verdict);
     }
 
-    /** Settles the real costs when the response has ended, with an error, or because the client has disconnected. */
+    /**
+     * Settles the real costs at the end of the response: when it completes, fails or is cancelled.
+     *
+     * @param response the rest of the chain of filters
+     */
     static Mono<Void> settleAtEnd(ServerWebExchange exchange, Mono<Void> response) {
         LimitedExchange limited = of(exchange);
         limited.isSettledAtEnd = true;
-        // The thread is looked up here, because the request has no channel any more when its response has ended.
-        Mono<Void> settlement = limited.settle(ExchangeThread.of(exchange));
-        Channel channel = asksForWebSocket(exchange) ? NettyConnection.of(exchange.getRequest()) : null;
-        Mono<Void> settle = channel == null
-                ? settlement
-                : Mono.defer(() -> NettyConnection.isWebSocket(channel) ? Mono.empty() : settlement);
-        Consumer<Runnable> close = channel == null ? null : NettyConnection.end(exchange.getRequest());
-        if (close != null) {
-            // The chain of filters ends with the handshake. Without one, the cost is settled by then.
-            close.accept(() -> limited.verdicts.settle().subscribe());
-        }
-        return response.onErrorResume(error -> {
-                    Mono<Void> failed = Mono.error(error);
-                    if (exchange.getResponse().isCommitted()) {
-                        return settle.then(failed);
-                    }
-                    // After the refund for the status of the response to this error.
-                    exchange.getResponse().beforeCommit(() -> settle);
-                    return failed;
-                })
-                .then(settle)
+        Mono<Void> settlement = limited.settlement(exchange);
+        return response.onErrorResume(error -> settleAndFail(exchange, settlement, error))
+                .then(settlement)
                 // After the handler was cancelled, because it may set the cost then.
                 .doFinally(end -> {
                     if (end == SignalType.CANCEL) {
-                        settle.subscribe();
+                        settlement.subscribe();
                     }
                 });
     }
 
-    /** Returns whether the request has the header of a handshake, which any client can send. */
-    private static boolean asksForWebSocket(ServerWebExchange exchange) {
+    /**
+     * Returns the settlement of the real costs at the end of the chain of filters. Call it before the response: after
+     * its end, the request has no channel.
+     */
+    private Mono<Void> settlement(ServerWebExchange exchange) {
+        ExchangeThread thread = ExchangeThread.of(exchange);
+        Mono<Void> settlement = Mono.defer(() -> settleOn(thread));
+        Channel channel = isUpgrade(exchange) ? NettyConnection.of(exchange.getRequest()) : null;
+        ResponseEnd end = channel == null ? null : NettyConnection.end(exchange.getRequest());
+        if (channel == null || end == null) {
+            return settlement;
+        }
+        // The chain of a WebSocket ends with the handshake, so its costs are settled when it is closed.
+        end.whenEnded(() -> verdicts.settle().subscribe());
+        return Mono.defer(() -> NettyConnection.isWebSocket(channel) ? Mono.empty() : settlement);
+    }
+
+    /** Settles, and then continues on the thread of the exchange, on which the response ends. */
+    private Mono<Void> settleOn(ExchangeThread thread) {
+        return verdicts.hasCosts() ? verdicts.settle().then(Mono.defer(() -> thread.run(Mono::empty))) : Mono.empty();
+    }
+
+    /** Returns whether the request has the header of an upgrade to WebSocket, which any client can send. */
+    private static boolean isUpgrade(ServerWebExchange exchange) {
         return "websocket".equalsIgnoreCase(exchange.getRequest().getHeaders().getUpgrade());
     }
 
-    /** Settles on the thread of the exchange, on which the response ends. */
-    private Mono<Void> settle(ExchangeThread thread) {
-        return Mono.defer(() ->
-                verdicts.hasCosts() ? verdicts.settle().then(Mono.defer(() -> thread.run(Mono::empty))) : Mono.empty());
+    private static Mono<Void> settleAndFail(ServerWebExchange exchange, Mono<Void> settlement, Throwable error) {
+        if (exchange.getResponse().isCommitted()) {
+            return settlement.then(Mono.error(error));
+        }
+        // After the refund for the status of the response to this error.
+        exchange.getResponse().beforeCommit(() -> settlement);
+        return Mono.error(error);
     }
 
     /**
@@ -175,14 +167,46 @@ final class LimitedExchange {
         limited.isSettledAtEnd = true;
         Verdicts verdicts = limited.verdicts;
         Runnable settle = () -> verdicts.settle().subscribe();
-        Consumer<Runnable> end = NettyConnection.end(exchange.getRequest());
+        ResponseEnd end = NettyConnection.end(exchange.getRequest());
         if (limited.servlet != null) {
             limited.servlet.end().subscribe(null, null, settle);
         } else if (end != null) {
-            end.accept(settle);
+            end.whenEnded(settle);
         } else {
             exchange.getResponse().beforeCommit(() -> verdicts.settle().doOnTerminate(verdicts::release));
         }
+    }
+
+    /**
+     * Releases permits of concurrency limits when the chain of filters ends. With Reactor Netty this is not needed: it
+     * reports the end of each response.
+     *
+     * @param chain the decision and the rest of the chain
+     */
+    static Mono<Void> releaseAtEnd(ServerWebExchange exchange, Mono<Void> chain) {
+        if (NettyConnection.of(exchange.getRequest()) != null) {
+            return chain;
+        }
+        LimitedExchange limited = of(exchange);
+        limited.watchEnd(exchange);
+        ServletConnection servlet = limited.servlet;
+        // When a servlet container ends the response, Spring does not always end the chain, so it is cancelled here.
+        Mono<Void> untilEnd = servlet == null ? chain : chain.takeUntilOther(servlet.end());
+        return untilEnd.doFinally(end -> {
+            if (!limited.mayBeRetried(exchange, end)) {
+                limited.verdicts.release();
+            }
+        });
+    }
+
+    /**
+     * Returns whether another filter may subscribe to the chain again. The rules then do not decide again, so the
+     * request keeps its permits, until the servlet container reports the end of the response.
+     */
+    private boolean mayBeRetried(ServerWebExchange exchange, SignalType end) {
+        return servlet != null
+                && end != SignalType.ON_COMPLETE
+                && !exchange.getResponse().isCommitted();
     }
 
     private static LimitedExchange of(ServerWebExchange exchange) {

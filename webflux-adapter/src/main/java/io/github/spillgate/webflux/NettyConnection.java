@@ -5,7 +5,6 @@ import io.netty.handler.codec.quic.QuicChannel;
 import io.netty.util.AttributeKey;
 import java.net.SocketAddress;
 import java.util.concurrent.RejectedExecutionException;
-import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 import org.springframework.http.server.reactive.ServerHttpRequest;
 import org.springframework.http.server.reactive.ServerHttpRequestDecorator;
@@ -47,11 +46,10 @@ final class NettyConnection {
     }
 
     /**
-     * Returns what runs an action after the response to a request has ended and its handler was cancelled, at once if
-     * that has happened; null if another server serves the request. Call it before the response ends; the result may be
-     * used on any thread.
+     * Returns the end of the response to a request; null if another server serves the request. Actions run after the
+     * handler was cancelled. Call it before the response ends; the result may be used on any thread.
      */
-    static @Nullable Consumer<Runnable> end(ServerHttpRequest request) {
+    static @Nullable ResponseEnd end(ServerHttpRequest request) {
         return REACTOR_NETTY ? ReactorNettyAccess.end(request) : null;
     }
 
@@ -80,7 +78,7 @@ final class NettyConnection {
         private static final AttributeKey<SocketAddress> BY_PROXY_PROTOCOL =
                 AttributeKey.valueOf("remoteAddressFromProxyProtocol");
 
-        /** For how many tasks of the event loop the end of a handler is awaited; Netty needs two at most. */
+        /** How many tasks of the event loop may pass until the handler is cancelled; Netty needs two at most. */
         private static final int MOST_TASKS = 100;
 
         private static @Nullable Connection connection(ServerHttpRequest request) {
@@ -100,7 +98,7 @@ final class NettyConnection {
             return ChannelOperations.get(channel) instanceof WebsocketInbound;
         }
 
-        static @Nullable Consumer<Runnable> end(ServerHttpRequest request) {
+        static @Nullable ResponseEnd end(ServerHttpRequest request) {
             Connection connection = connection(request);
             if (connection == null) {
                 return null;
@@ -114,9 +112,8 @@ final class NettyConnection {
         }
 
         /**
-         * Runs an action after the handler was cancelled. If a response ends, that is in the current task of the loop.
-         * If a connection is closed, Netty reports that first. A later task cancels the handler, and unregisters the
-         * channel.
+         * Runs an action after the handler was cancelled. If the response has ended, the current task of the event loop
+         * cancels it. If the connection was closed, a later task cancels it and unregisters the channel.
          */
         private static void afterHandler(Channel channel, Runnable action, int tasks) {
             Runnable next = () -> {

@@ -51,7 +51,7 @@ public final class RateLimitHandlerFilter implements HandlerFilterFunction<Serve
     public Mono<ServerResponse> filter(ServerRequest request, HandlerFunction<ServerResponse> next) {
         ServerWebExchange exchange = request.exchange();
         Mono<Verdict> verdict = rules.decide(ExchangeRequest.of(exchange));
-        return LimitedExchange.decide(exchange, verdict, responses).flatMap(denial -> {
+        return LimitedExchange.apply(exchange, verdict, responses).flatMap(denial -> {
             if (denial.isPresent()) {
                 Problem problem = denial.get();
                 return ServerResponse.status(problem.status())

@@ -69,7 +69,7 @@ public final class RateLimitResponses {
     /**
      * Returns a copy for an application with handler mappings that allow other origins, as with {@code @CrossOrigin}
      * and {@code addCorsMappings}. A filter denies a request before the mappings would allow its origin. With this
-     * setting the mappings are asked first, so that a browser can read the denial.
+     * setting the mappings are called first, so that a browser can read the denial.
      *
      * @param mappings all handler mappings of the application, in any order; looked up whenever a cross-origin request
      *     is denied

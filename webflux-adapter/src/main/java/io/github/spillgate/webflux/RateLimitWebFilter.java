@@ -109,9 +109,9 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
         if (Rules.isUnmatched(verdict)) {
             return chain.filter(exchange);
         }
-        Mono<Void> limited = LimitedExchange.decide(exchange, verdict, responses)
-                .flatMap(problem -> problem.isPresent()
-                        ? responses.deny(exchange, problem.get())
+        Mono<Void> limited = LimitedExchange.apply(exchange, verdict, responses)
+                .flatMap(denial -> denial.isPresent()
+                        ? responses.deny(exchange, denial.get())
                         : LimitedExchange.settleAtEnd(exchange, chain.filter(exchange)));
         // Around the decision as well: a client may disconnect while permits are being taken.
         return LimitedExchange.releaseAtEnd(exchange, limited);

@@ -54,7 +54,7 @@ public final class RateLimitedExceptionHandler implements WebExceptionHandler, O
         if (denial.isEmpty() || exchange.getResponse().isCommitted()) {
             return Mono.error(failure);
         }
-        return LimitedExchange.decide(exchange, Mono.just(denial.get()), responses)
+        return LimitedExchange.apply(exchange, Mono.just(denial.get()), responses)
                 .flatMap(problem -> responses.deny(exchange, problem.orElseThrow()));
     }
 }

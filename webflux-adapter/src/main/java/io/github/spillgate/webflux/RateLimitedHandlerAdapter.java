@@ -47,7 +47,7 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
     private final RuleInstrumentation instrumentation;
     private final HandlerAdapter next;
     private final Map<ControllerMethod, Rules> rules = new ConcurrentHashMap<>();
-    private final Map<Class<?>, List<Rule>> ofTypes = new ConcurrentHashMap<>();
+    private final Map<Class<?>, List<Rule>> rulesOfTypes = new ConcurrentHashMap<>();
 
     /** The default names of rules, and the class or method that each belongs to. */
     private final Map<String, String> names = new ConcurrentHashMap<>();
@@ -114,9 +114,9 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
     @Override
     public Mono<HandlerResult> handle(ServerWebExchange exchange, Object handler) {
         Mono<Verdict> verdict = rulesOf((HandlerMethod) handler).decide(ExchangeRequest.of(exchange));
-        return LimitedExchange.decide(exchange, verdict, responses).flatMap(problem -> {
-            if (problem.isPresent()) {
-                return responses.deny(exchange, problem.get()).then(Mono.empty());
+        return LimitedExchange.apply(exchange, verdict, responses).flatMap(denial -> {
+            if (denial.isPresent()) {
+                return responses.deny(exchange, denial.get()).then(Mono.empty());
             }
             LimitedExchange.settleAfterHandler(exchange);
             return next.handle(exchange, handler);
@@ -139,17 +139,17 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
         String method = target.method.getName();
         String type = ClassUtils.getShortName(target.type);
         try {
-            List<Rule> read =
-                    new ArrayList<>(ofTypes.computeIfAbsent(target.type, known -> read(known, type, known.getName())));
-            read.addAll(read(target.method, type + "." + method, target.type.getName() + "." + method));
-            return Rules.of(limiter, HandlerPaths.INSTANCE, read, instrumentation);
+            List<Rule> all = new ArrayList<>(
+                    rulesOfTypes.computeIfAbsent(target.type, key -> rulesOn(key, type, key.getName())));
+            all.addAll(rulesOn(target.method, type + "." + method, target.type.getName() + "." + method));
+            return Rules.of(limiter, HandlerPaths.INSTANCE, all, instrumentation);
         } catch (IllegalArgumentException | IllegalStateException e) {
             throw new IllegalArgumentException("@RateLimited of " + type + "." + method + ": " + e.getMessage(), e);
         }
     }
 
     /** Reads the annotations on the element itself or, if it has none, those of the elements it overrides. */
-    private List<Rule> read(AnnotatedElement element, String name, String fullName) {
+    private List<Rule> rulesOn(AnnotatedElement element, String name, String fullName) {
         Set<RateLimited> found =
                 AnnotatedElementUtils.getMergedRepeatableAnnotations(element, RateLimited.class, RateLimited.All.class);
         if (found.isEmpty()) {

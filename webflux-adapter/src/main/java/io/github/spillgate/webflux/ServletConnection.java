@@ -19,21 +19,23 @@ import reactor.core.publisher.Sinks;
  * A request that a servlet container serves, such as Tomcat. It reports when the container has ended the request: its
  * response was sent, or its client has disconnected.
  */
-final class ServletConnection {
+final class ServletConnection implements ResponseEnd {
     // Design notes.
     //
     // The chain of filters does not always end with the request. If a client disconnects while another thread writes,
     // Tomcat recycles the response, and Spring's response then throws within onNext. Reactor drops that error. So the
     // filters cancel their chain when the container has ended the request.
     //
-    // The container reports that end to an AsyncListener. Tomcat does not, if a container thread finds that a write on
-    // another thread has failed: it recycles the request at once. The methods of a recycled AsyncContext throw, so that
-    // end is found by asking. The handler has ended too, because its write has failed.
+    // The container reports that end to an AsyncListener, with two exceptions, for which a request with permits is
+    // checked once a second.
     //
-    // Neither does Tomcat report that a read on another thread has failed, which is most often the case if the handler
-    // of an upload is slower than its client. Spring (tried with 7.0.9) drops the error of such a read, and the handler
-    // waits for the rest of the body for ever. But Tomcat sets the attribute of the request for errors, so that end is
-    // found by asking too. The request then ends because the filters cancel their chain.
+    // A write on another thread fails, and a container thread notices it: Tomcat recycles the request at once and
+    // reports nothing. The methods of a recycled AsyncContext throw. The handler has ended too, because its write has
+    // failed.
+    //
+    // A read on another thread fails, most often because the handler of an upload is slower than its client. Spring
+    // (tried with 7.0.9) drops the error, and the handler waits for the rest of the body for ever. But Tomcat sets the
+    // attribute of the request for errors. The request then ends because the filters cancel their chain.
 
     private static final boolean SERVLET =
             ClassUtils.isPresent("jakarta.servlet.AsyncListener", ServletConnection.class.getClassLoader());
@@ -61,8 +63,9 @@ final class ServletConnection {
         return end.asMono();
     }
 
-    /** Runs an action when the container has ended the request, at once if that has happened. */
-    void whenEnded(Runnable action) {
+    /** Also starts the check for an end that the container does not report. */
+    @Override
+    public void whenEnded(Runnable action) {
         end().subscribe(null, null, action);
         Flux.interval(CHECK).takeUntilOther(end()).subscribe(tick -> {
             if (hasEnded.getAsBoolean()) {

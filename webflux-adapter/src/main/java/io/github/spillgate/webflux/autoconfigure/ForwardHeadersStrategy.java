@@ -15,7 +15,7 @@ final class ForwardHeadersStrategy {
     /** Boot's server. Reactor Netty itself may be on the class path for its client only. */
     private static final String REACTOR_NETTY = "org.springframework.boot.reactor.netty.NettyReactiveWebServerFactory";
 
-    private static final int LONGEST = 200;
+    private static final int LONGEST_VALUE = 200;
 
     private ForwardHeadersStrategy() {}
 
@@ -33,20 +33,19 @@ final class ForwardHeadersStrategy {
             }
         } else if (set.equalsIgnoreCase("framework")) {
             LOG.warn("server.forward-headers-strategy=framework removes the headers of proxies before the limiter sees"
-                    + " them: expected native or none, and spillgate.client-address.header with "
-                    + "spillgate.client-address.trusted-proxies");
+                    + " them: expected native or none, and spillgate.client-address.header with"
+                    + " spillgate.client-address.trusted-proxies");
         } else if (!set.equalsIgnoreCase("none")) {
-            warnIfForgeable(Text.quote(set, LONGEST));
+            warnIfForgeable(Text.quote(set, LONGEST_VALUE));
         }
     }
 
     private static void warnIfForgeable(String strategy) {
         if (!ClassUtils.isPresent(REACTOR_NETTY, null)) {
             LOG.warn(
-                    "server.forward-headers-strategy={} takes the client's address from a header that any client can "
-                            + "write:"
-                            + " expected none, and spillgate.client-address.header with "
-                            + "spillgate.client-address.trusted-proxies",
+                    "server.forward-headers-strategy={} takes the client's address from a header that any client can"
+                            + " write: expected none, and spillgate.client-address.header with"
+                            + " spillgate.client-address.trusted-proxies",
                     strategy);
         }
     }

@@ -28,7 +28,7 @@ final class HealthRequests implements Predicate<RuleMatch> {
     }
 
     /** Returns the requests that a rule exempts: these if it applies to all paths, otherwise none. */
-    Predicate<RuleMatch> exceptedBy(RuleSettings rule) {
+    Predicate<RuleMatch> exemptedBy(RuleSettings rule) {
         boolean isForAllPaths = rule.paths().stream().allMatch(path -> SYNTAX.matchesEveryPath(List.of(path)));
         return isForAllPaths ? this : match -> false;
     }

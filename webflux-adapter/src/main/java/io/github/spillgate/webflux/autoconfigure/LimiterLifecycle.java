@@ -10,7 +10,10 @@ import org.springframework.context.SmartLifecycle;
  */
 final class LimiterLifecycle implements SmartLifecycle {
 
-    /** After the server: its last phase is 2048 below the default. Before connections, which have no phase. */
+    /**
+     * Above Spring's Redis connections, with phase 0, and below the server, with {@code DEFAULT_PHASE - 2_048}. A lower
+     * phase starts earlier and stops later.
+     */
     private static final int PHASE = DEFAULT_PHASE - 4_096;
 
     private final RateLimiter limiter;

@@ -93,12 +93,12 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
         }
         String root = name.getElement(0, Form.UNIFORM);
         if (root.equals(ROOT)) {
-            WrongSettingException wrong = find(property, name);
+            WrongSettingException wrong = errorOf(property, name);
             if (wrong != null) {
                 throw wrong;
             }
         } else if (isMisspelt(name.getElement(0, Form.ORIGINAL))
-                && find(property, name) == null
+                && errorOf(property, name) == null
                 && !isOfTheApplication(root, beans)) {
             throw new WrongSettingException(
                     property,
@@ -110,18 +110,21 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
         }
     }
 
-    /** Returns the error of a property, whatever its first element is; null if there is a setting of its name. */
-    private @Nullable WrongSettingException find(String property, ConfigurationPropertyName name) {
+    /**
+     * Returns the error of a property; null if there is a setting of its name. Does not check the first element, which
+     * may be a misspelt root.
+     */
+    private @Nullable WrongSettingException errorOf(String property, ConfigurationPropertyName name) {
         SettingNames at = settings;
-        boolean isIndexWanted = false;
+        boolean isIndexExpected = false;
         for (int i = 1; i < name.getNumberOfElements(); i++) {
             String element = name.getElement(i, Form.ORIGINAL);
             String above = name.chop(i).toString();
-            if (isIndexWanted && name.isNumericIndex(i)) {
-                isIndexWanted = false;
+            if (isIndexExpected && name.isNumericIndex(i)) {
+                isIndexExpected = false;
                 continue;
             }
-            if (isIndexWanted) {
+            if (isIndexExpected) {
                 String example = at.children() == null ? "" : "." + at.names().get(0);
                 return wrong(property, above + " is a list: expected, for example, " + above + "[0]" + example);
             }
@@ -136,7 +139,7 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
                         : unknown;
             }
             at = child;
-            isIndexWanted = child.isList();
+            isIndexExpected = child.isList();
         }
         return null;
     }

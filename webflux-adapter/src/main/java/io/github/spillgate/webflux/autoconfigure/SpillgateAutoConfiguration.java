@@ -140,9 +140,8 @@ public final class SpillgateAutoConfiguration {
         Matcher placeholder = PLACEHOLDER.matcher(secret);
         if (placeholder.find()) {
             throw new IllegalArgumentException("the placeholder " + placeholder.group()
-                    + " has no value: expected that variable or property to be set, to random text of at least 16 "
-                    + "bytes,"
-                    + " for example by: openssl rand -base64 32");
+                    + " has no value: expected that variable or property to be set, to random text of at least 16"
+                    + " bytes, for example by: openssl rand -base64 32");
         }
         return secret.getBytes(StandardCharsets.UTF_8);
     }
@@ -222,7 +221,7 @@ public final class SpillgateAutoConfiguration {
             return Rules.off(limiter, paths);
         }
         List<Rule> rules = RuleReader.of(keys, paths, new NamedBeans(beans))
-                .unless(health::exceptedBy)
+                .unless(health::exemptedBy)
                 .read("spillgate.rules", settings.rules());
         return WrongSettingException.checked(
                 "spillgate.rules",

@@ -99,7 +99,9 @@ public final class SpillgateEndpoint {
     }
 
     private Mono<WebEndpointResponse<?>> whenKnown(
-            String rule, @Nullable String key, Function<Flux<Charge>, Mono<? extends WebEndpointResponse<?>>> ask) {
+            String rule,
+            @Nullable String key,
+            Function<Flux<Charge>, Mono<? extends WebEndpointResponse<?>>> operation) {
         List<Rule> all =
                 Stream.concat(rules.list().stream(), annotated.get().stream()).toList();
         // Annotations of several methods may have the same name. If their limits are equal, they share counts.
@@ -118,7 +120,7 @@ public final class SpillgateEndpoint {
                             + "?key=192.0.2.7 if the rule's key is address");
         }
         return Mono.<WebEndpointResponse<?>>defer(
-                        () -> ask.apply(Flux.fromIterable(limits).map(some -> Charge.of(key, some))))
+                        () -> operation.apply(Flux.fromIterable(limits).map(some -> Charge.of(key, some))))
                 .onErrorResume(
                         IllegalArgumentException.class,
                         e -> wrong(WebEndpointResponse.STATUS_BAD_REQUEST, String.valueOf(e.getMessage())))

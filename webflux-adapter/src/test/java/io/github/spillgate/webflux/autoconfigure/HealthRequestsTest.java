@@ -79,7 +79,7 @@ class HealthRequestsTest {
                 .build();
         ExchangeRequest request =
                 ExchangeRequest.of(MockServerWebExchange.from(MockServerHttpRequest.get("/actuator/health")));
-        assertThat(health.exceptedBy(settings).test(new RuleMatch(rule, request, Map.of())))
+        assertThat(health.exemptedBy(settings).test(new RuleMatch(rule, request, Map.of())))
                 .isEqualTo(excepts);
     }
 
