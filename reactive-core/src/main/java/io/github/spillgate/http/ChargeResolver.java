@@ -8,6 +8,7 @@ import io.github.spillgate.internal.Checks;
 import io.github.spillgate.spi.LimitStore;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeoutException;
@@ -57,13 +58,13 @@ final class ChargeResolver {
 
     static Mono<ResolvedRule> resolve(RuleMatch match, RateLimiter limiter, long start) {
         ChargeResolver resolver = new ChargeResolver(match, limiter, start);
-        return resolver.findKey(resolver::charge);
+        return resolver.findKey(resolver::resolveFor);
     }
 
     /** Resolves a charge for a peek: without a key it is nothing, and the cost is 1. */
     static Mono<ResolvedRule> resolveForPeek(RuleMatch match, RateLimiter limiter, long start) {
         ChargeResolver resolver = new ChargeResolver(match, limiter, start);
-        return resolver.findKey(resolver::chargeForPeek);
+        return resolver.findKey(resolver::peekFor);
     }
 
     /**
@@ -98,18 +99,18 @@ final class ChargeResolver {
         }
     }
 
-    private Mono<ResolvedRule> charge(@Nullable String key) {
+    private Mono<ResolvedRule> resolveFor(@Nullable String key) {
         if (key == null || key.isEmpty()) {
-            return chargeWithoutKey();
+            return resolveWithoutKey();
         }
         Mono<LookupResult<List<Limit>>> limits = limits(key);
         Mono<LookupResult<Long>> cost = cost();
         return Scalars.isScalar(limits) && Scalars.isScalar(cost)
-                ? Mono.just(charge(key, Scalars.requireValue(limits), Scalars.requireValue(cost)))
-                : Mono.zip(limits, cost).map(found -> charge(key, found.getT1(), found.getT2()));
+                ? Mono.just(combine(key, Scalars.requireValue(limits), Scalars.requireValue(cost)))
+                : Mono.zip(limits, cost).map(found -> combine(key, found.getT1(), found.getT2()));
     }
 
-    private ResolvedRule charge(String key, LookupResult<List<Limit>> limits, LookupResult<Long> cost) {
+    private ResolvedRule combine(String key, LookupResult<List<Limit>> limits, LookupResult<Long> cost) {
         List<RuleLookupException> failures = limits.failures();
         if (!cost.failures().isEmpty()) {
             failures = new ArrayList<>(failures);
@@ -118,7 +119,7 @@ final class ChargeResolver {
         return ResolvedRule.of(match, key, limits.value, cost.value).withFailures(failures);
     }
 
-    private Mono<ResolvedRule> chargeForPeek(@Nullable String key) {
+    private Mono<ResolvedRule> peekFor(@Nullable String key) {
         return key == null || key.isEmpty()
                 ? Mono.just(ResolvedRule.nothing(match))
                 : Scalars.map(
@@ -130,22 +131,22 @@ final class ChargeResolver {
      * By default a rule for users skips requests that are not authenticated. It never skips an authenticated request: a
      * user cannot evade it by omitting a header.
      */
-    private Mono<ResolvedRule> chargeWithoutKey() {
+    private Mono<ResolvedRule> resolveWithoutKey() {
         WhenMissing configured = rule.whenMissing();
         if (configured != null || !rule.isOnlyForUsers()) {
-            return chargeWithoutKey(configured == null ? WhenMissing.SHARE : configured);
+            return resolveWithoutKey(configured == null ? WhenMissing.SHARE : configured);
         }
         Mono<String> principal = match.request().principal();
         return Scalars.isScalar(principal)
-                ? chargeWithoutKey(Scalars.value(principal) != null)
-                : orUndecided(beforeDeadline(principal.hasElement()).flatMap(this::chargeWithoutKey));
+                ? resolveForUsers(Scalars.value(principal) != null)
+                : orUndecided(beforeDeadline(principal.hasElement()).flatMap(this::resolveForUsers));
     }
 
-    private Mono<ResolvedRule> chargeWithoutKey(boolean isAuthenticated) {
-        return chargeWithoutKey(isAuthenticated ? WhenMissing.SHARE : WhenMissing.SKIP);
+    private Mono<ResolvedRule> resolveForUsers(boolean isAuthenticated) {
+        return resolveWithoutKey(isAuthenticated ? WhenMissing.SHARE : WhenMissing.SKIP);
     }
 
-    private Mono<ResolvedRule> chargeWithoutKey(WhenMissing whenMissing) {
+    private Mono<ResolvedRule> resolveWithoutKey(WhenMissing whenMissing) {
         return switch (whenMissing) {
             case SHARE ->
                 Scalars.map(
@@ -161,21 +162,22 @@ final class ChargeResolver {
         Rule.LimitSource source = rule.limitSource().orElse(null);
         return source == null
                 ? Mono.just(new LookupResult<>(rule.limits(), null))
-                : find(
+                : lookUp(
                         RuleLookupException.LIMITS,
-                        () -> Scalars.map(
-                                source.find(match, key),
-                                found -> found.isEmpty()
-                                        ? null
-                                        : Charge.of(key, rule.named(found)).limits()),
+                        () -> Scalars.map(source.find(match, key), found -> limits(key, found)),
                         rule.limits());
+    }
+
+    /** Returns the limits that were found; null for none. They become part of a charge, which checks them. */
+    private @Nullable List<Limit> limits(String key, Collection<Limit> found) {
+        return found.isEmpty() ? null : Charge.of(key, rule.named(found)).limits();
     }
 
     private Mono<LookupResult<Long>> cost() {
         Rule.CostSource source = rule.costSource().orElse(null);
         return source == null
                 ? Mono.just(new LookupResult<>(rule.cost(), null))
-                : find(RuleLookupException.COST, () -> Scalars.map(source.find(match), Checks::cost), rule.cost());
+                : lookUp(RuleLookupException.COST, () -> Scalars.map(source.find(match), Checks::cost), rule.cost());
     }
 
     /**
@@ -183,7 +185,7 @@ final class ChargeResolver {
      *
      * @param own the value of the rule, which applies if none is found
      */
-    private <T> Mono<LookupResult<T>> find(String setting, Supplier<Mono<T>> source, T own) {
+    private <T> Mono<LookupResult<T>> lookUp(String setting, Supplier<Mono<T>> source, T own) {
         try {
             Mono<T> found = source.get();
             if (Scalars.isScalar(found)) {

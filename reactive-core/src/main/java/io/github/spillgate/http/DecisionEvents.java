@@ -33,13 +33,13 @@ final class DecisionEvents {
     private static final long PAUSE_OF_EXPIRY_LOG = TimeUnit.MINUTES.toNanos(1);
     private static final AtomicLong NEXT_EXPIRY_LOG = new AtomicLong(System.nanoTime());
 
-    private final RuleInstrumentation receivers;
+    private final RuleInstrumentation instrumentation;
     private final @Nullable MisconfigurationLog warnings;
     private final List<Span> spans;
 
-    DecisionEvents(RuleInstrumentation receivers, List<Span> spans) {
-        this.receivers = receivers;
-        this.warnings = receivers.warnings;
+    DecisionEvents(RuleInstrumentation instrumentation, List<Span> spans) {
+        this.instrumentation = instrumentation;
+        this.warnings = instrumentation.warnings;
         this.spans = spans;
     }
 
@@ -53,14 +53,14 @@ final class DecisionEvents {
     /** Starts the spans of one decision, and returns the receivers of its events. */
     DecisionEvents start(List<RuleMatch> matches, ContextView context) {
         List<Span> started = List.of();
-        for (RuleTracer tracer : receivers.tracers) {
+        for (RuleTracer tracer : instrumentation.tracers) {
             Span span = call(() -> tracer.start(matches, context));
             if (span != null) {
-                started = started.isEmpty() ? new ArrayList<>(receivers.tracers.size()) : started;
+                started = started.isEmpty() ? new ArrayList<>(instrumentation.tracers.size()) : started;
                 started.add(span);
             }
         }
-        return started.isEmpty() ? this : new DecisionEvents(receivers, started);
+        return started.isEmpty() ? this : new DecisionEvents(instrumentation, started);
     }
 
     /** Runs the decision within its spans, which end before the request goes on. */
@@ -92,7 +92,7 @@ final class DecisionEvents {
 
     /** Reports a decision for one of the rules that it was made for. */
     void decided(ResolvedRule resolved, Decision decision, long tookNanos) {
-        if (receivers.listeners.isEmpty() && spans.isEmpty()) {
+        if (instrumentation.listeners.isEmpty() && spans.isEmpty()) {
             return;
         }
         Outcome outcome = resolved.outcome(decision);
@@ -121,12 +121,12 @@ final class DecisionEvents {
         }
     }
 
-    /** Reports that a response has lost the permits that these rules hold. */
+    /** Reports that a response has lost the permits that these rules hold. The spans have ended before. */
     void expired(List<ResolvedRule> charged, HoldExpiredException why) {
         for (ResolvedRule resolved : charged) {
             if (resolved.isHold()) {
                 logExpired(resolved.rule(), why);
-                for (RuleListener listener : receivers.listeners) {
+                for (RuleListener listener : instrumentation.listeners) {
                     run(() -> listener.expired(resolved.match(), why));
                 }
             }
@@ -146,7 +146,7 @@ final class DecisionEvents {
     }
 
     private void forEach(Consumer<RuleListener> event) {
-        for (RuleListener listener : receivers.listeners) {
+        for (RuleListener listener : instrumentation.listeners) {
             run(() -> event.accept(listener));
         }
         for (Span span : spans) {

@@ -15,7 +15,7 @@ final class HttpTokens {
         return isLetterOrDigit(c) || OTHERS.indexOf(c) >= 0;
     }
 
-    /** Returns whether it is one in ASCII. */
+    /** Returns whether a character is an ASCII letter or digit. */
     static boolean isLetterOrDigit(char c) {
         return IpAddress.isDigit(c) || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
     }

@@ -212,7 +212,7 @@ public final class KeySyntax {
             return source.hashed(secret);
         }
 
-        /** Everything up to one of these characters, or to a space. */
+        /** Reads everything up to one of these characters, or to a space. */
         private String word(String ends) {
             int start = at;
             while (at < text.length()

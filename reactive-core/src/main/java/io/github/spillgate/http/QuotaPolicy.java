@@ -21,7 +21,7 @@ import org.jspecify.annotations.Nullable;
  *
  * @param name the unique name
  * @param limit the limit
- * @param state the usage; null if the store was not asked
+ * @param state the usage; null if the decision was made without the store
  * @param violated whether the limit has denied the request
  */
 record QuotaPolicy(String name, Limit limit, @Nullable State state, boolean violated) {

@@ -22,8 +22,8 @@ final class RuleDecision {
     //
     // Enforced rules are one atomic decision. Shadow rules are decided one by one beside it, and no request waits for
     // one. They are looked up right after the enforced rules, because functions of the user run where the request is
-    // handled, and the verdict may be emitted elsewhere. They charge only after the verdict has allowed
-    // the request, so they do not count requests that never reach the service.
+    // handled, and the verdict may be emitted elsewhere. They charge only after the verdict has allowed the request, so
+    // they do not count requests that never reach the service.
     //
     // A rule is applied once per request, so that a request that is dispatched again within the service is not charged
     // twice. Verdicts keeps which rules were applied, and the denials until one was delivered to the client.
@@ -119,7 +119,7 @@ final class RuleDecision {
         Mono<List<ResolvedRule>> resolved = ChargeResolver.resolveAll(enforced, limiter, start);
         return ChargeResolver.whenResolved(thenLookUpShadows(resolved), start, found -> {
             found.forEach(events::lookupsFailed);
-            return check(found);
+            return refuseOrCharge(found);
         });
     }
 
@@ -136,7 +136,8 @@ final class RuleDecision {
         return resolved.zipWith(Mono.fromRunnable(lookUp).thenReturn(true), (found, isStarted) -> found);
     }
 
-    private Mono<Verdict> check(List<ResolvedRule> rules) {
+    /** Denies the request if a rule refuses it or cannot be decided, without a charge; else charges all rules. */
+    private Mono<Verdict> refuseOrCharge(List<ResolvedRule> rules) {
         List<ResolvedRule> charged = new ArrayList<>(rules.size());
         List<Limit> refused = new ArrayList<>(0);
         boolean isDenied = false;
@@ -169,7 +170,7 @@ final class RuleDecision {
             decision = limiter.tryAcquire(charges);
         } catch (IllegalArgumentException e) {
             return charged.stream().anyMatch(ResolvedRule::hasFoundLimits)
-                    ? check(withOwnLimits(charged, e))
+                    ? refuseOrCharge(withOwnLimits(charged, e))
                     : Mono.just(undecided(charged, new ImpossibleVerdictException(e)));
         }
         return decision.map(made -> decided(charged, made)).onErrorResume(e -> Mono.just(undecided(charged, e)));
@@ -239,13 +240,13 @@ final class RuleDecision {
         shadows.forEach(ShadowDecision::end);
         if (!verdict.isAllowed()) {
             enforced.forEach(match -> verdicts.denied(match.rule(), verdict));
-            // Of earlier phases.
+            // Permits that earlier phases hold: the request goes no further.
             verdicts.releaseHeld();
         }
         isEnded = true;
     }
 
-    /** The caller may subscribe again, so the rules have to apply again, unless it has got the verdict. */
+    /** Without a verdict, releases permits and forgets the rules: they apply if the caller subscribes again. */
     private void cancel() {
         if (!isEnded) {
             permits.dispose();

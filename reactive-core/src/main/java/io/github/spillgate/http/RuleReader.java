@@ -91,16 +91,8 @@ public final class RuleReader {
                     setting + ".name", null, "the rule has no name: expected one, for example login", null);
         }
         Rule.Builder rule = checked(setting + ".name", name, Rule::named);
-        for (int i = 0; i < settings.paths().size(); i++) {
-            String path = settings.paths().get(i);
-            checked(setting + ".paths[" + i + "]", path, paths::compile);
-            rule.paths(path);
-        }
-        for (int i = 0; i < settings.excludePaths().size(); i++) {
-            String path = settings.excludePaths().get(i);
-            checked(setting + ".exclude-paths[" + i + "]", path, paths::compile);
-            rule.excludePaths(path);
-        }
+        rule.paths(checkedPaths(setting + ".paths", settings.paths()));
+        rule.excludePaths(checkedPaths(setting + ".exclude-paths", settings.excludePaths()));
         checked(setting + ".methods", settings.methods(), methods -> {
             methods.forEach(RegisteredMethods::check);
             return rule.methods(methods.toArray(String[]::new));
@@ -131,12 +123,12 @@ public final class RuleReader {
             rule.phase(phase);
         }
         String unless = settings.unless();
-        Predicate<? super RuleMatch> always = exempted.apply(settings);
+        Predicate<? super RuleMatch> additional = exempted.apply(settings);
         if (unless == null) {
-            rule.unless(always);
+            rule.unless(additional);
         } else {
             Predicate<? super RuleMatch> own = condition(setting + ".unless", unless);
-            rule.unless(match -> own.test(match) || always.test(match));
+            rule.unless(match -> own.test(match) || additional.test(match));
         }
         checked(
                 setting + ".refund-when",
@@ -153,12 +145,11 @@ public final class RuleReader {
         return checked(setting + ".limits", settings.limits(), any -> rule.build());
     }
 
-    private static boolean areApart(Limit one, Limit other) {
-        try {
-            return Charge.of("any", List.of(one, other)).limits().size() == 2;
-        } catch (IllegalArgumentException e) {
-            return false;
+    private String[] checkedPaths(String setting, List<String> patterns) {
+        for (int i = 0; i < patterns.size(); i++) {
+            checked(setting + "[" + i + "]", patterns.get(i), paths::compile);
         }
+        return patterns.toArray(String[]::new);
     }
 
     /** {@link Rule.Builder#build()} checks the same, but its messages are for Java code. */
@@ -186,7 +177,16 @@ public final class RuleReader {
         }
     }
 
-    /** A rule with other limits for most keys may deny the rest. */
+    /** Returns whether a charge keeps these limits apart, in two counts. */
+    private static boolean areApart(Limit one, Limit other) {
+        try {
+            return Charge.of("any", List.of(one, other)).limits().size() == 2;
+        } catch (IllegalArgumentException e) {
+            return false;
+        }
+    }
+
+    /** If limits are looked up, the cost may exceed those of the rule: keys that are not found are then denied. */
     private static void checkCost(String setting, RuleSettings rule) {
         String tooMuch = rule.limitsFrom() == null ? Rule.Builder.whyTooMuch(rule.cost(), rule.limits()) : null;
         if (tooMuch != null) {

@@ -29,8 +29,8 @@ public final class Rules {
     private static final Logger LOG = Loggers.getLogger(Rules.class);
     private static final Mono<Verdict> NO_RULE = Mono.just(Verdict.none());
 
-    /** The part of the hold time by which a holder counts its permits as expired early. */
-    private static final int EARLY = 20;
+    /** A holder counts its permits as expired a twentieth of the hold time early. */
+    private static final int EARLY_PART = 20;
 
     private final RateLimiter limiter;
     private final PathSyntax syntax;
@@ -93,7 +93,7 @@ public final class Rules {
         Checks.present(instrumentation, "instrumentation", "RuleInstrumentation.none()");
         RuleSet first = RuleSet.of(rules, syntax);
         checkHoldTimes(first.rules(), limiter.deadline());
-        warn(first.sharingOneCount());
+        warnOfSharedCount(first.sharingOneCount());
         return new Rules(limiter, syntax, new DecisionEvents(instrumentation, List.of()), false, first);
     }
 
@@ -126,7 +126,7 @@ public final class Rules {
         checkHoldTimes(next.rules(), limiter.deadline());
         Set<String> added = new TreeSet<>(next.sharingOneCount());
         added.removeAll(this.rules.sharingOneCount());
-        warn(added);
+        warnOfSharedCount(added);
         this.rules = next;
     }
 
@@ -134,7 +134,7 @@ public final class Rules {
     private static void checkHoldTimes(List<Rule> rules, Duration deadline) {
         for (Rule rule : rules) {
             for (Limit limit : rule.limits()) {
-                Duration held = limit.window().minus(limit.window().dividedBy(EARLY));
+                Duration held = limit.window().minus(limit.window().dividedBy(EARLY_PART));
                 if (limit.algorithm() == Algorithm.CONCURRENT && held.compareTo(deadline) <= 0) {
                     throw new IllegalArgumentException("rule " + rule.name() + ": permits of limit " + limit
                             + " could expire before a request begins, because the limiter's deadline is "
@@ -145,8 +145,8 @@ public final class Rules {
         }
     }
 
-    private static void warn(Set<String> sharingOneCount) {
-        for (String rule : sharingOneCount) {
+    private static void warnOfSharedCount(Set<String> rules) {
+        for (String rule : rules) {
             LOG.warn(
                     "rule {}: requests without a key share one count on every path, login included: expected paths or"
                             + " exclude-paths that leave some out, or when-missing: skip",
@@ -252,7 +252,7 @@ public final class Rules {
     }
 
     private Mono<Rule> named(String rule) {
-        return Mono.fromSupplier(() -> rules.named(rule)).flatMap(Mono::justOrEmpty);
+        return Mono.defer(() -> Mono.justOrEmpty(rules.named(rule)));
     }
 
     /** Returns the rules for log messages. */
