@@ -4,11 +4,11 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.DecisionListener;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.http.RuleListener.Outcome;
 import io.github.spillgate.internal.Checks;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.Timer;
 import java.time.Duration;
-import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 
@@ -59,12 +59,8 @@ public final class DecisionMetrics implements DecisionListener {
     }
 
     private Timer newTimer(LimiterTags kind) {
-        return Timer.builder("spillgate.decisions")
-                .description("Decisions of rules and limiters")
-                .tags("rule", "limiter:" + kind.limiter, "shadow", "false")
-                .tags("outcome", kind.allowed ? "allowed" : "denied")
-                .tags("source", kind.source.name().toLowerCase(Locale.ROOT))
-                .register(registry);
+        Outcome outcome = kind.allowed ? Outcome.ALLOWED : Outcome.DENIED;
+        return RuleMetrics.decisions(registry, "limiter:" + kind.limiter, false, outcome, kind.source);
     }
 
     private record LimiterTags(String limiter, boolean allowed, Source source) {}

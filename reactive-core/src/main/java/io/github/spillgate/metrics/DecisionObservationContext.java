@@ -40,8 +40,8 @@ public final class DecisionObservationContext extends Observation.Context {
 
     // Written sequentially, but on several threads.
     private volatile List<Rule> deniedBy = List.of();
-    private volatile List<Rule> undecided = List.of();
-    private volatile @Nullable Throwable why;
+    private volatile List<Rule> undecidedRules = List.of();
+    private volatile @Nullable Throwable whyUndecided;
     private volatile @Nullable Decision decision;
     private volatile boolean refused;
     private volatile boolean cancelled;
@@ -94,7 +94,7 @@ public final class DecisionObservationContext extends Observation.Context {
         if (refused) {
             return DecisionOutcome.REFUSED;
         }
-        return why == null ? DecisionOutcome.NONE : DecisionOutcome.UNDECIDED;
+        return whyUndecided == null ? DecisionOutcome.NONE : DecisionOutcome.UNDECIDED;
     }
 
     /**
@@ -121,7 +121,7 @@ public final class DecisionObservationContext extends Observation.Context {
      * @return the error; empty if there was none
      */
     public Optional<Throwable> undecided() {
-        return Optional.ofNullable(why);
+        return Optional.ofNullable(whyUndecided);
     }
 
     void decided(RuleMatch match, RuleListener.Outcome outcome, Decision made) {
@@ -137,24 +137,25 @@ public final class DecisionObservationContext extends Observation.Context {
     }
 
     void undecided(RuleMatch match, Throwable cause) {
-        undecided = with(undecided, match.rule());
-        why = why == null ? cause : why;
+        undecidedRules = with(undecidedRules, match.rule());
+        whyUndecided = whyUndecided == null ? cause : whyUndecided;
     }
 
     void cancelled() {
         cancelled = true;
     }
 
+    /** Returns the error for a trace; null if there was none. */
     @Nullable
     UndecidedException error() {
-        Throwable cause = why;
+        Throwable cause = whyUndecided;
         if (cause instanceof RuleLookupException && cause.getCause() != null) {
             cause = cause.getCause();
         }
         return cause == null
                 ? null
                 : new UndecidedException(
-                        names(undecided) + ": " + cause.getClass().getName());
+                        names(undecidedRules) + ": " + cause.getClass().getName());
     }
 
     static String names(List<Rule> rules) {

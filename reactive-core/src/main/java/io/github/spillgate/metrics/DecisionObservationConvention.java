@@ -10,7 +10,7 @@ import java.util.Locale;
 /**
  * The names of the observation of a decision and of its keys; {@link RuleObservations} lists the defaults. If you
  * override a method, mind two things: values of low cardinality become tags of meters, and data that a client has sent
- * belongs into neither kind of value.
+ * belongs in neither kind of value.
  */
 public interface DecisionObservationConvention extends ObservationConvention<DecisionObservationContext> {
 

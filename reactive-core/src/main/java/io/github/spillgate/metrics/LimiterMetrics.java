@@ -66,7 +66,7 @@ public final class LimiterMetrics implements MeterBinder {
                     .tags(tags.and("state", state.name().toLowerCase(Locale.ROOT)))
                     .register(registry);
         }
-        Gauge.builder("spillgate.reconciliation.pending", limiter, of(StoreState::toReconcile))
+        Gauge.builder("spillgate.reconciliation.pending", limiter, ofState(StoreState::toReconcile))
                 .description("Permits that the fallback has granted and that wait to be charged in the store")
                 .tags(tags)
                 .register(registry);
@@ -123,13 +123,13 @@ public final class LimiterMetrics implements MeterBinder {
     }
 
     private void counter(MeterRegistry registry, String meter, String description, ToDoubleFunction<StoreState> value) {
-        FunctionCounter.builder(meter, limiter, of(value))
+        FunctionCounter.builder(meter, limiter, ofState(value))
                 .description(description)
                 .tags(tags)
                 .register(registry);
     }
 
-    private static ToDoubleFunction<RateLimiter> of(ToDoubleFunction<StoreState> value) {
-        return bound -> value.applyAsDouble(bound.state());
+    private static ToDoubleFunction<RateLimiter> ofState(ToDoubleFunction<StoreState> value) {
+        return limiter -> value.applyAsDouble(limiter.state());
     }
 }

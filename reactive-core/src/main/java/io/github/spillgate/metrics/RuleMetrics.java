@@ -108,10 +108,15 @@ public final class RuleMetrics implements RuleListener {
     }
 
     private Timer newTimer(DecisionTags kind) {
+        return decisions(registry, kind.rule, kind.shadow, kind.outcome, kind.source);
+    }
+
+    /** Returns the timer of decisions, also for {@link DecisionMetrics}: all meters of a name need the same tags. */
+    static Timer decisions(MeterRegistry registry, String rule, boolean isShadow, Outcome outcome, Source source) {
         return Timer.builder("spillgate.decisions")
                 .description("Decisions of rules and limiters")
-                .tags("rule", kind.rule, "shadow", Boolean.toString(kind.shadow))
-                .tags("outcome", text(kind.outcome), "source", text(kind.source))
+                .tags("rule", rule, "shadow", Boolean.toString(isShadow))
+                .tags("outcome", text(outcome), "source", text(source))
                 .register(registry);
     }
 
