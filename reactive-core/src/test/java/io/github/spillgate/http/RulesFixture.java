@@ -3,9 +3,9 @@ package io.github.spillgate.http;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
-import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.LimiterForTests;
 import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
@@ -19,7 +19,7 @@ import org.junit.jupiter.api.AutoClose;
 abstract class RulesFixture {
 
     static final Duration LONG = Duration.ofSeconds(30);
-    static final KeySource ADDRESS = KeySource.clientAddress(ClientAddress.ofPeer());
+    static final KeySource ADDRESS = LimiterForTests.ADDRESS;
     static final KeySource API_KEY = KeySource.header("X-Api-Key");
 
     @AutoClose
@@ -30,7 +30,7 @@ abstract class RulesFixture {
     final Queue<String> events = new ConcurrentLinkedQueue<>();
 
     static Rule.Builder address(String name, long permits) {
-        return Rule.named(name).key(ADDRESS).limit(Limit.perMinute(permits));
+        return LimiterForTests.address(name, permits);
     }
 
     Rules rules(Rule.Builder... rules) {

@@ -44,7 +44,7 @@ public final class LimiterForTests implements AutoCloseable {
                 .build();
     }
 
-    /** A limiter on this Redis, which waits so long for it and decides by itself then. */
+    /** A limiter on this Redis, with this deadline. */
     public static LimiterForTests on(RedisForTests redis, Duration deadline) {
         return on(redis.uri(), deadline);
     }
