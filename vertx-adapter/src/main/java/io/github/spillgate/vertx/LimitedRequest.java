@@ -25,11 +25,16 @@ final class LimitedRequest {
     private static final String KEY = LimitedRequest.class.getName();
 
     private final Verdicts verdicts = new Verdicts();
+
+    /** The header fields that report the verdicts; null before the first one that depends on the response. */
     private @Nullable RateLimitHeaders headers;
+
+    /** The id of our headers end handler. */
     private int headersEndHandler;
+
     private volatile boolean isPaused;
     private boolean isDeciding;
-    private @Nullable Runnable continuation;
+    private @Nullable Runnable deferred;
 
     private LimitedRequest() {}
 
@@ -47,57 +52,69 @@ final class LimitedRequest {
         return ctx.get(KEY) != null;
     }
 
-    /** Records a verdict, which the response will report, and returns the problem if the request is denied. */
-    static Optional<Problem> note(RoutingContext ctx, Verdict verdict, RateLimitHeaders headers) {
+    /** Applies a verdict to a request: records it for the response, and returns the problem if it is a denial. */
+    static Optional<Problem> apply(RoutingContext ctx, Verdict verdict, RateLimitHeaders headers) {
         LimitedRequest limited = of(ctx);
         // A failure handler may reroute a denied request to an error page, to which the same rules apply.
         limited.verdicts.denialSent();
-        return limited.keep(ctx, verdict, headers);
+        return limited.record(ctx, verdict, headers);
     }
 
     /**
-     * Records a verdict on a request that another handler has rerouted, failed or answered during the decision. The
+     * Applies a verdict to a request that another handler has rerouted, failed or answered during the decision. The
      * response still reports the verdict if possible, and its status still decides on refunds.
      */
-    static void noteLate(RoutingContext ctx, Verdict verdict, RateLimitHeaders headers) {
+    static void applyLate(RoutingContext ctx, Verdict verdict, RateLimitHeaders headers) {
         LimitedRequest limited = of(ctx);
         HttpServerResponse response = ctx.response();
         if (response.ended()) {
             Optional<Problem> unused = limited.verdicts.note(verdict);
             limited.refund(response);
-            limited.end();
+            limited.settleAndRelease();
         } else if (response.closed()) {
             limited.verdicts.release();
         } else {
-            Optional<Problem> unused = limited.keep(ctx, verdict, headers);
+            Optional<Problem> unused = limited.record(ctx, verdict, headers);
         }
     }
 
-    private Optional<Problem> keep(RoutingContext ctx, Verdict verdict, RateLimitHeaders fields) {
+    private Optional<Problem> record(RoutingContext ctx, Verdict verdict, RateLimitHeaders fields) {
         if (!verdict.dependsOnResponse()) {
             return verdict.problem();
         }
         if (headers == null) {
             headers = fields;
             headersEndHandler = addHeadersEndHandler(ctx, fields);
-            // A reroute that bypasses the limiter keeps this handler. Refunds are idempotent.
-            ctx.addEndHandler(sent -> {
-                if (sent.succeeded()) {
-                    refund(ctx.response());
-                }
-                // Also if the client has disconnected.
-                end();
-            });
-            if (ctx.request().headers().contains(HttpHeaders.UPGRADE)
-                    && ctx.request().connection() instanceof HttpServerConnection connection) {
-                endWithConnection(ctx, connection.channelHandlerContext().channel());
-            }
+            addEndHandlers(ctx);
         }
         if (isOver(ctx.response())) {
-            // On a worker, the response may have ended before the handler was added.
+            // On a worker, the response may have ended before the handlers were added.
             verdicts.release();
         }
         return verdicts.note(verdict);
+    }
+
+    private int addHeadersEndHandler(RoutingContext ctx, RateLimitHeaders fields) {
+        HttpServerResponse response = ctx.response();
+        return ctx.addHeadersEndHandler(end -> {
+            verdicts.write(fields, new Fields(response));
+            refund(response);
+        });
+    }
+
+    private void addEndHandlers(RoutingContext ctx) {
+        ctx.addEndHandler(sent -> {
+            if (sent.succeeded()) {
+                // A reroute that bypasses the limiter removes only the headers end handler. Refunds are idempotent.
+                refund(ctx.response());
+            }
+            // Also if the client has disconnected.
+            settleAndRelease();
+        });
+        if (ctx.request().headers().contains(HttpHeaders.UPGRADE)
+                && ctx.request().connection() instanceof HttpServerConnection connection) {
+            endWithConnection(ctx, connection.channelHandlerContext().channel());
+        }
     }
 
     /** Ends with the connection: after an upgrade to WebSocket, Vert.x does not call the end handlers. */
@@ -110,18 +127,23 @@ final class LimitedRequest {
 
     private void endAfterTasks(EventLoop loop, int tasks) {
         if (tasks == 0) {
-            end();
+            settleAndRelease();
             return;
         }
         try {
             loop.execute(() -> endAfterTasks(loop, tasks - 1));
         } catch (RejectedExecutionException e) {
             // The server is shutting down.
-            end();
+            settleAndRelease();
         }
     }
 
-    private void end() {
+    /** Starts the refunds that the status causes. The response cannot wait for them: the handlers are synchronous. */
+    private void refund(HttpServerResponse response) {
+        verdicts.refund(response.getStatusCode()).subscribe();
+    }
+
+    private void settleAndRelease() {
         verdicts.settle().subscribe();
         verdicts.release();
     }
@@ -136,7 +158,7 @@ final class LimitedRequest {
         return response.ended() || response.closed();
     }
 
-    /** Adds the handler that writes the header fields again: a reroute removes all headers end handlers. */
+    /** Adds the headers end handler again, if there was one: a reroute removes all of them. */
     void restoreHeadersEndHandler(RoutingContext ctx) {
         if (headers != null) {
             ctx.removeHeadersEndHandler(headersEndHandler);
@@ -158,16 +180,16 @@ final class LimitedRequest {
      */
     synchronized boolean defer(Runnable task) {
         if (isDeciding) {
-            continuation = task;
+            deferred = task;
         }
         return isDeciding;
     }
 
     /** Ends the current decision, and returns the deferred task; null if there is none. */
     synchronized @Nullable Runnable endDecision() {
-        Runnable task = continuation;
+        Runnable task = deferred;
         isDeciding = false;
-        continuation = null;
+        deferred = null;
         return task;
     }
 
@@ -186,19 +208,6 @@ final class LimitedRequest {
                 sent.resume();
             }
         }
-    }
-
-    private int addHeadersEndHandler(RoutingContext ctx, RateLimitHeaders fields) {
-        HttpServerResponse response = ctx.response();
-        return ctx.addHeadersEndHandler(end -> {
-            verdicts.write(fields, new Fields(response));
-            refund(response);
-        });
-    }
-
-    /** Starts the refunds that the status causes. The response cannot wait for them: the handlers are synchronous. */
-    private void refund(HttpServerResponse response) {
-        verdicts.refund(response.getStatusCode()).subscribe();
     }
 
     static LimitedRequest of(RoutingContext ctx) {

@@ -185,16 +185,6 @@ public sealed class RateLimitHandler implements Handler<RoutingContext> {
         LimitedRequest.verdicts(ctx).cost(rule, actual);
     }
 
-    private void answerFailure(RoutingContext ctx) {
-        Optional<Verdict> denial = Verdict.ofFailure(ctx.failure());
-        if (denial.isEmpty() || ctx.response().headWritten()) {
-            ctx.next();
-            return;
-        }
-        LimitedRequest.of(ctx).restoreHeadersEndHandler(ctx);
-        proceed(ctx, denial.get(), null);
-    }
-
     @Override
     public final void handle(RoutingContext ctx) {
         RoutingRequest request = new RoutingRequest(ctx);
@@ -211,23 +201,26 @@ public sealed class RateLimitHandler implements Handler<RoutingContext> {
         }
         Mono<Verdict> verdict = settings.decide(request);
         if (Rules.isUnmatched(verdict) && !LimitedRequest.isPresent(ctx) && Vertx.currentContext() != null) {
-            // There is no state to keep and no context to return to.
-            proceed(ctx);
+            // There is no state to keep, and the request is on its context.
+            passOn(ctx);
             return;
         }
         LimitedRequest limited = LimitedRequest.of(ctx);
         if (limited.isDeciding() && defer(ctx, limited)) {
             return;
         }
-        limited.restoreHeadersEndHandler(ctx);
-        limited.startDecision();
-        PendingVerdict pending = new PendingVerdict(ctx, limited);
+        decide(ctx, limited, verdict);
+    }
+
+    /** Passes on a request that no rule matches. */
+    private static void passOn(RoutingContext ctx) {
+        if (LimitedRequest.isOver(ctx.response())) {
+            return;
+        }
         try {
-            ContextDelivery.subscribe(contextOf(ctx.request()), verdict, pending::beforeWaiting, pending::decided);
+            ctx.next();
         } catch (Throwable e) {
-            // For example a NoClassDefFoundError in a function of the user: no result will follow.
-            limited.endDecision();
-            throw e;
+            ctx.fail(e);
         }
     }
 
@@ -249,25 +242,27 @@ public sealed class RateLimitHandler implements Handler<RoutingContext> {
         }));
     }
 
+    private void decide(RoutingContext ctx, LimitedRequest limited, Mono<Verdict> verdict) {
+        limited.restoreHeadersEndHandler(ctx);
+        limited.startDecision();
+        PendingVerdict pending = new PendingVerdict(ctx, limited);
+        try {
+            ContextDelivery.subscribe(contextOf(ctx.request()), verdict, pending::beforeWaiting, pending::decided);
+        } catch (Throwable e) {
+            // For example a NoClassDefFoundError in a function of the user: no result will follow.
+            limited.endDecision();
+            throw e;
+        }
+    }
+
     /** Returns the current context; on a thread without one, the context of the request. */
     private static Context contextOf(HttpServerRequest sent) {
         Context current = Vertx.currentContext();
         return current != null ? current : ((HttpServerRequestInternal) sent).context();
     }
 
-    /** Passes on a request that no rule matches. */
-    private static void proceed(RoutingContext ctx) {
-        if (LimitedRequest.isOver(ctx.response())) {
-            return;
-        }
-        try {
-            ctx.next();
-        } catch (Throwable e) {
-            ctx.fail(e);
-        }
-    }
-
-    private void proceed(RoutingContext ctx, @Nullable Verdict verdict, @Nullable Throwable error) {
+    /** Passes on, denies or fails a request after its decision. */
+    private void finish(RoutingContext ctx, @Nullable Verdict verdict, @Nullable Throwable error) {
         if (LimitedRequest.isOver(ctx.response())) {
             LimitedRequest.release(ctx);
             return;
@@ -277,12 +272,22 @@ public sealed class RateLimitHandler implements Handler<RoutingContext> {
             return;
         }
         try {
-            LimitedRequest.note(ctx, verdict, settings.headers)
+            LimitedRequest.apply(ctx, verdict, settings.headers)
                     .ifPresentOrElse(problem -> settings.denials.write(ctx, problem), ctx::next);
         } catch (Throwable e) {
             // For example from a custom writer. In a deferred callback, no caller would handle it.
             ctx.fail(e);
         }
+    }
+
+    private void answerFailure(RoutingContext ctx) {
+        Optional<Verdict> denial = Verdict.ofFailure(ctx.failure());
+        if (denial.isEmpty() || ctx.response().headWritten()) {
+            ctx.next();
+            return;
+        }
+        LimitedRequest.of(ctx).restoreHeadersEndHandler(ctx);
+        finish(ctx, denial.get(), null);
     }
 
     @Override
@@ -312,7 +317,7 @@ public sealed class RateLimitHandler implements Handler<RoutingContext> {
         void decided(@Nullable Verdict verdict, @Nullable Throwable error) {
             boolean hasChanged = snapshot != null && snapshot.hasChanged();
             if (hasChanged && verdict != null) {
-                LimitedRequest.noteLate(ctx, verdict, settings.headers);
+                LimitedRequest.applyLate(ctx, verdict, settings.headers);
             }
             Runnable deferred = limited.endDecision();
             if (deferred != null) {
@@ -321,7 +326,7 @@ public sealed class RateLimitHandler implements Handler<RoutingContext> {
             }
             limited.resume(ctx.request());
             if (!hasChanged) {
-                proceed(ctx, verdict, error);
+                finish(ctx, verdict, error);
             }
         }
     }
