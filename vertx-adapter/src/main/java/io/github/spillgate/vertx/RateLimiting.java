@@ -220,7 +220,7 @@ public final class RateLimiting {
          * @return this builder
          */
         public Builder key(String name, KeySource source) {
-            return name(name, source);
+            return register(name, source);
         }
 
         /**
@@ -231,7 +231,7 @@ public final class RateLimiting {
          * @return this builder
          */
         public Builder limits(String name, Rule.LimitSource source) {
-            return name(name, source);
+            return register(name, source);
         }
 
         /**
@@ -242,18 +242,25 @@ public final class RateLimiting {
          * @return this builder
          */
         public Builder cost(String name, Rule.CostSource source) {
-            return name(name, source);
+            return register(name, source);
         }
 
         /**
          * Registers a condition that exempts requests, for {@code unless}.
          *
          * @param name the name
-         * @param excepted the condition, true if the rule does not apply; must not block
+         * @param exempted the condition, true if the rule does not apply; must not block
          * @return this builder
          */
-        public Builder unless(String name, Predicate<? super RuleMatch> excepted) {
-            return name(name, excepted);
+        public Builder unless(String name, Predicate<? super RuleMatch> exempted) {
+            return register(name, exempted);
+        }
+
+        private Builder register(String name, Object thing) {
+            named.put(
+                    Checks.present(name, "name", "\"tenant\""),
+                    Objects.requireNonNull(thing, "what is called " + name + " is null: expected a function"));
+            return this;
         }
 
         /**
@@ -310,16 +317,7 @@ public final class RateLimiting {
          * @throws WrongSettingException if a setting is invalid; the message names it and what was expected
          */
         public RateLimiting start() {
-            String name = options.name();
-            if (name == null) {
-                throw new WrongSettingException(
-                        "name",
-                        null,
-                        "the limiter has no name: expected one, the same in all instances of the service, for example "
-                                + "orders",
-                        null);
-            }
-            RateLimiter.Builder limiter = checked("name", name, RateLimiter::builder);
+            RateLimiter.Builder limiter = checked("name", requireName(), RateLimiter::builder);
             if (!options.enabled()) {
                 RateLimiter off = limiter.store(Fallback.allow()).build();
                 return new RateLimiting(vertx, off, Rules.off(off, RoutePaths.ofVertx()), options, Mono.empty());
@@ -327,46 +325,57 @@ public final class RateLimiting {
             KeySyntax keys = keys();
             List<Rule> read = RuleReader.of(keys, RoutePaths.ofVertx(), new NamedBeans(named))
                     .read("rules", options.rules());
-            String uri = store == null && options.store() == StoreType.AUTO
-                    ? options.redis().uri()
-                    : null;
-            List<RedisURI> uris = uri == null ? List.of() : uris(uri);
-            AbstractRedisClient client = uris.isEmpty() ? null : client(uris);
-            Mono<Void> disconnect =
-                    client == null ? Mono.empty() : Mono.fromFuture(() -> client.shutdownAsync(0, 2, TimeUnit.SECONDS));
+            List<RedisURI> uris = redisUris();
+            if (uris.isEmpty()) {
+                return build(limiter, store != null ? store : local(), keys, read, Mono.empty());
+            }
+            AbstractRedisClient client = redisClient(uris);
+            Mono<Void> disconnect = Mono.fromFuture(() -> client.shutdownAsync(0, 2, TimeUnit.SECONDS));
             try {
-                RedisStore redis = client == null ? null : redis(client, uris);
-                if (redis != null) {
-                    disconnect = redis.closeLater().then(disconnect);
-                }
-                LimitStore primary = store != null ? store : redis != null ? redis : local();
-                limiter.store(primary);
-                checked("debt", options.debt(), limiter::debt);
-                checked("longest-hold", options.longestHold(), limiter::longestHold);
-                decisionListeners.forEach(limiter::listener);
-                if (primary.deadline().isEmpty()) {
-                    limiter.fallback(fallback()).deadline(options.deadline()).cacheDenials(options.cacheDenials());
-                }
-                RateLimiter built = checked(
-                        "deadline or cache-denials",
-                        options.deadline() + ", " + options.cacheDenials(),
-                        any -> limiter.build());
-                Rules rules = checked(
-                        "rules",
-                        read.stream().map(Rule::name).toList(),
-                        names -> Rules.of(built, RoutePaths.ofVertx(), read, instrumentation(keys)));
-                return new RateLimiting(vertx, built, rules, options, disconnect);
+                RedisStore redis = redisStore(client, uris);
+                disconnect = redis.closeLater().then(disconnect);
+                return build(limiter, redis, keys, read, disconnect);
             } catch (RuntimeException e) {
                 disconnect.subscribe();
                 throw e;
             }
         }
 
-        private Builder name(String name, Object thing) {
-            named.put(
-                    Checks.present(name, "name", "\"tenant\""),
-                    Objects.requireNonNull(thing, "what is called " + name + " is null: expected a function"));
-            return this;
+        private RateLimiting build(
+                RateLimiter.Builder limiter,
+                LimitStore primary,
+                KeySyntax keys,
+                List<Rule> read,
+                Mono<Void> disconnect) {
+            limiter.store(primary);
+            checked("debt", options.debt(), limiter::debt);
+            checked("longest-hold", options.longestHold(), limiter::longestHold);
+            decisionListeners.forEach(limiter::listener);
+            if (primary.deadline().isEmpty()) {
+                limiter.fallback(fallback()).deadline(options.deadline()).cacheDenials(options.cacheDenials());
+            }
+            RateLimiter built = checked(
+                    "deadline or cache-denials",
+                    options.deadline() + ", " + options.cacheDenials(),
+                    any -> limiter.build());
+            Rules rules = checked(
+                    "rules",
+                    read.stream().map(Rule::name).toList(),
+                    names -> Rules.of(built, RoutePaths.ofVertx(), read, instrumentation(keys)));
+            return new RateLimiting(vertx, built, rules, options, disconnect);
+        }
+
+        private String requireName() {
+            String name = options.name();
+            if (name == null) {
+                throw new WrongSettingException(
+                        "name",
+                        null,
+                        "the limiter has no name: expected one, the same in all instances of the service, for example"
+                                + " orders",
+                        null);
+            }
+            return name;
         }
 
         private RuleInstrumentation instrumentation(KeySyntax keys) {
@@ -382,28 +391,32 @@ public final class RateLimiting {
                     : checked("secret", "…", any -> syntax.secret(secret.getBytes(StandardCharsets.UTF_8)));
         }
 
-        private List<RedisURI> uris(String text) {
+        /** Returns the addresses of the Redis that this limiter connects to; empty if it uses another store. */
+        private List<RedisURI> redisUris() {
+            String text = options.redis().uri();
+            if (store != null || options.store() != StoreType.AUTO || text == null) {
+                return List.of();
+            }
             return checked(
                     "redis.uri",
                     "…",
                     any -> options.redis().isCluster() ? RedisStore.clusterUris(text) : List.of(RedisStore.uri(text)));
         }
 
-        private AbstractRedisClient client(List<RedisURI> uris) {
+        private AbstractRedisClient redisClient(List<RedisURI> uris) {
             return options.redis().isCluster() ? RedisClusterClient.create(uris) : RedisClient.create(uris.get(0));
         }
 
-        private RedisStore redis(AbstractRedisClient redis, List<RedisURI> uris) {
-            RedisStore.Builder store = RedisStore.builder(redis).nodes(uris);
-            return checked("redis.namespace", options.redis().namespace(), store::namespace)
+        private RedisStore redisStore(AbstractRedisClient client, List<RedisURI> uris) {
+            RedisStore.Builder redis = RedisStore.builder(client).nodes(uris);
+            return checked("redis.namespace", options.redis().namespace(), redis::namespace)
                     .build();
         }
 
         private LimitStore local() {
             if (options.store() == StoreType.AUTO) {
-                LOG.warn("No Redis is configured; each instance of this service counts on its own: expected redis.uri, "
-                        + "or"
-                        + " store: local if that is intended");
+                LOG.warn("No Redis is configured; each instance of this service counts on its own: expected redis.uri,"
+                        + " or store: local if that is intended");
             }
             LocalStore local = checked("local.counts", options.local().counts(), LocalStore::bounded);
             Double share = options.local().share();
