@@ -74,24 +74,25 @@ public final class RoutePaths implements PathSyntax {
     }
 
     private static String regex(String pattern, List<String> names) {
-        boolean open = pattern.endsWith("*");
-        String path = open ? pattern.substring(0, pattern.length() - 1) : pattern;
+        boolean hasStar = pattern.endsWith("*");
+        String path = hasStar ? pattern.substring(0, pattern.length() - 1) : pattern;
         // "/static/*" also matches "/static", and "/about" also matches "/about//", as in the router.
-        boolean directory = path.endsWith("/");
-        String trunk = directory ? path.replaceAll("/+$", "") : path;
+        boolean endsWithSlash = path.endsWith("/");
+        String trimmed = endsWithSlash ? path.replaceAll("/+$", "") : path;
         StringBuilder regex = new StringBuilder();
-        Matcher variable = VARIABLE.matcher(trunk);
+        Matcher variable = VARIABLE.matcher(trimmed);
         int from = 0;
         while (variable.find()) {
-            regex.append(Pattern.quote(trunk.substring(from, variable.start()))).append("([^/]+)");
+            regex.append(Pattern.quote(trimmed.substring(from, variable.start())))
+                    .append("([^/]+)");
             names.add(variable.group(1));
             from = variable.end();
         }
-        regex.append(Pattern.quote(trunk.substring(from)));
-        if (open) {
-            return regex.append(directory ? "(?:/.*)?" : ".*").toString();
+        regex.append(Pattern.quote(trimmed.substring(from)));
+        if (hasStar) {
+            return regex.append(endsWithSlash ? "(?:/.*)?" : ".*").toString();
         }
-        return regex.append(directory ? "/+" : "/*").toString();
+        return regex.append(endsWithSlash ? "/+" : "/*").toString();
     }
 
     private static Map<String, String> variables(Matcher found, List<String> names) {

@@ -46,54 +46,22 @@ final class Settings {
         }
     }
 
-    private String at(String name) {
-        return where.isEmpty() ? name : where + "." + name;
-    }
-
-    private WrongSettingException wrong(String name, @Nullable Object value, String why) {
-        return inRule(new WrongSettingException(at(name), value, why, null));
-    }
-
-    private <S, T> T checkedHere(String name, S value, Function<? super S, ? extends T> read) {
-        try {
-            return checked(at(name), value, read);
-        } catch (WrongSettingException e) {
-            throw inRule(e);
-        }
-    }
-
-    /** Adds the name of the rule: only rules are elements of a list and have a name. */
-    private WrongSettingException inRule(WrongSettingException wrong) {
-        GivenValue name = given.get("name");
-        return where.endsWith("]") && name != null && name.value instanceof String text ? wrong.inRule(text) : wrong;
-    }
-
     private @Nullable Object take(String name) {
         known.add(name);
         GivenValue found = given.get(Spelling.plain(name));
         return found == null ? null : found.value;
     }
 
-    private <T> T read(String name, T otherwise, String expected, Function<Object, @Nullable T> read) {
+    private <T> T read(String name, T defaultValue, String expected, Function<Object, @Nullable T> read) {
         Object value = take(name);
         if (value == null) {
-            return otherwise;
+            return defaultValue;
         }
         T found = checkedHere(name, value, read);
         if (found == null) {
             throw wrong(name, value, found(value) + "expected " + expected);
         }
         return found;
-    }
-
-    /**
-     * Describes a value of the wrong type, unless it may contain a secret. A secret is a text where a text is expected,
-     * or is inside an object.
-     */
-    private static String found(Object value) {
-        return value instanceof String || value instanceof Number || value instanceof Boolean
-                ? "found " + value + ", "
-                : "";
     }
 
     @Nullable
@@ -105,16 +73,16 @@ final class Settings {
         return (String) value;
     }
 
-    String text(String name, String otherwise) {
+    String text(String name, String defaultValue) {
         String found = text(name);
-        return found == null ? otherwise : found;
+        return found == null ? defaultValue : found;
     }
 
-    long number(String name, long otherwise) {
+    long number(String name, long defaultValue) {
         return read(
                 name,
-                otherwise,
-                "a whole number, for example " + otherwise,
+                defaultValue,
+                "a whole number, for example " + defaultValue,
                 value -> value instanceof Number number ? whole(number) : null);
     }
 
@@ -127,10 +95,10 @@ final class Settings {
         }
     }
 
-    int integer(String name, int otherwise) {
-        long found = number(name, otherwise);
+    int integer(String name, int defaultValue) {
+        long found = number(name, defaultValue);
         if (found != (int) found) {
-            throw wrong(name, found, found + " is out of range: expected, for example, " + otherwise);
+            throw wrong(name, found, found + " is out of range: expected, for example, " + defaultValue);
         }
         return (int) found;
     }
@@ -141,9 +109,9 @@ final class Settings {
         return numberOrNull(name, "0.25");
     }
 
-    double decimal(String name, double otherwise) {
+    double decimal(String name, double defaultValue) {
         Double found = numberOrNull(name, "1.5");
-        return found == null ? otherwise : found;
+        return found == null ? defaultValue : found;
     }
 
     private @Nullable Double numberOrNull(String name, String example) {
@@ -154,15 +122,15 @@ final class Settings {
         return value == null ? null : ((Number) value).doubleValue();
     }
 
-    boolean flag(String name, boolean otherwise) {
-        return read(name, otherwise, "true or false", value -> value instanceof Boolean flag ? flag : null);
+    boolean flag(String name, boolean defaultValue) {
+        return read(name, defaultValue, "true or false", value -> value instanceof Boolean flag ? flag : null);
     }
 
     /** Reads a duration: a text such as {@code 50ms}, or a number of milliseconds. */
-    Duration duration(String name, Duration otherwise) {
+    Duration duration(String name, Duration defaultValue) {
         return read(
                 name,
-                otherwise,
+                defaultValue,
                 "a time, for example \"100ms\" or 100",
                 value -> value instanceof Number millis
                         ? duration(whole(millis))
@@ -185,9 +153,9 @@ final class Settings {
         }
     }
 
-    <E extends Enum<E>> E choice(String name, Class<E> type, E otherwise) {
+    <E extends Enum<E>> E choice(String name, Class<E> type, E defaultValue) {
         E found = choice(name, type);
-        return found == null ? otherwise : found;
+        return found == null ? defaultValue : found;
     }
 
     <E extends Enum<E>> @Nullable E choice(String name, Class<E> type) {
@@ -287,6 +255,38 @@ final class Settings {
                 throw inRule(WrongSettingException.unknown(at(setting.name), setting.name, known));
             }
         });
+    }
+
+    private String at(String name) {
+        return where.isEmpty() ? name : where + "." + name;
+    }
+
+    private WrongSettingException wrong(String name, @Nullable Object value, String why) {
+        return inRule(new WrongSettingException(at(name), value, why, null));
+    }
+
+    private <S, T> T checkedHere(String name, S value, Function<? super S, ? extends T> read) {
+        try {
+            return checked(at(name), value, read);
+        } catch (WrongSettingException e) {
+            throw inRule(e);
+        }
+    }
+
+    /** Adds the name of the rule: only rules are elements of a list and have a name. */
+    private WrongSettingException inRule(WrongSettingException wrong) {
+        GivenValue name = given.get("name");
+        return where.endsWith("]") && name != null && name.value instanceof String text ? wrong.inRule(text) : wrong;
+    }
+
+    /**
+     * Describes a value of the wrong type, unless it may contain a secret. A secret is a text where a text is expected,
+     * or is inside an object.
+     */
+    private static String found(Object value) {
+        return value instanceof String || value instanceof Number || value instanceof Boolean
+                ? "found " + value + ", "
+                : "";
     }
 
     private record GivenValue(String name, @Nullable Object value) {}
