@@ -2,8 +2,8 @@ package io.github.spillgate.examples.benchmark;
 
 import io.github.spillgate.examples.benchmark.measure.RedisServer;
 import io.github.spillgate.examples.benchmark.measure.Servers;
-import io.github.spillgate.examples.benchmark.report.Head;
 import io.github.spillgate.examples.benchmark.report.Report;
+import io.github.spillgate.examples.benchmark.report.ReportHeader;
 import io.github.spillgate.examples.benchmark.report.Result;
 import io.github.spillgate.examples.benchmark.simulate.Simulation;
 import io.github.spillgate.examples.benchmark.work.Work;
@@ -69,7 +69,7 @@ public final class Benchmark {
 
     private static void help(PrintStream out) {
         out.print(Arguments.USAGE);
-        Works.all().forEach(work -> out.printf("  %-18s %s%n", work.name(), work.says()));
+        Works.all().forEach(work -> out.printf("  %-18s %s%n", work.name(), work.description()));
     }
 
     private static void showMemory(Arguments asked, PrintStream out) throws IOException {
@@ -89,7 +89,7 @@ public final class Benchmark {
     private static void measure(Arguments asked, Report report, PrintStream out) throws IOException {
         List<Result> results = new ArrayList<>();
         try (Servers servers = Servers.start()) {
-            Head head = Head.of(
+            ReportHeader head = ReportHeader.of(
                     servers.alone().version(),
                     asked.pace().rounds(),
                     asked.pace().slice());
@@ -97,7 +97,7 @@ public final class Benchmark {
             out.printf("This takes about %s.%n", about(asked));
             Rounds rounds = new Rounds(servers, asked.pace(), out);
             for (Work work : asked.works()) {
-                out.printf("%n%s: %s%n", work.name(), work.says());
+                out.printf("%n%s: %s%n", work.name(), work.description());
                 List<Result> ofWork = rounds.of(work);
                 results.addAll(ofWork);
                 Report.show(ofWork, out);

@@ -24,7 +24,7 @@ import reactor.core.publisher.Mono;
  */
 final class KindCosts {
 
-    private static final Duration PATIENCE = Duration.ofSeconds(30);
+    private static final Duration TIMEOUT = Duration.ofSeconds(30);
     private static final Duration HOUR = Duration.ofHours(1);
     private static final int KEYS = 64;
     private static final int AT_ONCE = 256;
@@ -74,10 +74,10 @@ final class KindCosts {
         RedisClient client = RedisClient.create("redis://" + redis.host() + ":" + redis.port());
         try {
             RedisStore store = RedisStore.create(client);
-            store.prepare().block(PATIENCE);
+            store.prepare().block(TIMEOUT);
             RateLimiter limiter = RateLimiter.builder("api")
                     .store(store)
-                    .deadline(PATIENCE)
+                    .deadline(TIMEOUT)
                     .limit(limit)
                     .build();
             Costs costs = measure(limiter, hits);
@@ -89,7 +89,7 @@ final class KindCosts {
                     costs.alone,
                     costs.together,
                     costs.release > 0 ? String.format(Locale.ROOT, "%.1f", costs.release) : "–");
-            limiter.closeLater().block(PATIENCE);
+            limiter.closeLater().block(TIMEOUT);
         } finally {
             client.shutdown();
         }
@@ -124,7 +124,7 @@ final class KindCosts {
     }
 
     private static Decision take(RateLimiter limiter, String key) {
-        return Objects.requireNonNull(checked(limiter.tryAcquire(key)).block(PATIENCE));
+        return Objects.requireNonNull(checked(limiter.tryAcquire(key)).block(TIMEOUT));
     }
 
     /** Takes permits of all keys in turn, at the same time. */
@@ -132,7 +132,7 @@ final class KindCosts {
         return Objects.requireNonNull(Flux.range(0, number)
                 .flatMap(i -> checked(limiter.tryAcquire(key(i))), AT_ONCE)
                 .collectList()
-                .block(PATIENCE));
+                .block(TIMEOUT));
     }
 
     private static Mono<Decision> checked(Mono<Decision> taken) {
@@ -144,7 +144,7 @@ final class KindCosts {
 
     /** Sends nothing for a limit that holds no permits. */
     private static void release(RateLimiter limiter, Decision decision) {
-        limiter.release(decision).block(PATIENCE);
+        limiter.release(decision).block(TIMEOUT);
     }
 
     private static String key(int number) {

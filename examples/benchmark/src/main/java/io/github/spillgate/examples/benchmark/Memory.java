@@ -3,7 +3,7 @@ package io.github.spillgate.examples.benchmark;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
-import io.github.spillgate.examples.benchmark.contender.Home;
+import io.github.spillgate.examples.benchmark.contender.Topology;
 import io.github.spillgate.examples.benchmark.measure.RedisServer;
 import io.github.spillgate.examples.benchmark.measure.Servers;
 import io.github.spillgate.redis.RedisStore;
@@ -31,7 +31,7 @@ import reactor.core.publisher.Mono;
  */
 final class Memory {
 
-    private static final Duration PATIENCE = Duration.ofSeconds(30);
+    private static final Duration TIMEOUT = Duration.ofSeconds(30);
     private static final int IN_FLIGHT = 256;
     private static final int RECONCILED_AT_ONCE = 64;
 
@@ -77,13 +77,17 @@ final class Memory {
         row(
                 "the mark of a reconciliation",
                 reconciled,
-                marks(Home.ALONE, reconciled),
-                marks(Home.CLUSTER_OF_ONE, reconciled));
+                marks(Topology.ALONE, reconciled),
+                marks(Topology.CLUSTER_OF_ONE, reconciled));
     }
 
     private void show(String what, Limit limit, int keys, int hits) {
         int number = number(keys);
-        row(what, number, hits(Home.ALONE, limit, number, hits), hits(Home.CLUSTER_OF_ONE, limit, number, hits));
+        row(
+                what,
+                number,
+                hits(Topology.ALONE, limit, number, hits),
+                hits(Topology.CLUSTER_OF_ONE, limit, number, hits));
     }
 
     private int number(int keys) {
@@ -101,18 +105,18 @@ final class Memory {
                 inCluster.all);
     }
 
-    private Taken hits(Home home, Limit limit, int keys, int hits) {
-        return taken(home, keys, limit, key -> true, (store, limiter) -> {
-            long before = servers.of(home).get(0).usedMemory();
+    private Taken hits(Topology topology, Limit limit, int keys, int hits) {
+        return taken(topology, keys, limit, key -> true, (store, limiter) -> {
+            long before = servers.of(topology).get(0).usedMemory();
             take(limiter, keys, hits);
             return before;
         });
     }
 
-    private Taken marks(Home home, int keys) {
-        return taken(home, keys, Limit.perHour(10_000).counter(), key -> key.contains("!"), (store, limiter) -> {
+    private Taken marks(Topology topology, int keys) {
+        return taken(topology, keys, Limit.perHour(10_000).counter(), key -> key.contains("!"), (store, limiter) -> {
             take(limiter, keys, 1);
-            RedisServer redis = servers.of(home).get(0);
+            RedisServer redis = servers.of(topology).get(0);
             long before = redis.usedMemory();
             long now = InstantSource.system().millis();
             Flux.range(0, keys)
@@ -132,26 +136,27 @@ final class Memory {
     }
 
     /** Fills an empty Redis, and measures its memory. */
-    private Taken taken(Home home, int keys, Limit limit, Predicate<String> such, Filling filling) {
-        RedisServer redis = servers.of(home).get(0);
+    private Taken taken(Topology topology, int keys, Limit limit, Predicate<String> such, Filling filling) {
+        RedisServer redis = servers.of(topology).get(0);
         redis.empty();
         String uri = "redis://" + redis.host() + ":" + redis.port();
-        AbstractRedisClient client = home == Home.ALONE ? RedisClient.create(uri) : RedisClusterClient.create(uri);
+        AbstractRedisClient client =
+                topology == Topology.ALONE ? RedisClient.create(uri) : RedisClusterClient.create(uri);
         try {
             RedisStore store = client instanceof RedisClusterClient cluster
                     ? RedisStore.create(cluster)
                     : RedisStore.create((RedisClient) client);
-            store.prepare().block(PATIENCE);
+            store.prepare().block(TIMEOUT);
             RateLimiter limiter = RateLimiter.builder("api")
                     .store(store)
-                    .deadline(PATIENCE)
+                    .deadline(TIMEOUT)
                     .limit(limit)
                     .build();
             // Connect first, so that the memory of the connection is not counted.
-            limiter.peek("anybody").block();
+            limiter.peek("ready").block();
             long before = filling.fill(store, limiter);
             Taken taken = new Taken(redis.memoryOf(such), (redis.usedMemory() - before) / (double) keys);
-            limiter.closeLater().block(PATIENCE);
+            limiter.closeLater().block(TIMEOUT);
             return taken;
         } finally {
             client.shutdown();

@@ -40,7 +40,7 @@ final class Rounds {
 
     List<Result> of(Work work) {
         List<Turns> all = new ArrayList<>();
-        work.entrants().forEach(entrant -> servers.of(entrant.home()).forEach(RedisServer::empty));
+        work.entrants().forEach(entrant -> servers.of(entrant.topology()).forEach(RedisServer::empty));
         try (Driver driver = Driver.of(work.threads())) {
             Runnable after = work.after().isZero() ? () -> {} : Cpu.busyFor(work.after());
             List<String> many = IntStream.range(0, work.keys())
@@ -99,12 +99,12 @@ final class Rounds {
             this.entrant = entrant;
             this.keys = keys;
             this.driver = driver;
-            List<RedisServer> home = servers.of(entrant.home());
-            Setting setting = new Setting(home.get(0).host(), home.get(0).port(), work.rates());
+            List<RedisServer> redis = servers.of(entrant.topology());
+            Setting setting = new Setting(redis.get(0).host(), redis.get(0).port(), work.rates());
             for (int i = 0; i < work.instances(); i++) {
                 instances.add(entrant.open(setting));
             }
-            this.load = new Load(instances, home, drawn, work.inFlight(), after, false);
+            this.load = new Load(instances, redis, drawn, work.inFlight(), after, false);
         }
 
         void warmUp() {

@@ -60,7 +60,7 @@ class BenchmarkTest {
         rounds.stream().skip(1).forEach(BenchmarkTest::countsAreConsistent);
         List<String> nodes = new ArrayList<>();
         works.forEach(work -> work.entrants()
-                .forEach(one -> IntStream.rangeClosed(1, one.home().primaries())
+                .forEach(one -> IntStream.rangeClosed(1, one.topology().primaries())
                         .forEach(node -> nodes.add(work.name() + "," + one.title() + "," + node))));
         List<String> shares = Files.readAllLines(directory.resolve("nodes.csv"));
         assertThat(shares.stream().skip(1).map(row -> columns(row, 1, 4))).containsExactlyElementsOf(nodes);
@@ -79,7 +79,7 @@ class BenchmarkTest {
         for (Work work : works) {
             Path chart = directory.resolve(work.kind() + ".svg");
             DocumentBuilderFactory.newInstance().newDocumentBuilder().parse(chart.toFile());
-            assertThat(chart).content().contains(work.says());
+            assertThat(chart).content().contains(work.description());
         }
     }
 

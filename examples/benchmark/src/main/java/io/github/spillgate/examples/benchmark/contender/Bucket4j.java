@@ -44,7 +44,7 @@ final class Bucket4j implements Contender {
         this.proxies = proxies.apply(this);
     }
 
-    static Bucket4j asItComes(Setting setting) {
+    static Bucket4j unbatched(Setting setting) {
         return new Bucket4j(setting, self -> key -> self.manager.getProxy(key, self.configuration));
     }
 
@@ -72,7 +72,7 @@ final class Bucket4j implements Contender {
 
     @Override
     public void decide(String key, Answer answer) {
-        Futures.tell(ask(key), answer);
+        Futures.deliver(ask(key), answer);
     }
 
     CompletableFuture<Boolean> ask(String key) {

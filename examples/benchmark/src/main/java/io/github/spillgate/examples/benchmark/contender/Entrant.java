@@ -12,7 +12,7 @@ public enum Entrant {
 
     /** As many thread switches as a plain program with our limiter: no caller continues on the thread of Lettuce. */
     EVALSHA_PARALLEL("evalsha each parallel", Side.PEER, EvalshaEach::onParallel),
-    BUCKET4J("bucket4j", Side.PEER, Bucket4j::asItComes),
+    BUCKET4J("bucket4j", Side.PEER, Bucket4j::unbatched),
     BUCKET4J_BATCHING("bucket4j batching", Side.PEER, Bucket4j::batching),
     REDISSON("redisson", Side.PEER, RedissonLimiter::new),
     SPRING_GATEWAY("spring gateway", Side.PEER, SpringGateway::new),
@@ -28,11 +28,11 @@ public enum Entrant {
     LOG_ON_LOOP(
             "spillgate log loop",
             Side.OURS,
-            setting -> OnLoop.open(setting, on -> Spillgate.atAddress(on, Entrant::log))),
+            setting -> OnEventLoop.open(setting, on -> Spillgate.atAddress(on, Entrant::log))),
     COUNTER_ON_LOOP(
             "spillgate counter loop",
             Side.OURS,
-            setting -> OnLoop.open(setting, on -> Spillgate.atAddress(on, Entrant::counter))),
+            setting -> OnEventLoop.open(setting, on -> Spillgate.atAddress(on, Entrant::counter))),
     LOG_IMMEDIATE(
             "spillgate log immediate",
             Side.OURS,
@@ -42,33 +42,33 @@ public enum Entrant {
             Side.OURS,
             setting -> Spillgate.inRedis(setting, Entrant::counter, Schedulers.immediate())),
 
-    EVALSHA_IN_ONE("evalsha each cluster-1", Side.PEER, Home.CLUSTER_OF_ONE, EvalshaEach::inCluster),
-    EVALSHA_IN_THREE("evalsha each cluster-3", Side.PEER, Home.CLUSTER_OF_THREE, EvalshaEach::inCluster),
+    EVALSHA_IN_ONE("evalsha each cluster-1", Side.PEER, Topology.CLUSTER_OF_ONE, EvalshaEach::inCluster),
+    EVALSHA_IN_THREE("evalsha each cluster-3", Side.PEER, Topology.CLUSTER_OF_THREE, EvalshaEach::inCluster),
     LOG_IN_ONE(
             "spillgate log cluster-1",
             Side.OURS,
-            Home.CLUSTER_OF_ONE,
+            Topology.CLUSTER_OF_ONE,
             setting -> Spillgate.inCluster(setting, Entrant::log)),
     LOG_IN_THREE(
             "spillgate log cluster-3",
             Side.OURS,
-            Home.CLUSTER_OF_THREE,
+            Topology.CLUSTER_OF_THREE,
             setting -> Spillgate.inCluster(setting, Entrant::log)),
     COUNTER_IN_ONE(
             "spillgate counter cluster-1",
             Side.OURS,
-            Home.CLUSTER_OF_ONE,
+            Topology.CLUSTER_OF_ONE,
             setting -> Spillgate.inCluster(setting, Entrant::counter)),
     COUNTER_IN_THREE(
             "spillgate counter cluster-3",
             Side.OURS,
-            Home.CLUSTER_OF_THREE,
+            Topology.CLUSTER_OF_THREE,
             setting -> Spillgate.inCluster(setting, Entrant::counter)),
 
     COUNTER_GROUPED_IN_THREE(
             "spillgate counter cluster-3 grouped",
             Side.OURS,
-            Home.CLUSTER_OF_THREE,
+            Topology.CLUSTER_OF_THREE,
             setting -> Spillgate.groupedInCluster(setting, Entrant::counter)),
 
     LOCAL_BUCKET4J("bucket4j local", Side.PEER, Bucket4jLocal::new),
@@ -95,19 +95,19 @@ public enum Entrant {
 
     private final String title;
     private final Side side;
-    private final Home home;
+    private final Topology topology;
 
     @SuppressWarnings("ImmutableEnumChecker") // all of them are functions that hold nothing
     private final Function<Setting, Contender> open;
 
     Entrant(String title, Side side, Function<Setting, Contender> open) {
-        this(title, side, Home.ALONE, open);
+        this(title, side, Topology.ALONE, open);
     }
 
-    Entrant(String title, Side side, Home home, Function<Setting, Contender> open) {
+    Entrant(String title, Side side, Topology topology, Function<Setting, Contender> open) {
         this.title = title;
         this.side = side;
-        this.home = home;
+        this.topology = topology;
         this.open = open;
     }
 
@@ -115,8 +115,8 @@ public enum Entrant {
         return title;
     }
 
-    public Home home() {
-        return home;
+    public Topology topology() {
+        return topology;
     }
 
     public boolean isOurs() {

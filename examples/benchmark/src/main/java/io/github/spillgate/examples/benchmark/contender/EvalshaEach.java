@@ -71,7 +71,7 @@ final class EvalshaEach implements Contender {
 
     @Override
     public void decide(String key, Answer answer) {
-        OneAnswer.of(ask(key), answer, (taken, told) -> told.decided(taken == 1));
+        AnswerSubscriber.of(ask(key), answer, (taken, receiver) -> receiver.decided(taken == 1));
     }
 
     /** Returns 1 for an allowed request, and 0 for a denied one. */

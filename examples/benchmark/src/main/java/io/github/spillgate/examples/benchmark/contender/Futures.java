@@ -9,7 +9,7 @@ final class Futures {
 
     // The future that whenComplete returns has no further information.
     @SuppressWarnings("FutureReturnValueIgnored")
-    static void tell(CompletionStage<Boolean> future, Answer answer) {
+    static void deliver(CompletionStage<Boolean> future, Answer answer) {
         future.whenComplete((allowed, error) -> {
             if (error != null) {
                 answer.failed(error);

@@ -15,7 +15,7 @@ import java.util.List;
 /** Our rules for an HTTP server: one rule for all requests. */
 final class OneRule implements AutoCloseable {
 
-    private static final Duration PATIENCE = Duration.ofSeconds(10);
+    private static final Duration TIMEOUT = Duration.ofSeconds(10);
 
     private final RateLimiter limiter;
     private final Rules rules;
@@ -26,7 +26,7 @@ final class OneRule implements AutoCloseable {
         RateLimiter.Builder builder = RateLimiter.builder("benchmark").store(store);
         if (store.deadline().isEmpty()) {
             // Redis must decide everything.
-            builder.deadline(PATIENCE);
+            builder.deadline(TIMEOUT);
         }
         this.limiter = builder.build();
         Rule rule = Rule.named("benchmark")
@@ -44,9 +44,9 @@ final class OneRule implements AutoCloseable {
 
     static OneRule inRedis(Setting setting, PathSyntax syntax, String paths) {
         RedisStore store = RedisStore.create(RedisStore.uri(setting.uri()));
-        store.prepare().block(PATIENCE);
+        store.prepare().block(TIMEOUT);
         return new OneRule(
-                setting, syntax, paths, store, () -> store.closeLater().block(PATIENCE));
+                setting, syntax, paths, store, () -> store.closeLater().block(TIMEOUT));
     }
 
     Rules rules() {
@@ -55,7 +55,7 @@ final class OneRule implements AutoCloseable {
 
     @Override
     public void close() {
-        limiter.closeLater().block(PATIENCE);
+        limiter.closeLater().block(TIMEOUT);
         close.run();
     }
 }

@@ -16,7 +16,7 @@ final class PingEach implements Contender {
 
     @Override
     public void decide(String key, Answer answer) {
-        OneAnswer.of(commands.ping(), answer, (pong, told) -> told.decided(true));
+        AnswerSubscriber.of(commands.ping(), answer, (pong, receiver) -> receiver.decided(true));
     }
 
     @Override

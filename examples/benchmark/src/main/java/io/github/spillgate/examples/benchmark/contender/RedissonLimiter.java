@@ -47,7 +47,7 @@ final class RedissonLimiter implements Contender {
 
     @Override
     public void decide(String key, Answer answer) {
-        Futures.tell(redisson.getRateLimiter(key).tryAcquireAsync(), answer);
+        Futures.deliver(redisson.getRateLimiter(key).tryAcquireAsync(), answer);
     }
 
     @Override

@@ -13,7 +13,7 @@ final class Requests implements AutoCloseable {
     private static final int CONNECTIONS = 256;
     private static final int OK = 200;
     private static final int TOO_MANY_REQUESTS = 429;
-    private static final Duration PATIENCE = Duration.ofSeconds(10);
+    private static final Duration TIMEOUT = Duration.ofSeconds(10);
 
     private final ConnectionProvider connections = ConnectionProvider.create("benchmark", CONNECTIONS);
     private final HttpClient client;
@@ -23,26 +23,26 @@ final class Requests implements AutoCloseable {
     }
 
     void decide(String key, Answer answer) {
-        OneAnswer.of(
+        AnswerSubscriber.of(
                 client.headers(headers -> headers.set(KEY, key))
                         .get()
                         .uri("/")
                         .responseSingle((response, body) ->
                                 body.thenReturn(response.status().code())),
                 answer,
-                Requests::tell);
+                Requests::deliver);
     }
 
-    private static void tell(int status, Answer told) {
+    private static void deliver(int status, Answer receiver) {
         if (status == OK || status == TOO_MANY_REQUESTS) {
-            told.decided(status == OK);
+            receiver.decided(status == OK);
         } else {
-            told.failed(new IllegalStateException("the server has answered with " + status));
+            receiver.failed(new IllegalStateException("the server has answered with " + status));
         }
     }
 
     @Override
     public void close() {
-        connections.disposeLater().block(PATIENCE);
+        connections.disposeLater().block(TIMEOUT);
     }
 }

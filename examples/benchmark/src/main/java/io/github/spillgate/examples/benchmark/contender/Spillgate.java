@@ -29,7 +29,7 @@ import reactor.core.scheduler.Scheduler;
  */
 final class Spillgate implements Contender {
 
-    private static final Duration PATIENCE = Duration.ofSeconds(10);
+    private static final Duration TIMEOUT = Duration.ofSeconds(10);
 
     /** Enough groups to keep three primaries busy, and few enough that many decisions share a group. */
     private static final int GROUPS = 12;
@@ -38,7 +38,7 @@ final class Spillgate implements Contender {
     private final BiFunction<RateLimiter, String, Mono<Decision>> ask;
     private final Source place;
     private final Runnable close;
-    private final BiConsumer<Decision, Answer> how = this::tell;
+    private final BiConsumer<Decision, Answer> how = this::deliver;
 
     private Spillgate(
             Setting setting,
@@ -96,7 +96,7 @@ final class Spillgate implements Contender {
             AbstractRedisClient client,
             RedisStore store) {
         // Connect first, so that the fallback does not make the first decisions.
-        store.prepare().block(PATIENCE);
+        store.prepare().block(TIMEOUT);
         // Closing the client also closes the connection of the store.
         return new Spillgate(setting, algorithm, ask, store, Source.REDIS, client::shutdown);
     }
@@ -104,14 +104,14 @@ final class Spillgate implements Contender {
     /** With the address of Redis, so that event loops of callers have connections. */
     static Spillgate atAddress(Setting setting, Function<Rate, Limit> algorithm) {
         RedisStore store = RedisStore.create(RedisStore.uri(setting.uri()));
-        store.prepare().block(PATIENCE);
+        store.prepare().block(TIMEOUT);
         return new Spillgate(
                 setting,
                 algorithm,
                 RateLimiter::tryAcquire,
                 store,
                 Source.REDIS,
-                () -> store.closeLater().block(PATIENCE));
+                () -> store.closeLater().block(TIMEOUT));
     }
 
     static Spillgate local(Setting setting, Function<Rate, Limit> algorithm) {
@@ -125,10 +125,10 @@ final class Spillgate implements Contender {
      */
     @Override
     public void prepare(List<String> keys) {
-        long giveUp = System.nanoTime() + PATIENCE.toNanos();
+        long giveUp = System.nanoTime() + TIMEOUT.toNanos();
         while (!isItself(limiter.state()) && System.nanoTime() < giveUp) {
             // Send a decision, because the breaker probes Redis only with one.
-            limiter.tryAcquire("anybody").delayElement(Duration.ofMillis(10)).block(PATIENCE);
+            limiter.tryAcquire("ready").delayElement(Duration.ofMillis(10)).block(TIMEOUT);
         }
     }
 
@@ -138,21 +138,21 @@ final class Spillgate implements Contender {
 
     @Override
     public void decide(String key, Answer answer) {
-        OneAnswer.of(ask.apply(limiter, key), answer, how);
+        AnswerSubscriber.of(ask.apply(limiter, key), answer, how);
     }
 
-    private void tell(Decision decision, Answer told) {
+    private void deliver(Decision decision, Answer receiver) {
         Source source = decision.source();
         if (source != place && (source == Source.LOCAL || source == Source.FALLBACK)) {
-            told.fellBack();
+            receiver.fellBack();
         } else {
-            told.decided(decision.isAllowed());
+            receiver.decided(decision.isAllowed());
         }
     }
 
     @Override
     public void close() {
-        limiter.closeLater().block(PATIENCE);
+        limiter.closeLater().block(TIMEOUT);
         close.run();
     }
 }

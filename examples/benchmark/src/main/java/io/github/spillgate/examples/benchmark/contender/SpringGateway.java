@@ -98,7 +98,7 @@ final class SpringGateway implements Contender {
 
     @Override
     public void decide(String key, Answer answer) {
-        OneAnswer.of(ask(key), answer, SpringGateway::tell);
+        AnswerSubscriber.of(ask(key), answer, SpringGateway::deliver);
     }
 
     Mono<RateLimiter.Response> ask(String key) {
@@ -106,11 +106,11 @@ final class SpringGateway implements Contender {
     }
 
     /** If Redis fails, it fails open, and reports -1 remaining tokens. */
-    private static void tell(RateLimiter.Response response, Answer told) {
+    private static void deliver(RateLimiter.Response response, Answer receiver) {
         if ("-1".equals(response.getHeaders().get(RedisRateLimiter.REMAINING_HEADER))) {
-            told.failed(new IllegalStateException("Redis has failed, and the gateway allows"));
+            receiver.failed(new IllegalStateException("Redis has failed, and the gateway allows"));
         } else {
-            told.decided(response.isAllowed());
+            receiver.decided(response.isAllowed());
         }
     }
 

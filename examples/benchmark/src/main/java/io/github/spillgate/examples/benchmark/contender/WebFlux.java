@@ -25,7 +25,7 @@ import reactor.netty.http.server.HttpServer;
 final class WebFlux implements Contender, WebServer.Opened {
 
     private static final byte[] HELLO = "hello".getBytes(StandardCharsets.US_ASCII);
-    private static final Duration PATIENCE = Duration.ofSeconds(10);
+    private static final Duration TIMEOUT = Duration.ofSeconds(10);
 
     private final DisposableServer server;
     private final Requests requests;
@@ -87,7 +87,7 @@ final class WebFlux implements Contender, WebServer.Opened {
 
     /** Calls Bucket4j in a filter. */
     static WebFlux bucket4j(Setting setting) {
-        Bucket4j bucket4j = Bucket4j.asItComes(setting);
+        Bucket4j bucket4j = Bucket4j.unbatched(setting);
         WebFilter filter = (exchange, chain) -> {
             String key = exchange.getRequest().getHeaders().getFirst(Requests.KEY);
             return Mono.fromFuture(bucket4j.ask(key == null ? "" : key)).flatMap(isAllowed -> {
@@ -113,7 +113,7 @@ final class WebFlux implements Contender, WebServer.Opened {
 
     @Override
     public void close() {
-        server.disposeNow(PATIENCE);
+        server.disposeNow(TIMEOUT);
         requests.close();
         close.run();
     }

@@ -26,36 +26,36 @@ public final class Driver implements AutoCloseable {
     // continues forever would starve other slots, and might be the one that reads from Redis. So it stops after some
     // decisions, and hands its slots to the workers.
 
-    private static final Duration PATIENCE = Duration.ofSeconds(30);
+    private static final Duration TIMEOUT = Duration.ofSeconds(30);
 
     private final ExecutorService workers;
     private final ThreadLocal<Trampoline> trampolines;
-    private final Duration patience;
+    private final Duration timeout;
 
     /**
      * Creates a driver with this number of threads; contenders have their own in addition.
      *
-     * @param patience how long to wait for decisions in flight at the end of the time
+     * @param timeout how long to wait for decisions in flight at the end of the time
      */
-    Driver(int threads, Duration patience) {
+    Driver(int threads, Duration timeout) {
         this.workers = Executors.newFixedThreadPool(threads, work -> {
             Thread thread = new Thread(work, "driver");
             thread.setDaemon(true);
             return thread;
         });
         this.trampolines = ThreadLocal.withInitial(() -> new Trampoline(workers));
-        this.patience = patience;
+        this.timeout = timeout;
     }
 
     public static Driver of(int threads) {
-        return new Driver(threads, PATIENCE);
+        return new Driver(threads, TIMEOUT);
     }
 
     /** Runs the load for this time, and then waits for the decisions in flight. */
     public Slice drive(Load load, Duration time) {
         CountDownLatch running = new CountDownLatch(load.inFlight());
         List<Slot> slots = slots(load, running);
-        List<Use> usesBefore = uses(load);
+        List<ServerUsage> usageBefore = usage(load);
         long allocatedBefore = Jvm.allocated();
         long cpuBefore = Jvm.cpuNanos();
         long start = System.nanoTime();
@@ -66,28 +66,28 @@ public final class Driver implements AutoCloseable {
         await(running, time, load);
         long cpu = Jvm.cpuNanos() - cpuBefore;
         long allocated = Jvm.allocated() - allocatedBefore;
-        List<Use> uses = uses(load);
-        Tally tally = new Tally();
+        List<ServerUsage> usage = usage(load);
+        DecisionCounts tally = new DecisionCounts();
         slots.forEach(slot -> tally.add(slot.tally()));
         Contender one = load.instances().get(0);
-        List<Share> nodes = IntStream.range(0, uses.size())
-                .mapToObj(i -> share(one, uses.get(i).since(usesBefore.get(i)), tally.each()))
+        List<NodeCost> nodes = IntStream.range(0, usage.size())
+                .mapToObj(i -> cost(one, usage.get(i).since(usageBefore.get(i)), tally.each()))
                 .toList();
         return Slice.of(tally, time, nodes, cpu, allocated);
     }
 
-    private static List<Use> uses(Load load) {
-        return load.servers().stream().map(RedisServer::use).toList();
+    private static List<ServerUsage> usage(Load load) {
+        return load.servers().stream().map(RedisServer::usage).toList();
     }
 
-    private static Share share(Contender one, Use use, double each) {
-        CommandCalls.Sum sent = one.sent(use.calls());
-        return new Share(
+    private static NodeCost cost(Contender one, ServerUsage usage, double each) {
+        CommandCalls.Sum sent = one.sent(usage.calls());
+        return new NodeCost(
                 sent.calls() * each,
                 sent.micros() * each,
-                use.cpuMicros() * each,
-                use.bytesIn() * each,
-                use.bytesOut() * each);
+                usage.cpuMicros() * each,
+                usage.bytesIn() * each,
+                usage.bytesOut() * each);
     }
 
     private List<Slot> slots(Load load, CountDownLatch running) {
@@ -102,10 +102,10 @@ public final class Driver implements AutoCloseable {
 
     private void await(CountDownLatch running, Duration time, Load load) {
         try {
-            if (!running.await(time.plus(patience).toNanos(), TimeUnit.NANOSECONDS)) {
+            if (!running.await(time.plus(timeout).toNanos(), TimeUnit.NANOSECONDS)) {
                 throw new IllegalStateException(
                         running.getCount() + " of " + load.inFlight() + " decisions in flight were not answered:"
-                                + " expected all within " + patience.toMillis() + " ms after the end of the slice");
+                                + " expected all within " + timeout.toMillis() + " ms after the end of the slice");
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();

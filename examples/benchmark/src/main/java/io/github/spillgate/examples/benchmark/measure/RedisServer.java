@@ -173,10 +173,10 @@ public final class RedisServer implements AutoCloseable {
     }
 
     /** Returns the resources that the server has used since its start. */
-    Use use() {
+    ServerUsage usage() {
         Map<String, String> cpu = info("cpu");
         Map<String, String> stats = info("stats");
-        return new Use(
+        return new ServerUsage(
                 calls(),
                 1e6 * (number(cpu, "used_cpu_user") + number(cpu, "used_cpu_sys")),
                 number(stats, "total_net_input_bytes"),

@@ -1,6 +1,6 @@
 package io.github.spillgate.examples.benchmark.measure;
 
-import io.github.spillgate.examples.benchmark.contender.Home;
+import io.github.spillgate.examples.benchmark.contender.Topology;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.EnumMap;
@@ -11,7 +11,7 @@ import java.util.Map;
 public final class Servers implements AutoCloseable {
 
     private final RedisServer alone;
-    private final Map<Home, RedisCluster> clusters = new EnumMap<>(Home.class);
+    private final Map<Topology, RedisCluster> clusters = new EnumMap<>(Topology.class);
 
     private Servers(RedisServer alone) {
         this.alone = alone;
@@ -26,18 +26,18 @@ public final class Servers implements AutoCloseable {
         return alone;
     }
 
-    /** Returns the servers of this home; a client may connect to any of them. */
-    public List<RedisServer> of(Home home) {
-        return home == Home.ALONE
+    /** Returns the servers of this topology; a client may connect to any of them. */
+    public List<RedisServer> of(Topology topology) {
+        return topology == Topology.ALONE
                 ? List.of(alone)
-                : clusters.computeIfAbsent(home, Servers::cluster).nodes();
+                : clusters.computeIfAbsent(topology, Servers::cluster).nodes();
     }
 
-    private static RedisCluster cluster(Home home) {
+    private static RedisCluster cluster(Topology topology) {
         try {
-            return RedisCluster.start(home.primaries());
+            return RedisCluster.start(topology.primaries());
         } catch (IOException e) {
-            throw new UncheckedIOException("a cluster of " + home.primaries() + " cannot be started", e);
+            throw new UncheckedIOException("a cluster of " + topology.primaries() + " cannot be started", e);
         }
     }
 

@@ -27,7 +27,7 @@ public record Slice(
         double perSecond,
         double p50,
         double p99,
-        List<Share> nodes,
+        List<NodeCost> nodes,
         double clientMicros,
         double bytes,
         Optional<String> error) {
@@ -43,15 +43,15 @@ public record Slice(
 
     /** Returns the time that Redis reports for one decision. */
     public double redisMicros() {
-        return nodes.stream().mapToDouble(Share::micros).sum();
+        return nodes.stream().mapToDouble(NodeCost::micros).sum();
     }
 
     /** Returns the number of commands that reached Redis for one decision. */
     public double redisCommands() {
-        return nodes.stream().mapToDouble(Share::commands).sum();
+        return nodes.stream().mapToDouble(NodeCost::commands).sum();
     }
 
-    static Slice of(Tally tally, Duration time, List<Share> nodes, long cpuNanos, long allocated) {
+    static Slice of(DecisionCounts tally, Duration time, List<NodeCost> nodes, long cpuNanos, long allocated) {
         return new Slice(
                 tally.allowed,
                 tally.denied,

@@ -22,7 +22,7 @@ final class Slot implements Answer, Runnable {
     private final Executor later;
     private final Runnable end;
     private final SplittableRandom random;
-    private final Tally tally = new Tally();
+    private final DecisionCounts tally = new DecisionCounts();
     private long until;
     private long askedAt;
     private boolean asking;
@@ -54,7 +54,7 @@ final class Slot implements Answer, Runnable {
 
     @Override
     public void run() {
-        trampolines.get().goOn(this);
+        trampolines.get().proceed(this);
     }
 
     void ask() {
@@ -85,7 +85,7 @@ final class Slot implements Answer, Runnable {
     public void decided(boolean allowed) {
         if (answered()) {
             tally.decided(allowed, askedAt, until);
-            goOn();
+            proceed();
         }
     }
 
@@ -103,7 +103,7 @@ final class Slot implements Answer, Runnable {
     public void failed(Throwable error) {
         if (answered()) {
             tally.failed(error);
-            goOn();
+            proceed();
         }
     }
 
@@ -113,12 +113,12 @@ final class Slot implements Answer, Runnable {
         return first;
     }
 
-    private void goOn() {
+    private void proceed() {
         after.run();
-        trampolines.get().goOn(this);
+        trampolines.get().proceed(this);
     }
 
-    Tally tally() {
+    DecisionCounts tally() {
         return tally;
     }
 }

@@ -17,7 +17,7 @@ final class Trampoline {
         this.others = others;
     }
 
-    void goOn(Slot slot) {
+    void proceed(Slot slot) {
         if (running) {
             ready.add(slot);
             return;

@@ -1,7 +1,7 @@
 package io.github.spillgate.examples.benchmark.report;
 
+import io.github.spillgate.examples.benchmark.work.Baseline.Measure;
 import io.github.spillgate.examples.benchmark.work.Work;
-import io.github.spillgate.examples.benchmark.work.Yardstick.Measure;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -25,7 +25,7 @@ final class BarChart {
     static String of(String kind, List<Result> results) {
         Map<Work, List<Result>> byWork =
                 results.stream().collect(Collectors.groupingBy(Result::work, LinkedHashMap::new, Collectors.toList()));
-        boolean times = results.get(0).work().yardstick().measure() == Measure.P50;
+        boolean times = results.get(0).work().baseline().measure() == Measure.P50;
         double most = results.stream()
                 .mapToDouble(result -> result.most(result.measure()))
                 .max()
@@ -38,14 +38,15 @@ final class BarChart {
         parts.add(Svg.text(16, 42, "note", note));
         int y = TOP;
         for (Map.Entry<Work, List<Result>> work : byWork.entrySet()) {
-            parts.add(Svg.text(16, y + 19, "heading", work.getKey().says()));
+            parts.add(Svg.text(16, y + 19, "heading", work.getKey().description()));
             y += HEADING;
             for (Result result : work.getValue()) {
                 parts.addAll(bar(result, y, scale, times ? "%,.1f" : "%,.0f"));
                 y += ROW;
             }
         }
-        String description = byWork.keySet().stream().map(Work::says).collect(Collectors.joining("; ")) + "; " + note;
+        String description =
+                byWork.keySet().stream().map(Work::description).collect(Collectors.joining("; ")) + "; " + note;
         return Svg.of(title, description, y + 12, parts);
     }
 

@@ -1,7 +1,7 @@
 package io.github.spillgate.examples.benchmark.report;
 
-import io.github.spillgate.examples.benchmark.contender.Home;
-import io.github.spillgate.examples.benchmark.measure.Share;
+import io.github.spillgate.examples.benchmark.contender.Topology;
+import io.github.spillgate.examples.benchmark.measure.NodeCost;
 import io.github.spillgate.examples.benchmark.measure.Slice;
 import java.util.ArrayList;
 import java.util.List;
@@ -16,7 +16,7 @@ final class ByNode {
     private ByNode() {}
 
     static List<String> table(List<Result> results) {
-        if (results.stream().allMatch(result -> result.entrant().home() == Home.ALONE)) {
+        if (results.stream().allMatch(result -> result.entrant().topology() == Topology.ALONE)) {
             return List.of();
         }
         List<String> lines = new ArrayList<>(List.of(
@@ -30,19 +30,19 @@ final class ByNode {
                     "| %s | %.1f | %s | %s | %s | %.1f | %.0f | %.0f |",
                     result.entrant().title(),
                     result.median(slice -> 1 / slice.redisCommands()),
-                    byNode(result, "%.3f", Share::commands),
-                    byNode(result, "%.2f", Share::micros),
-                    byNode(result, "%.2f", Share::cpuMicros),
+                    byNode(result, "%.3f", NodeCost::commands),
+                    byNode(result, "%.2f", NodeCost::micros),
+                    byNode(result, "%.2f", NodeCost::cpuMicros),
                     result.median(Slice::clientMicros),
-                    result.median(slice -> sum(slice, Share::bytesIn)),
-                    result.median(slice -> sum(slice, Share::bytesOut))));
+                    result.median(slice -> sum(slice, NodeCost::bytesIn)),
+                    result.median(slice -> sum(slice, NodeCost::bytesOut))));
         }
         lines.add("");
         return lines;
     }
 
-    private static String byNode(Result result, String format, ToDoubleFunction<Share> what) {
-        return IntStream.range(0, result.entrant().home().primaries())
+    private static String byNode(Result result, String format, ToDoubleFunction<NodeCost> what) {
+        return IntStream.range(0, result.entrant().topology().primaries())
                 .mapToObj(node -> String.format(
                         Locale.ROOT,
                         format,
@@ -50,7 +50,7 @@ final class ByNode {
                 .collect(Collectors.joining(" · "));
     }
 
-    private static double sum(Slice slice, ToDoubleFunction<Share> what) {
+    private static double sum(Slice slice, ToDoubleFunction<NodeCost> what) {
         return slice.nodes().stream().mapToDouble(what).sum();
     }
 }

@@ -1,6 +1,6 @@
 package io.github.spillgate.examples.benchmark.report;
 
-import io.github.spillgate.examples.benchmark.measure.Share;
+import io.github.spillgate.examples.benchmark.measure.NodeCost;
 import io.github.spillgate.examples.benchmark.measure.Slice;
 import java.util.List;
 import java.util.Locale;
@@ -52,9 +52,9 @@ final class Csv {
                                         i + 1, result, result.slices().get(i).nodes()))));
     }
 
-    private static Stream<String> nodes(int round, Result result, List<Share> nodes) {
+    private static Stream<String> nodes(int round, Result result, List<NodeCost> nodes) {
         return IntStream.range(0, nodes.size()).mapToObj(i -> {
-            Share node = nodes.get(i);
+            NodeCost node = nodes.get(i);
             return String.format(
                     Locale.ROOT,
                     "%d,%s,%d,%.4f,%.3f,%.3f,%.1f,%.1f",

@@ -1,9 +1,9 @@
 package io.github.spillgate.examples.benchmark.report;
 
 import io.github.spillgate.examples.benchmark.measure.Slice;
+import io.github.spillgate.examples.benchmark.work.Baseline;
+import io.github.spillgate.examples.benchmark.work.Baseline.Measure;
 import io.github.spillgate.examples.benchmark.work.Work;
-import io.github.spillgate.examples.benchmark.work.Yardstick;
-import io.github.spillgate.examples.benchmark.work.Yardstick.Measure;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
@@ -20,7 +20,7 @@ final class Markdown {
 
     private Markdown() {}
 
-    static List<String> of(Head head, List<Result> results) {
+    static List<String> of(ReportHeader head, List<Result> results) {
         List<String> lines = new ArrayList<>(List.of("# Results", ""));
         head.lines().forEach(line -> lines.add("- " + line));
         lines.add("");
@@ -41,14 +41,14 @@ final class Markdown {
     }
 
     private static List<String> table(Work work, List<Result> results) {
-        Yardstick yardstick = work.yardstick();
-        Optional<Result> base = base(yardstick, results);
+        Baseline baseline = work.baseline();
+        Optional<Result> base = base(baseline, results);
         List<String> lines = new ArrayList<>(List.of(
                 "## " + work.name(),
                 "",
-                work.says() + ".",
+                work.description() + ".",
                 "",
-                "| contender | decisions/s | " + compared(yardstick, base)
+                "| contender | decisions/s | " + compared(baseline, base)
                         + " | p50 µs | p99 µs | Redis µs | commands | bytes |",
                 "|---|---:|---:|---:|---:|---:|---:|---:|"));
         for (Result result : results) {
@@ -75,16 +75,16 @@ final class Markdown {
         return lines;
     }
 
-    private static Optional<Result> base(Yardstick yardstick, List<Result> results) {
+    private static Optional<Result> base(Baseline baseline, List<Result> results) {
         Comparator<Result> byMedian = Comparator.comparingDouble(result -> result.median(result.measure()));
         return results.stream()
-                .filter(result -> yardstick.isBase(result.entrant()))
-                .max(yardstick.measure() == Measure.DECISIONS ? byMedian : byMedian.reversed());
+                .filter(result -> baseline.isBase(result.entrant()))
+                .max(baseline.measure() == Measure.DECISIONS ? byMedian : byMedian.reversed());
     }
 
-    private static String compared(Yardstick yardstick, Optional<Result> base) {
-        return (yardstick.measure() == Measure.P50 ? "p50 × " : "× ")
-                + (yardstick == Yardstick.BEST_PEER ? "the best peer, " : "")
+    private static String compared(Baseline baseline, Optional<Result> base) {
+        return (baseline.measure() == Measure.P50 ? "p50 × " : "× ")
+                + (baseline == Baseline.BEST_PEER ? "the best peer, " : "")
                 + base.map(result -> result.entrant().title()).orElse("–");
     }
 

@@ -29,10 +29,10 @@ public record PercentChart(String title, String note, String description, double
     /**
      * Bars below a heading.
      *
-     * @param says the heading
+     * @param heading the heading
      * @param bars the bars
      */
-    public record Group(String says, List<Bar> bars) {
+    public record Group(String heading, List<Bar> bars) {
         public Group {
             bars = List.copyOf(bars);
         }
@@ -41,10 +41,10 @@ public record PercentChart(String title, String note, String description, double
     /**
      * A bar.
      *
-     * @param says the label
+     * @param label the label
      * @param percent the length
      */
-    public record Bar(String says, double percent) {}
+    public record Bar(String label, double percent) {}
 
     /** Returns the picture as SVG. */
     public String svg() {
@@ -53,11 +53,11 @@ public record PercentChart(String title, String note, String description, double
         parts.add(Svg.text(16, 42, "note", note));
         int y = TOP;
         for (Group group : groups) {
-            parts.add(Svg.text(16, y + 19, "heading", group.says()));
+            parts.add(Svg.text(16, y + 19, "heading", group.heading()));
             y += HEADING;
             for (Bar bar : group.bars()) {
                 double width = bar.percent() / bound * BARS;
-                parts.add(Svg.text(LABELS - 10, y + 11, "label", bar.says()));
+                parts.add(Svg.text(LABELS - 10, y + 11, "label", bar.label()));
                 parts.add(Svg.rect("ours", LABELS, y, Math.max(1, width), BAR));
                 parts.add(Svg.text(LABELS + Math.max(1, width) + 8, y + 11, "number", percent(bar.percent())));
                 y += ROW;

@@ -46,7 +46,7 @@ public record Report(Path directory) {
                 .forEach(text -> out.println("  WARNING  " + text));
     }
 
-    public void write(Head head, List<Result> results) throws IOException {
+    public void write(ReportHeader head, List<Result> results) throws IOException {
         Files.write(directory.resolve("results.csv"), Csv.medians(results));
         Files.write(directory.resolve("rounds.csv"), Csv.slices(results));
         Files.write(directory.resolve("nodes.csv"), Csv.nodes(results));

@@ -2,8 +2,8 @@ package io.github.spillgate.examples.benchmark.report;
 
 import io.github.spillgate.examples.benchmark.contender.Entrant;
 import io.github.spillgate.examples.benchmark.measure.Slice;
+import io.github.spillgate.examples.benchmark.work.Baseline.Measure;
 import io.github.spillgate.examples.benchmark.work.Work;
-import io.github.spillgate.examples.benchmark.work.Yardstick.Measure;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -43,7 +43,7 @@ public record Result(Work work, Entrant entrant, List<Slice> slices) {
 
     /** Returns the measure of the workload. */
     ToDoubleFunction<Slice> measure() {
-        return work.yardstick().measure() == Measure.DECISIONS ? Slice::perSecond : Slice::p50;
+        return work.baseline().measure() == Measure.DECISIONS ? Slice::perSecond : Slice::p50;
     }
 
     double measured(int round) {

@@ -39,19 +39,19 @@ public record StepChart(
      *
      * @param from the start, in seconds
      * @param to the end
-     * @param says the label
+     * @param label the label
      */
-    public record Mark(double from, double to, String says) {}
+    public record Mark(double from, double to, String label) {}
 
     /**
      * A contender.
      *
-     * @param says the name
+     * @param label the label
      * @param ours whether the contender is ours
      * @param most the text about the maximum
      * @param steps the changes of the height
      */
-    public record Row(String says, boolean ours, String most, List<Step> steps) {
+    public record Row(String label, boolean ours, String most, List<Step> steps) {
         public Row {
             steps = List.copyOf(steps);
         }
@@ -73,7 +73,7 @@ public record StepChart(
         for (Mark mark : marks) {
             double x = x(mark.from());
             parts.add(Svg.rect("mark", x, TOP + 14, Math.max(2, x(mark.to()) - x), 6));
-            parts.add(Svg.text(x, TOP + 8, "number", mark.says()));
+            parts.add(Svg.text(x, TOP + 8, "number", mark.label()));
         }
         parts.add(Svg.text(LABELS - 10, TOP + 21, "label", "the client asks"));
         int highest = rows.stream()
@@ -101,7 +101,7 @@ public record StepChart(
         int[] within =
                 Arrays.stream(heights).map(height -> Math.min(height, limit)).toArray();
         List<String> parts = new ArrayList<>();
-        parts.add(Svg.text(LABELS - 10, y + HIGH - 22, "label", row.says()));
+        parts.add(Svg.text(LABELS - 10, y + HIGH - 22, "label", row.label()));
         parts.add(Svg.text(LABELS - 10, y + HIGH - 4, "label number", row.most()));
         if (Arrays.stream(heights).anyMatch(height -> height > limit)) {
             parts.add(area("over", heights, bottom, scale));

@@ -8,13 +8,13 @@ import java.util.function.ToDoubleFunction;
 /**
  * A mix of clients and their rates.
  *
- * @param says the name of the mix in tables
+ * @param title the name of the mix in tables
  * @param limit the limit of each client
  * @param clients the number of clients
- * @param habits the patterns of requests, assigned to the clients in turn
+ * @param patterns the patterns of requests, assigned to the clients in turn
  * @param rate the mean number of requests of a client in a window
  */
-record Mix(String says, Limit limit, int clients, List<Habit> habits, ToDoubleFunction<Chance> rate) {
+record Mix(String title, Limit limit, int clients, List<ArrivalPattern> patterns, ToDoubleFunction<SeededRandom> rate) {
 
     /**
      * The smaller the exponent, the heavier the tail: with 1.1, a tenth of the clients send from half to three quarters
@@ -31,32 +31,32 @@ record Mix(String says, Limit limit, int clients, List<Habit> habits, ToDoubleFu
     }
 
     /** Creates the same rates for one in 10,000, truncated at this part of the limit. */
-    static Mix below(String says, double part, Limit limit, int clients) {
-        return upTo(part, says, 10_000, limit, clients);
+    static Mix below(String title, double part, Limit limit, int clients) {
+        return upTo(part, title, 10_000, limit, clients);
     }
 
-    private static Mix upTo(double most, String says, int oneIn, Limit limit, int clients) {
+    private static Mix upTo(double most, String title, int oneIn, Limit limit, int clients) {
         double least = limit.permits() * StrictMath.pow(1.0 / oneIn, 1 / EXPONENT);
         return new Mix(
-                says,
+                title,
                 limit,
                 clients,
-                List.of(Habit.values()),
+                List.of(ArrivalPattern.values()),
                 chance -> chance.pareto(least, most * limit.permits(), EXPONENT));
     }
 
     /** Creates clients with equal rates, as a multiple of the limit. */
-    static Mix alike(double timesTheLimit, Habit habit, Limit limit, int clients) {
+    static Mix alike(double timesTheLimit, ArrivalPattern pattern, Limit limit, int clients) {
         return new Mix(
-                String.format(Locale.ROOT, "%s, %.2f", habit.says(), timesTheLimit),
+                String.format(Locale.ROOT, "%s, %.2f", pattern.title(), timesTheLimit),
                 limit,
                 clients,
-                List.of(habit),
+                List.of(pattern),
                 chance -> timesTheLimit * limit.permits());
     }
 
     /** Returns the same mix with another number of clients. */
     Mix of(int some) {
-        return new Mix(says, limit, some, habits, rate);
+        return new Mix(title, limit, some, patterns, rate);
     }
 }

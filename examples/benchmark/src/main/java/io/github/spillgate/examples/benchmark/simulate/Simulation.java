@@ -30,8 +30,8 @@ public final class Simulation {
     public static void write(Path directory, boolean quick, PrintStream out) throws IOException {
         long begin = System.nanoTime();
         Path pictures = Files.createDirectories(directory.resolve("simulation"));
-        for (Scene scene : List.of(Scene.twoBursts(), Scene.goingOn())) {
-            Files.writeString(pictures.resolve(scene.name() + ".svg"), scene.svg());
+        for (Scenario scenario : List.of(Scenario.twoBursts(), Scenario.goingOn())) {
+            Files.writeString(pictures.resolve(scenario.name() + ".svg"), scenario.svg());
         }
         Path leases = directory.resolve(LeasePage.NAME);
         if (Files.exists(leases)) {

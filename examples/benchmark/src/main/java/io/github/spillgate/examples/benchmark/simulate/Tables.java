@@ -1,7 +1,7 @@
 package io.github.spillgate.examples.benchmark.simulate;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.examples.benchmark.simulate.Tally.OfCounter;
+import io.github.spillgate.examples.benchmark.simulate.SimulationCounts.OfCounter;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -46,18 +46,18 @@ final class Tables {
                 Mix.heavyTailed(1_000, Limit.perMinute(1_000), 5_400));
     }
 
-    private record Decided(Mix mix, Tally tally) {}
+    private record Decided(Mix mix, SimulationCounts tally) {}
 
     private Decided decide(Mix mix) {
         Mix some = mix.of(Math.max(1, mix.clients() / part));
-        Tally tally = new Crowd(some, WINDOWS).decide();
+        SimulationCounts tally = new MixSimulation(some, WINDOWS).decide();
         requests += tally.asked;
         return new Decided(some, tally);
     }
 
     /**
-     * Returns two tables of the same crowds: the estimates of counters that count all requests, and the decisions of
-     * counters compared with the log.
+     * Returns two tables of the same simulations: the estimates of counters that count all requests, and the decisions
+     * of counters compared with the log.
      */
     List<List<String>> ofMixes() {
         List<Decided> all = mixes().stream().map(this::decide).toList();
@@ -77,7 +77,7 @@ final class Tables {
                         "off by"),
                 all,
                 decided -> List.of(
-                        decided.mix.says(),
+                        decided.mix.title(),
                         decided.mix.limit().toString(),
                         number(decided.mix.clients()),
                         number(decided.tally.asked),
@@ -104,9 +104,9 @@ final class Tables {
                         "most in a minute"),
                 all,
                 decided -> {
-                    Tally tally = decided.tally;
+                    SimulationCounts tally = decided.tally;
                     List<String> cells = new ArrayList<>(List.of(
-                            decided.mix.says(),
+                            decided.mix.title(),
                             decided.mix.limit().toString(),
                             percent(tally.denied, tally.asked),
                             number(tally.wrongOfLog)));
@@ -116,7 +116,7 @@ final class Tables {
                 });
     }
 
-    private static List<String> beside(Tally tally, OfCounter counter) {
+    private static List<String> beside(SimulationCounts tally, OfCounter counter) {
         return List.of(
                 percent(counter.wronglyAllowed, tally.asked),
                 percent(counter.wronglyDenied, tally.asked),
@@ -124,28 +124,28 @@ final class Tables {
                 number(counter.mostInAWindow));
     }
 
-    /** Returns the errors by the rate of a client, relative to its limit, and by its habit. */
+    /** Returns the errors by the rate of a client, relative to its limit, and by its pattern. */
     List<String> near() {
         List<String> head = new ArrayList<>(List.of("rate, × the limit"));
-        for (Habit habit : Habit.values()) {
-            head.addAll(List.of(habit.says() + ": wrong", "not as the log", "in all"));
+        for (ArrivalPattern pattern : ArrivalPattern.values()) {
+            head.addAll(List.of(pattern.title() + ": wrong", "not as the log", "in all"));
         }
         return table(head, Arrays.stream(TIMES).boxed().toList(), this::near);
     }
 
     private List<String> near(double times) {
         List<String> cells = new ArrayList<>(List.of(String.format(Locale.ROOT, "%.2f", times)));
-        for (Habit habit : Habit.values()) {
-            cells.addAll(near(times, habit));
+        for (ArrivalPattern pattern : ArrivalPattern.values()) {
+            cells.addAll(near(times, pattern));
         }
         return cells;
     }
 
-    /** Returns the cells of clients with this multiple of the limit and this habit. */
-    List<String> near(double times, Habit habit) {
+    /** Returns the cells of clients with this multiple of the limit and this pattern. */
+    List<String> near(double times, ArrivalPattern pattern) {
         Limit limit = Limit.perMinute(100);
         int clients = (int) Math.ceil(REQUESTS_OF_ONE_KIND / (times * limit.permits() * WINDOWS));
-        Tally tally = decide(Mix.alike(times, habit, limit, clients)).tally;
+        SimulationCounts tally = decide(Mix.alike(times, pattern, limit, clients)).tally;
         OfCounter counter = tally.fromFirstHit;
         return List.of(
                 percent(wrong(counter), tally.asked),
@@ -178,7 +178,7 @@ final class Tables {
         return some == 0 ? "0" : String.format(Locale.ROOT, "%.3f %%", 100.0 * some / all);
     }
 
-    private static String more(OfCounter counter, Tally tally) {
+    private static String more(OfCounter counter, SimulationCounts tally) {
         double percent = 100.0 * counter.allowed / (tally.asked - tally.denied) - 100;
         return Math.abs(percent) < 0.005 ? "0" : String.format(Locale.ROOT, "%+.2f %%", percent);
     }

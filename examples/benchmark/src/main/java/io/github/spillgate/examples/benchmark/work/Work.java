@@ -10,7 +10,7 @@ import java.util.List;
  *
  * @param kind the kind; workloads of one kind differ in one number, and share a chart
  * @param name its name in the results
- * @param says the description
+ * @param description the description
  * @param entrants the contenders
  * @param keys the number of keys
  * @param skewed whether the n-th key is used in proportion to 1/n; else all are equally likely
@@ -20,12 +20,12 @@ import java.util.List;
  * @param instances how many limiters of the same name share the workload, each with its own client and connection
  * @param threads the threads of the driver, for contenders that decide synchronously
  * @param after the processor time after each decision
- * @param yardstick the measure and the base of the comparison
+ * @param baseline the measure and the base of the comparison
  */
 public record Work(
         String kind,
         String name,
-        String says,
+        String description,
         List<Entrant> entrants,
         int keys,
         boolean skewed,
@@ -35,7 +35,7 @@ public record Work(
         int instances,
         int threads,
         Duration after,
-        Yardstick yardstick) {
+        Baseline baseline) {
 
     private static final Rate NEVER_REACHED = new Rate(10_000_000, Duration.ofSeconds(1));
 
@@ -48,15 +48,15 @@ public record Work(
      * Starts with one key, a limit that is never reached, 256 decisions in flight on one limiter, and a comparison with
      * the best peer.
      */
-    static Builder of(String kind, String says, Entrant... entrants) {
-        return new Builder(kind, says, List.of(entrants));
+    static Builder of(String kind, String description, Entrant... entrants) {
+        return new Builder(kind, description, List.of(entrants));
     }
 
     /** Changes the defaults. */
     static final class Builder {
 
         private final String kind;
-        private final String says;
+        private final String description;
         private final List<Entrant> entrants;
         private String name;
         private int keys = 1;
@@ -67,12 +67,12 @@ public record Work(
         private int instances = 1;
         private int threads = Runtime.getRuntime().availableProcessors();
         private Duration after = Duration.ZERO;
-        private Yardstick yardstick = Yardstick.BEST_PEER;
+        private Baseline baseline = Baseline.BEST_PEER;
 
-        private Builder(String kind, String says, List<Entrant> entrants) {
+        private Builder(String kind, String description, List<Entrant> entrants) {
             this.kind = kind;
             this.name = kind;
-            this.says = says;
+            this.description = description;
             this.entrants = entrants;
         }
 
@@ -121,15 +121,26 @@ public record Work(
             return this;
         }
 
-        Builder comparedBy(Yardstick yardstick) {
-            this.yardstick = yardstick;
+        Builder comparedTo(Baseline baseline) {
+            this.baseline = baseline;
             return this;
         }
 
         Work build() {
             return new Work(
-                    kind, name, says, entrants, keys, skewed, rates, denied, inFlight, instances, threads, after,
-                    yardstick);
+                    kind,
+                    name,
+                    description,
+                    entrants,
+                    keys,
+                    skewed,
+                    rates,
+                    denied,
+                    inFlight,
+                    instances,
+                    threads,
+                    after,
+                    baseline);
         }
     }
 }

@@ -77,11 +77,11 @@ public final class Works {
         }
         works.add(handler());
         works.add(filter(
-                "filter", "requests to a WebFlux server, 64 at a time, for 10,000 keys", 64, Yardstick.UNFILTERED));
-        works.add(filter("filter-one", "one request at a time to a WebFlux server", 1, Yardstick.UNFILTERED_TIME));
+                "filter", "requests to a WebFlux server, 64 at a time, for 10,000 keys", 64, Baseline.UNFILTERED));
+        works.add(filter("filter-one", "one request at a time to a WebFlux server", 1, Baseline.UNFILTERED_TIME));
         works.add(
-                vertx("vertx", "requests to a Vert.x server, 64 at a time, for 10,000 keys", 64, Yardstick.UNFILTERED));
-        works.add(vertx("vertx-one", "one request at a time to a Vert.x server", 1, Yardstick.UNFILTERED_TIME));
+                vertx("vertx", "requests to a Vert.x server, 64 at a time, for 10,000 keys", 64, Baseline.UNFILTERED));
+        works.add(vertx("vertx-one", "one request at a time to a Vert.x server", 1, Baseline.UNFILTERED_TIME));
         works.add(local("local-one-thread", "no Redis, 10,000 keys, all allowed, on one thread", 1));
         works.add(local(
                 "local-all-cores", "no Redis, 10,000 keys, all allowed, a thread for each processor", PROCESSORS));
@@ -136,7 +136,7 @@ public final class Works {
                         COUNTER,
                         COUNTER_IMMEDIATE)
                 .inFlight(1)
-                .comparedBy(Yardstick.PING)
+                .comparedTo(Baseline.PING)
                 .build();
     }
 
@@ -179,7 +179,7 @@ public final class Works {
                         COUNTER)
                 .named("instances-" + instances)
                 .instances(instances)
-                .comparedBy(Yardstick.BATCHING)
+                .comparedTo(Baseline.BATCHING)
                 .build();
     }
 
@@ -193,7 +193,7 @@ public final class Works {
                         LEASED)
                 .named("leased-" + instances)
                 .instances(instances)
-                .comparedBy(Yardstick.BATCHING)
+                .comparedTo(Baseline.BATCHING)
                 .build();
     }
 
@@ -230,7 +230,7 @@ public final class Works {
                 .inFlight(number)
                 .keys(MANY)
                 .rates(A_HUNDRED)
-                .comparedBy(Yardstick.EVALSHA)
+                .comparedTo(Baseline.EVALSHA)
                 .build();
     }
 
@@ -243,13 +243,13 @@ public final class Works {
                 .build();
     }
 
-    private static Work kinds(String name, String says, int inFlight, int keys, Rate rate, Entrant... kinds) {
-        return Work.of("kinds", says, kinds)
+    private static Work kinds(String name, String description, int inFlight, int keys, Rate rate, Entrant... kinds) {
+        return Work.of("kinds", description, kinds)
                 .named(name)
                 .inFlight(inFlight)
                 .keys(keys)
                 .rates(rate)
-                .comparedBy(Yardstick.COUNTER)
+                .comparedTo(Baseline.COUNTER)
                 .build();
     }
 
@@ -270,7 +270,7 @@ public final class Works {
                 .named(name)
                 .keys(number)
                 .rates(new Rate(10_000_000 / number, SECOND))
-                .comparedBy(Yardstick.ONE_PRIMARY)
+                .comparedTo(Baseline.ONE_PRIMARY)
                 .build();
     }
 
@@ -284,29 +284,29 @@ public final class Works {
                 .keys(MANY)
                 .rates(A_HUNDRED)
                 .after(Duration.ofNanos(20_000))
-                .comparedBy(Yardstick.EVALSHA)
+                .comparedTo(Baseline.EVALSHA)
                 .build();
     }
 
-    private static Work filter(String name, String says, int inFlight, Yardstick yardstick) {
+    private static Work filter(String name, String description, int inFlight, Baseline baseline) {
         return requests(
-                Work.of(name, says, WEBFLUX, WEBFLUX_GATEWAY, WEBFLUX_REDIS, WEBFLUX_LOCAL), inFlight, yardstick);
+                Work.of(name, description, WEBFLUX, WEBFLUX_GATEWAY, WEBFLUX_REDIS, WEBFLUX_LOCAL), inFlight, baseline);
     }
 
-    private static Work vertx(String name, String says, int inFlight, Yardstick yardstick) {
-        return requests(Work.of(name, says, VERTX, VERTX_REDIS, VERTX_LOCAL), inFlight, yardstick);
+    private static Work vertx(String name, String description, int inFlight, Baseline baseline) {
+        return requests(Work.of(name, description, VERTX, VERTX_REDIS, VERTX_LOCAL), inFlight, baseline);
     }
 
-    private static Work requests(Work.Builder work, int inFlight, Yardstick yardstick) {
+    private static Work requests(Work.Builder work, int inFlight, Baseline baseline) {
         return work.keys(MANY)
                 .rates(A_HUNDRED)
                 .inFlight(inFlight)
-                .comparedBy(yardstick)
+                .comparedTo(baseline)
                 .build();
     }
 
-    private static Work local(String name, String says, int threads) {
-        return Work.of("local", says, LOCAL_BUCKET4J, LOCAL_RESILIENCE4J, LOCAL_LOG, LOCAL_COUNTER)
+    private static Work local(String name, String description, int threads) {
+        return Work.of("local", description, LOCAL_BUCKET4J, LOCAL_RESILIENCE4J, LOCAL_LOG, LOCAL_COUNTER)
                 .named(name)
                 .keys(MANY)
                 .rates(new Rate(1_000_000, SECOND))

@@ -60,7 +60,7 @@ final class WebProcess implements AutoCloseable {
         return process.info().totalCpuDuration().orElseThrow().toNanos() / 1e3;
     }
 
-    /** Returns the context switches of all running threads; 0 where the system does not tell. */
+    /** Returns the context switches of all running threads; 0 where the system does not report them. */
     long contextSwitches() throws IOException {
         Path tasks = Path.of("/proc", Long.toString(process.pid()), "task");
         if (!Files.isDirectory(tasks)) {

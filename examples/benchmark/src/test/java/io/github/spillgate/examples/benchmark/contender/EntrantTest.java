@@ -71,11 +71,11 @@ final class EntrantTest {
     }
 
     private static List<Boolean> decideOnce(Entrant entrant, Rate... rates) throws Exception {
-        List<RedisServer> home = servers.of(entrant.home());
-        home.forEach(RedisServer::empty);
+        List<RedisServer> redis = servers.of(entrant.topology());
+        redis.forEach(RedisServer::empty);
         List<Boolean> answers = new ArrayList<>();
         try (Contender contender =
-                entrant.open(new Setting(home.get(0).host(), home.get(0).port(), List.of(rates)))) {
+                entrant.open(new Setting(redis.get(0).host(), redis.get(0).port(), List.of(rates)))) {
             contender.prepare(List.of("one", "other"));
             for (String key : List.of("one", "one", "one", "one", "other")) {
                 FutureAnswer answer = new FutureAnswer();

@@ -106,8 +106,8 @@ final class DriverTest {
                         slice -> slice.asked() > SLOTS);
     }
 
-    private static Slice drive(Load load, Duration time, Duration patience) {
-        try (Driver driver = new Driver(THREADS, patience)) {
+    private static Slice drive(Load load, Duration time, Duration timeout) {
+        try (Driver driver = new Driver(THREADS, timeout)) {
             return driver.drive(load, time);
         }
     }

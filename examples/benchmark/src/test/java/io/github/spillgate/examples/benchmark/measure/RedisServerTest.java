@@ -47,16 +47,16 @@ final class RedisServerTest {
     }
 
     /** Returns the cost of ten decisions. Repeats them if a fallback has decided, as on a busy machine. */
-    private static Use used(RedisServer redis, Contender contender) throws Exception {
+    private static ServerUsage used(RedisServer redis, Contender contender) throws Exception {
         for (int tries = 1; ; tries++) {
             try {
                 // The first decision may have to create the key.
                 decide(contender);
-                Use before = redis.use();
+                ServerUsage before = redis.usage();
                 for (int i = 0; i < DECISIONS; i++) {
                     decide(contender);
                 }
-                return redis.use().since(before);
+                return redis.usage().since(before);
             } catch (ExecutionException e) {
                 if (tries == TRIES) {
                     throw e;

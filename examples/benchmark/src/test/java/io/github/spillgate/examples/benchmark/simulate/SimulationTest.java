@@ -3,8 +3,8 @@ package io.github.spillgate.examples.benchmark.simulate;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.examples.benchmark.simulate.Scene.Contender;
-import io.github.spillgate.examples.benchmark.simulate.Tally.OfCounter;
+import io.github.spillgate.examples.benchmark.simulate.Scenario.Algorithm;
+import io.github.spillgate.examples.benchmark.simulate.SimulationCounts.OfCounter;
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
@@ -36,42 +36,42 @@ class SimulationTest {
 
     @Test
     void aFixedWindowAdmitsTwiceItsLimitWithinASecond() {
-        assertThat(Scene.twoBursts().most(Contender.FIXED_WINDOW, 1_000)).isEqualTo(199);
-        assertThat(Scene.twoBursts().most(Contender.FIXED_WINDOW, MINUTE)).isEqualTo(200);
+        assertThat(Scenario.twoBursts().most(Algorithm.FIXED_WINDOW, 1_000)).isEqualTo(199);
+        assertThat(Scenario.twoBursts().most(Algorithm.FIXED_WINDOW, MINUTE)).isEqualTo(200);
     }
 
     @Test
     void aLogNeverExceedsItsLimit() {
-        for (Scene scene : List.of(Scene.twoBursts(), Scene.goingOn())) {
-            assertThat(scene.most(Contender.LOG, MINUTE)).isEqualTo(100);
-            assertThat(scene.most(Contender.LOG_COUNTING_DENIED, MINUTE)).isEqualTo(100);
+        for (Scenario scenario : List.of(Scenario.twoBursts(), Scenario.goingOn())) {
+            assertThat(scenario.most(Algorithm.LOG, MINUTE)).isEqualTo(100);
+            assertThat(scenario.most(Algorithm.LOG_COUNTING_DENIED, MINUTE)).isEqualTo(100);
         }
     }
 
     @Test
     void aCounterHoldsForTwoBursts() {
-        assertThat(Scene.twoBursts().most(Contender.COUNTER, MINUTE)).isEqualTo(100);
-        assertThat(Scene.twoBursts().most(Contender.COUNTER_ALIGNED, MINUTE)).isEqualTo(100);
+        assertThat(Scenario.twoBursts().most(Algorithm.COUNTER, MINUTE)).isEqualTo(100);
+        assertThat(Scenario.twoBursts().most(Algorithm.COUNTER_ALIGNED, MINUTE)).isEqualTo(100);
     }
 
     @Test
     void aCounterAdmitsAlmostTwiceItsLimitInTheWorstCaseButNeverAtOnce() {
-        for (Contender counter : List.of(Contender.COUNTER, Contender.COUNTER_ALIGNED)) {
-            assertThat(Scene.goingOn().most(counter, MINUTE)).isBetween(190, 199);
-            assertThat(Scene.goingOn().most(counter, 1_000)).isLessThanOrEqualTo(100);
+        for (Algorithm counter : List.of(Algorithm.COUNTER, Algorithm.COUNTER_ALIGNED)) {
+            assertThat(Scenario.goingOn().most(counter, MINUTE)).isBetween(190, 199);
+            assertThat(Scenario.goingOn().most(counter, 1_000)).isLessThanOrEqualTo(100);
         }
     }
 
     @Test
     void countingDeniedKeepsDenyingAClientThatContinues() {
-        assertThat(Scene.goingOn().admitted(Contender.LOG_COUNTING_DENIED)).allMatch(at -> at < MINUTE);
-        assertThat(Scene.goingOn().admitted(Contender.LOG)).anyMatch(at -> at > MINUTE);
+        assertThat(Scenario.goingOn().admitted(Algorithm.LOG_COUNTING_DENIED)).allMatch(at -> at < MINUTE);
+        assertThat(Scenario.goingOn().admitted(Algorithm.LOG)).anyMatch(at -> at > MINUTE);
     }
 
     @ParameterizedTest
     @EnumSource
-    void aLogDecidesLikeBruteForce(Habit habit) {
-        Tally tally = new Crowd(Mix.alike(1, habit, Limit.perMinute(100), 10), 20).decide();
+    void aLogDecidesLikeBruteForce(ArrivalPattern pattern) {
+        SimulationCounts tally = new MixSimulation(Mix.alike(1, pattern, Limit.perMinute(100), 10), 20).decide();
         assertThat(tally.denied).isPositive();
         assertThat(tally.wrongOfLog).isZero();
     }
@@ -86,7 +86,7 @@ class SimulationTest {
 
     @Test
     void aCounterDeniesOtherRequestsThanALogButAdmitsAsMany() {
-        Tally tally = new Crowd(Mix.heavyTailed(100, Limit.perMinute(100), 240), 60).decide();
+        SimulationCounts tally = new MixSimulation(Mix.heavyTailed(100, Limit.perMinute(100), 240), 60).decide();
         assertThat(tally.asked).isGreaterThan(50_000);
         for (OfCounter counter : List.of(tally.fromFirstHit, tally.aligned)) {
             double log = tally.asked - tally.denied;
@@ -100,11 +100,11 @@ class SimulationTest {
 
     @ParameterizedTest
     @EnumSource
-    void everyHabitHasTheSameRate(Habit habit) {
+    void everyPatternHasTheSameRate(ArrivalPattern pattern) {
         Limit limit = Limit.perMinute(100);
         long requests = LongStream.range(0, 100)
                 .map(client -> {
-                    DoubleSupplier gaps = habit.gaps(30, limit, new Chance(client));
+                    DoubleSupplier gaps = pattern.gaps(30, limit, new SeededRandom(client));
                     return DoubleStream.iterate(gaps.getAsDouble(), time -> time + gaps.getAsDouble())
                             .takeWhile(time -> time < 100 * MINUTE)
                             .count();
@@ -118,22 +118,22 @@ class SimulationTest {
     void theStatedShareOfClientsIsAboveTheLimit(int oneIn) {
         Mix mix = Mix.heavyTailed(oneIn, Limit.perMinute(100), 1);
         long above = LongStream.range(0, 100_000)
-                .filter(seed -> mix.rate().applyAsDouble(new Chance(seed)) > 100)
+                .filter(seed -> mix.rate().applyAsDouble(new SeededRandom(seed)) > 100)
                 .count();
         assertThat(above / (100_000.0 / oneIn)).isBetween(0.75, 1.25);
     }
 
     @Test
     void thePicturesOfThePageMatchTheSimulation() throws Exception {
-        for (Scene scene : List.of(Scene.twoBursts(), Scene.goingOn())) {
-            Path picture = DOCS.resolve("simulation").resolve(scene.name() + ".svg");
-            assertThat(picture).content().isEqualTo(scene.svg());
+        for (Scenario scenario : List.of(Scenario.twoBursts(), Scenario.goingOn())) {
+            Path picture = DOCS.resolve("simulation").resolve(scenario.name() + ".svg");
+            assertThat(picture).content().isEqualTo(scenario.svg());
             Document svg =
                     DocumentBuilderFactory.newInstance().newDocumentBuilder().parse(picture.toFile());
             assertThat(svg.getElementsByTagName("title").item(0).getTextContent())
-                    .isEqualTo(scene.title());
+                    .isEqualTo(scenario.title());
             assertThat(svg.getElementsByTagName("desc").item(0).getTextContent())
-                    .contains(scene.says());
+                    .contains(scenario.caption());
         }
     }
 
@@ -150,7 +150,7 @@ class SimulationTest {
     @Test
     @Tag("thorough")
     void theFiguresOfThePageMatchTheSimulation() throws Exception {
-        List<String> bursts = new Tables(1).near(2, Habit.IN_BURSTS);
+        List<String> bursts = new Tables(1).near(2, ArrivalPattern.IN_BURSTS);
         assertThat(Files.readAllLines(DOCS.resolve("simulation.md")))
                 .anyMatch(
                         line -> line.startsWith("| 2.00 |") && line.contains("| " + String.join(" | ", bursts) + " |"));

@@ -18,20 +18,20 @@ import java.util.stream.Stream;
  *
  * @param name the name of the file of the picture
  * @param title the title of the picture
- * @param says what the client does
- * @param asks the instants of requests, in milliseconds from the start
+ * @param caption what the client does
+ * @param requests the instants of requests, in milliseconds from the start
  * @param marks the same requests, marked in the picture
  * @param seconds the duration of the picture
- * @param contenders the algorithms that decide
+ * @param algorithms the algorithms that decide
  */
-record Scene(
+record Scenario(
         String name,
         String title,
-        String says,
-        List<Long> asks,
+        String caption,
+        List<Long> requests,
         List<Mark> marks,
         int seconds,
-        List<Contender> contenders) {
+        List<Algorithm> algorithms) {
 
     /** The limit of every client. */
     static final Limit LIMIT = Limit.perMinute(100);
@@ -42,22 +42,22 @@ record Scene(
     /**
      * An algorithm.
      *
-     * @param says the name in the picture
+     * @param title the title in the picture
      * @param limit the limit
      * @param ours whether the algorithm is ours or the bad example
      */
-    record Contender(String says, Limit limit, boolean ours) {
+    record Algorithm(String title, Limit limit, boolean ours) {
 
-        static final Contender FIXED_WINDOW = new Contender("fixed window", LIMIT, false);
-        static final Contender LOG = new Contender("log", LIMIT, true);
-        static final Contender LOG_COUNTING_DENIED =
-                new Contender("log, counting denied", LIMIT.countingDenied(), true);
-        static final Contender COUNTER = new Contender("counter", LIMIT.counter(), true);
-        static final Contender COUNTER_ALIGNED =
-                new Contender("counter aligned", LIMIT.counter().alignedToClock(), true);
+        static final Algorithm FIXED_WINDOW = new Algorithm("fixed window", LIMIT, false);
+        static final Algorithm LOG = new Algorithm("log", LIMIT, true);
+        static final Algorithm LOG_COUNTING_DENIED =
+                new Algorithm("log, counting denied", LIMIT.countingDenied(), true);
+        static final Algorithm COUNTER = new Algorithm("counter", LIMIT.counter(), true);
+        static final Algorithm COUNTER_ALIGNED =
+                new Algorithm("counter aligned", LIMIT.counter().alignedToClock(), true);
 
         private Admission admission() {
-            return ours ? new Ours(limit, 1).of("client") : new FixedWindow(limit);
+            return ours ? new LocalLimiter(limit, 1).of("client") : new FixedWindow(limit);
         }
     }
 
@@ -65,8 +65,8 @@ record Scene(
      * Two full bursts around the end of a minute of the clock, and two around the end of a minute since the first
      * request.
      */
-    static Scene twoBursts() {
-        return new Scene(
+    static Scenario twoBursts() {
+        return new Scenario(
                 "two-bursts",
                 "Two bursts, half a second apart",
                 "A client asks once, half a minute later " + BURST + " times at once, and " + BURST
@@ -78,15 +78,15 @@ record Scene(
                         new Mark(59.75, 60.25, BURST + " and " + BURST + ", 0.5 s apart"),
                         new Mark(149.75, 150.25, BURST + " and " + BURST + ", 0.5 s apart")),
                 240,
-                List.of(Contender.FIXED_WINDOW, Contender.LOG, Contender.COUNTER, Contender.COUNTER_ALIGNED));
+                List.of(Algorithm.FIXED_WINDOW, Algorithm.LOG, Algorithm.COUNTER, Algorithm.COUNTER_ALIGNED));
     }
 
     /**
      * The worst case of a counter: a full burst at the end of a window, which then fades as if it had been spread
      * evenly.
      */
-    static Scene goingOn() {
-        return new Scene(
+    static Scenario goingOn() {
+        return new Scenario(
                 "going-on",
                 "A burst at the end of a window, and then without a pause",
                 "A client asks once, a minute later " + BURST + " times at once, and then four times a second"
@@ -101,49 +101,49 @@ record Scene(
                         new Mark(59.75, 239.75, "")),
                 330,
                 List.of(
-                        Contender.FIXED_WINDOW,
-                        Contender.LOG,
-                        Contender.LOG_COUNTING_DENIED,
-                        Contender.COUNTER,
-                        Contender.COUNTER_ALIGNED));
+                        Algorithm.FIXED_WINDOW,
+                        Algorithm.LOG,
+                        Algorithm.LOG_COUNTING_DENIED,
+                        Algorithm.COUNTER,
+                        Algorithm.COUNTER_ALIGNED));
     }
 
     private static LongStream burst(long at) {
         return LongStream.range(0, BURST).map(i -> at + i / 2);
     }
 
-    private static List<Long> all(LongStream... asks) {
-        return Stream.of(asks).flatMap(LongStream::boxed).toList();
+    private static List<Long> all(LongStream... requests) {
+        return Stream.of(requests).flatMap(LongStream::boxed).toList();
     }
 
-    /** Returns the instants at which a contender admitted a request, in milliseconds from the start. */
-    List<Long> admitted(Contender contender) {
-        Admission admission = contender.admission();
-        return asks.stream()
+    /** Returns the instants at which an algorithm admitted a request, in milliseconds from the start. */
+    List<Long> admitted(Algorithm algorithm) {
+        Admission admission = algorithm.admission();
+        return requests.stream()
                 .filter(at -> admission.admits(VirtualClock.START + at))
                 .toList();
     }
 
-    /** Returns the most requests that a contender admitted in any window of this length. */
-    int most(Contender contender, long millis) {
-        Lately lately = new Lately(millis);
-        return admitted(contender).stream().mapToInt(lately::add).max().orElse(0);
+    /** Returns the most requests that an algorithm admitted in any window of this length. */
+    int most(Algorithm algorithm, long millis) {
+        SlidingCount count = new SlidingCount(millis);
+        return admitted(algorithm).stream().mapToInt(count::add).max().orElse(0);
     }
 
     String svg() {
         String note = "admitted within the last minute, at each moment; the limit is " + LIMIT.permits() + " a minute";
-        String outcome = contenders.stream()
-                .map(contender -> contender.says + " " + most(contender, WINDOW))
+        String outcome = algorithms.stream()
+                .map(algorithm -> algorithm.title + " " + most(algorithm, WINDOW))
                 .collect(Collectors.joining(", "));
-        String description = says + " The most admitted in any minute: " + outcome + ".";
-        List<Row> rows = contenders.stream().map(this::row).toList();
+        String description = caption + " The most admitted in any minute: " + outcome + ".";
+        List<Row> rows = algorithms.stream().map(this::row).toList();
         return new StepChart(title, note, description, BURST, seconds, marks, rows).svg();
     }
 
-    private Row row(Contender contender) {
+    private Row row(Algorithm algorithm) {
         // An admitted request counts until it is older than a window.
         TreeMap<Long, Integer> changes = new TreeMap<>();
-        for (long at : admitted(contender)) {
+        for (long at : admitted(algorithm)) {
             changes.merge(at, 1, Integer::sum);
             changes.merge(at + WINDOW + 1, -1, Integer::sum);
         }
@@ -153,7 +153,7 @@ record Scene(
             height += change.getValue();
             steps.add(new Step(change.getKey() / 1_000.0, height));
         }
-        String most = most(contender, WINDOW) + " in a minute, " + most(contender, 1_000) + " in a second";
-        return new Row(contender.says, contender.ours, most, steps);
+        String most = most(algorithm, WINDOW) + " in a minute, " + most(algorithm, 1_000) + " in a second";
+        return new Row(algorithm.title, algorithm.ours, most, steps);
     }
 }

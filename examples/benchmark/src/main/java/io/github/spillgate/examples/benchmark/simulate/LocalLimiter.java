@@ -8,12 +8,12 @@ import io.github.spillgate.local.LocalStore;
  * Our limiter on the local store, through the public API. The tests of the core show that this store returns the same
  * decisions as the scripts in Redis, to the last field.
  */
-final class Ours {
+final class LocalLimiter {
 
     private final VirtualClock clock;
     private final RateLimiter limiter;
 
-    Ours(Limit limit, int clients) {
+    LocalLimiter(Limit limit, int clients) {
         clock = new VirtualClock();
         limiter = RateLimiter.builder("simulation")
                 .store(LocalStore.bounded(Math.max(16, clients), clock))

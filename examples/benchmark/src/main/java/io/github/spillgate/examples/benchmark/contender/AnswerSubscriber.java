@@ -6,19 +6,19 @@ import org.reactivestreams.Subscription;
 import reactor.core.CoreSubscriber;
 
 /** Passes on the only element of a publisher, with minimal cost. The same for all reactive contenders. */
-final class OneAnswer<T> implements CoreSubscriber<T> {
+final class AnswerSubscriber<T> implements CoreSubscriber<T> {
 
     private final Answer answer;
     private final BiConsumer<T, Answer> how;
     private boolean answered;
 
-    private OneAnswer(Answer answer, BiConsumer<T, Answer> how) {
+    private AnswerSubscriber(Answer answer, BiConsumer<T, Answer> how) {
         this.answer = answer;
         this.how = how;
     }
 
     static <T> void of(Publisher<T> publisher, Answer answer, BiConsumer<T, Answer> how) {
-        publisher.subscribe(new OneAnswer<>(answer, how));
+        publisher.subscribe(new AnswerSubscriber<>(answer, how));
     }
 
     @Override

@@ -7,11 +7,11 @@ import java.util.function.DoubleSupplier;
  * The pattern of the requests of a client. All patterns have the same rate in the long run, and no client slows down
  * after a denial.
  */
-enum Habit {
+enum ArrivalPattern {
     /** Independent requests: a Poisson process. */
     ONE_BY_ONE("one by one") {
         @Override
-        DoubleSupplier gaps(double rate, Limit limit, Chance chance) {
+        DoubleSupplier gaps(double rate, Limit limit, SeededRandom chance) {
             double mean = limit.window().toMillis() / rate;
             return () -> chance.exponential(mean);
         }
@@ -23,7 +23,7 @@ enum Habit {
      */
     IN_BURSTS("in bursts") {
         @Override
-        DoubleSupplier gaps(double rate, Limit limit, Chance chance) {
+        DoubleSupplier gaps(double rate, Limit limit, SeededRandom chance) {
             return new Bursts(rate, limit, chance);
         }
     },
@@ -33,37 +33,37 @@ enum Habit {
      */
     IN_SPELLS("in spells") {
         @Override
-        DoubleSupplier gaps(double rate, Limit limit, Chance chance) {
+        DoubleSupplier gaps(double rate, Limit limit, SeededRandom chance) {
             return new Spells(rate, limit, chance);
         }
     };
 
-    private final String says;
+    private final String title;
 
-    Habit(String says) {
-        this.says = says;
+    ArrivalPattern(String title) {
+        this.title = title;
     }
 
-    /** Returns the name of the habit in tables. */
-    String says() {
-        return says;
+    /** Returns the name of the pattern in tables. */
+    String title() {
+        return title;
     }
 
     /** Returns the times between requests, in milliseconds. */
-    abstract DoubleSupplier gaps(double rate, Limit limit, Chance chance);
+    abstract DoubleSupplier gaps(double rate, Limit limit, SeededRandom chance);
 
     private static final class Bursts implements DoubleSupplier {
 
         private static final double PART = 0.2;
         private static final double FASTER = 50;
 
-        private final Chance chance;
+        private final SeededRandom chance;
         private final double size;
         private final double within;
         private final double between;
         private boolean begun;
 
-        Bursts(double rate, Limit limit, Chance chance) {
+        Bursts(double rate, Limit limit, SeededRandom chance) {
             double window = limit.window().toMillis();
             this.chance = chance;
             size = Math.max(1, PART * limit.permits());
@@ -83,12 +83,12 @@ enum Habit {
 
         private static final double WINDOWS = 3;
 
-        private final Chance chance;
+        private final SeededRandom chance;
         private final double mean;
         private final double length;
         private double left;
 
-        Spells(double rate, Limit limit, Chance chance) {
+        Spells(double rate, Limit limit, SeededRandom chance) {
             double window = limit.window().toMillis();
             this.chance = chance;
             mean = window / (2 * rate);

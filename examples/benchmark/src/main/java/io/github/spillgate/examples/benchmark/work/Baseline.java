@@ -3,7 +3,7 @@ package io.github.spillgate.examples.benchmark.work;
 import io.github.spillgate.examples.benchmark.contender.Entrant;
 
 /** The measure and the base by which the results of a workload are compared. */
-public enum Yardstick {
+public enum Baseline {
     /** The best peer in the workload. */
     BEST_PEER(Measure.DECISIONS),
     EVALSHA(Measure.DECISIONS),
@@ -25,7 +25,7 @@ public enum Yardstick {
 
     private final Measure measure;
 
-    Yardstick(Measure measure) {
+    Baseline(Measure measure) {
         this.measure = measure;
     }
 

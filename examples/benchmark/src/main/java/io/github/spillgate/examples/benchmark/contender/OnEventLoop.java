@@ -8,27 +8,27 @@ import java.util.function.Function;
 import reactor.netty.resources.LoopResources;
 
 /** Requests all decisions of a contender on one event loop of Reactor Netty, as the requests of a server do. */
-final class OnLoop implements Contender {
+final class OnEventLoop implements Contender {
 
-    private static final Duration PATIENCE = Duration.ofSeconds(10);
+    private static final Duration TIMEOUT = Duration.ofSeconds(10);
 
     private final Contender contender;
     private final LoopResources resources;
     private final EventLoop loop;
 
-    private OnLoop(Contender contender) {
+    private OnEventLoop(Contender contender) {
         this.contender = contender;
         this.resources = LoopResources.create("loop", 1, true);
         this.loop = resources.onServer(true).next();
     }
 
     /** Opens the contender, and waits until its decisions are answered on the loop. */
-    static OnLoop open(Setting setting, Function<Setting, Contender> contender) {
-        OnLoop opened = new OnLoop(contender.apply(setting));
-        long giveUp = System.nanoTime() + PATIENCE.toNanos();
+    static OnEventLoop open(Setting setting, Function<Setting, Contender> contender) {
+        OnEventLoop opened = new OnEventLoop(contender.apply(setting));
+        long giveUp = System.nanoTime() + TIMEOUT.toNanos();
         while (!opened.isAnsweredOnLoop()) {
             if (System.nanoTime() - giveUp > 0) {
-                throw new IllegalStateException("the event loop has no connection to Redis after " + PATIENCE);
+                throw new IllegalStateException("the event loop has no connection to Redis after " + TIMEOUT);
             }
         }
         return opened;
@@ -36,7 +36,7 @@ final class OnLoop implements Contender {
 
     private boolean isAnsweredOnLoop() {
         CompletableFuture<Boolean> answered = new CompletableFuture<>();
-        decide("anybody", new Answer() {
+        decide("ready", new Answer() {
             @Override
             public void decided(boolean allowed) {
                 answered.complete(loop.inEventLoop());
@@ -72,6 +72,6 @@ final class OnLoop implements Contender {
     @Override
     public void close() {
         contender.close();
-        resources.disposeLater().block(PATIENCE);
+        resources.disposeLater().block(TIMEOUT);
     }
 }

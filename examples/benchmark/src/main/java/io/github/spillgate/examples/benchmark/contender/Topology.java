@@ -1,7 +1,7 @@
 package io.github.spillgate.examples.benchmark.contender;
 
 /** The kind of Redis that stores the counts of a contender. */
-public enum Home {
+public enum Topology {
     /** A standalone Redis. */
     ALONE(1),
     CLUSTER_OF_ONE(1),
@@ -9,7 +9,7 @@ public enum Home {
 
     private final int primaries;
 
-    Home(int primaries) {
+    Topology(int primaries) {
         this.primaries = primaries;
     }
 

@@ -3,7 +3,7 @@ package io.github.spillgate.examples.benchmark.measure;
 import org.jspecify.annotations.Nullable;
 
 /** The counts of decisions in one slot, or their sum. Not thread-safe. */
-final class Tally {
+final class DecisionCounts {
 
     final Histogram times = new Histogram();
     long allowed;
@@ -38,7 +38,7 @@ final class Tally {
         }
     }
 
-    void add(Tally other) {
+    void add(DecisionCounts other) {
         times.add(other.times);
         allowed += other.allowed;
         denied += other.denied;

@@ -9,4 +9,4 @@ package io.github.spillgate.examples.benchmark.measure;
  * @param bytesIn the bytes read
  * @param bytesOut the bytes written
  */
-public record Share(double commands, double micros, double cpuMicros, double bytesIn, double bytesOut) {}
+public record NodeCost(double commands, double micros, double cpuMicros, double bytesIn, double bytesOut) {}

@@ -1,14 +1,14 @@
 package io.github.spillgate.examples.benchmark.simulate;
 
 /** Counts the events in the window that ends now. */
-final class Lately {
+final class SlidingCount {
 
     private final long window;
     private long[] ring = new long[16];
     private int first;
     private int size;
 
-    Lately(long window) {
+    SlidingCount(long window) {
         this.window = window;
     }
 

@@ -10,10 +10,10 @@ import io.github.spillgate.examples.benchmark.contender.CommandCalls;
  * @param bytesIn the bytes read from all clients
  * @param bytesOut the bytes written to all clients
  */
-record Use(CommandCalls calls, double cpuMicros, double bytesIn, double bytesOut) {
+record ServerUsage(CommandCalls calls, double cpuMicros, double bytesIn, double bytesOut) {
 
-    Use since(Use before) {
-        return new Use(
+    ServerUsage since(ServerUsage before) {
+        return new ServerUsage(
                 calls.since(before.calls),
                 cpuMicros - before.cpuMicros,
                 bytesIn - before.bytesIn,

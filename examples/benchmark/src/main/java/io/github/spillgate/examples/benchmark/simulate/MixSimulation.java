@@ -13,9 +13,9 @@ import java.util.stream.IntStream;
  * <p>Clients are independent, so they are simulated one after the other, in parallel groups of some hundreds. Each
  * starts at a random moment of a window.
  */
-final class Crowd {
+final class MixSimulation {
 
-    private static final int TOGETHER = 250;
+    private static final int CLIENTS_IN_GROUP = 250;
 
     private final Mix mix;
     private final Limit counter;
@@ -23,8 +23,8 @@ final class Crowd {
     private final long window;
     private final int windows;
 
-    /** Creates a crowd that sends requests for this number of windows. */
-    Crowd(Mix mix, int windows) {
+    /** Creates a simulation of clients that send requests for this number of windows. */
+    MixSimulation(Mix mix, int windows) {
         this.mix = mix;
         this.windows = windows;
         counter = mix.limit().counter();
@@ -32,40 +32,42 @@ final class Crowd {
         window = mix.limit().window().toMillis();
     }
 
-    Tally decide() {
-        int groups = (mix.clients() + TOGETHER - 1) / TOGETHER;
-        List<Tally> tallies = IntStream.range(0, groups)
+    SimulationCounts decide() {
+        int groups = (mix.clients() + CLIENTS_IN_GROUP - 1) / CLIENTS_IN_GROUP;
+        List<SimulationCounts> tallies = IntStream.range(0, groups)
                 .parallel()
-                .mapToObj(group -> decide(group * TOGETHER, Math.min(mix.clients(), (group + 1) * TOGETHER)))
+                .mapToObj(group ->
+                        decide(group * CLIENTS_IN_GROUP, Math.min(mix.clients(), (group + 1) * CLIENTS_IN_GROUP)))
                 .toList();
         // Add in order, because a sum of floating-point numbers depends on it.
-        Tally all = new Tally();
+        SimulationCounts all = new SimulationCounts();
         tallies.forEach(all::add);
         return all;
     }
 
-    private Tally decide(int from, int to) {
-        Ours logs = new Ours(mix.limit(), to - from);
-        Ours counters = new Ours(counter, to - from);
-        Ours alignedCounters = new Ours(aligned, to - from);
-        Tally tally = new Tally();
+    private SimulationCounts decide(int from, int to) {
+        LocalLimiter logs = new LocalLimiter(mix.limit(), to - from);
+        LocalLimiter counters = new LocalLimiter(counter, to - from);
+        LocalLimiter alignedCounters = new LocalLimiter(aligned, to - from);
+        SimulationCounts tally = new SimulationCounts();
         for (int client = from; client < to; client++) {
             String name = "client-" + client;
-            Beside first = new Beside(counter, counters.of(name), tally.fromFirstHit);
-            Beside onClock = new Beside(aligned, alignedCounters.of(name), tally.aligned);
-            come(client, logs.of(name), first, onClock, tally);
+            ComparedCounter first = new ComparedCounter(counter, counters.of(name), tally.fromFirstHit);
+            ComparedCounter onClock = new ComparedCounter(aligned, alignedCounters.of(name), tally.aligned);
+            simulate(client, logs.of(name), first, onClock, tally);
         }
         return tally;
     }
 
-    private void come(int client, Admission log, Beside first, Beside onClock, Tally tally) {
-        Chance chance = new Chance(client);
-        DoubleSupplier gaps = mix.habits()
-                .get(client % mix.habits().size())
+    private void simulate(
+            int client, Admission log, ComparedCounter first, ComparedCounter onClock, SimulationCounts tally) {
+        SeededRandom chance = new SeededRandom(client);
+        DoubleSupplier gaps = mix.patterns()
+                .get(client % mix.patterns().size())
                 .gaps(mix.rate().applyAsDouble(chance), mix.limit(), chance);
         double begin = VirtualClock.START + chance.share() * window;
         Admission exact = new BruteForce(mix.limit());
-        Lately all = new Lately(window);
+        SlidingCount all = new SlidingCount(window);
         for (double time = gaps.getAsDouble(); time < windows * window; time += gaps.getAsDouble()) {
             long now = (long) (begin + time);
             int within = all.add(now);
@@ -79,21 +81,21 @@ final class Crowd {
     }
 
     /** A counter that decides on the requests of one client, compared with the log. */
-    private static final class Beside {
+    private static final class ComparedCounter {
 
         private final Limit limit;
         private final long window;
         private final Admission admission;
-        private final Tally.OfCounter tally;
-        private final Lately admitted;
+        private final SimulationCounts.OfCounter tally;
+        private final SlidingCount admitted;
         private CounterState ofAll;
 
-        Beside(Limit limit, Admission admission, Tally.OfCounter tally) {
+        ComparedCounter(Limit limit, Admission admission, SimulationCounts.OfCounter tally) {
             this.limit = limit;
             this.admission = admission;
             this.tally = tally;
             window = limit.window().toMillis();
-            admitted = new Lately(window);
+            admitted = new SlidingCount(window);
             ofAll = new CounterState(0, 0, 0);
         }
 
@@ -113,9 +115,9 @@ final class Crowd {
             ofAll = (ofAll.isEmpty() ? CounterState.empty(limit, now) : ofAll.at(limit, now)).plus(1);
             double estimate = ofAll.previous() * (1 - (double) (now - ofAll.start()) / window) + ofAll.current();
             boolean isOver = within > limit.permits();
-            boolean isToldOver = estimate > limit.permits();
-            tally.wronglyOver += isToldOver && !isOver ? 1 : 0;
-            tally.wronglyUnder += isOver && !isToldOver ? 1 : 0;
+            boolean isEstimatedOver = estimate > limit.permits();
+            tally.wronglyOver += isEstimatedOver && !isOver ? 1 : 0;
+            tally.wronglyUnder += isOver && !isEstimatedOver ? 1 : 0;
             tally.off += Math.abs(estimate - within) / within;
         }
     }

@@ -3,11 +3,11 @@ package io.github.spillgate.examples.benchmark.simulate;
 import java.util.SplittableRandom;
 
 /** Random numbers from a seed, reproducible on every machine and JDK because of strict arithmetic. */
-final class Chance {
+final class SeededRandom {
 
     private final SplittableRandom random;
 
-    Chance(long seed) {
+    SeededRandom(long seed) {
         random = new SplittableRandom(seed);
     }
 

@@ -1,7 +1,7 @@
 package io.github.spillgate.examples.benchmark.simulate;
 
 /** The counts of decisions on one client or on many. */
-final class Tally {
+final class SimulationCounts {
 
     /** All requests. */
     long asked;
@@ -18,7 +18,7 @@ final class Tally {
     /** The counter with windows aligned to the clock. */
     final OfCounter aligned = new OfCounter();
 
-    void add(Tally other) {
+    void add(SimulationCounts other) {
         asked += other.asked;
         denied += other.denied;
         wrongOfLog += other.wrongOfLog;

@@ -9,16 +9,16 @@ import java.util.Properties;
 import java.util.stream.Collectors;
 
 /** The software and the machine of a run. */
-public record Head(List<String> lines) {
+public record ReportHeader(List<String> lines) {
 
     private static final String VERSIONS = "/io/github/spillgate/examples/benchmark/versions.properties";
 
-    public Head {
+    public ReportHeader {
         lines = List.copyOf(lines);
     }
 
-    public static Head of(String redis, int rounds, Duration slice) throws IOException {
-        return new Head(List.of(
+    public static ReportHeader of(String redis, int rounds, Duration slice) throws IOException {
+        return new ReportHeader(List.of(
                 "Redis " + redis + "; on loopback, without persistence",
                 "JVM " + System.getProperty("java.vm.name") + " " + System.getProperty("java.vm.version"),
                 System.getProperty("os.name") + " on " + System.getProperty("os.arch") + ", "
@@ -30,7 +30,7 @@ public record Head(List<String> lines) {
 
     private static String versions() throws IOException {
         Properties versions = new Properties();
-        try (InputStream text = Objects.requireNonNull(Head.class.getResourceAsStream(VERSIONS), VERSIONS)) {
+        try (InputStream text = Objects.requireNonNull(ReportHeader.class.getResourceAsStream(VERSIONS), VERSIONS)) {
             versions.load(text);
         }
         return versions.stringPropertyNames().stream()
