@@ -21,12 +21,12 @@ final class Partner implements AutoCloseable {
     static final int CALLS_A_SECOND = 5;
 
     private static final Duration SECOND = Duration.ofSeconds(1);
-    private static final Duration TAKES = Duration.ofMillis(300);
+    private static final Duration RESPONSE_TIME = Duration.ofMillis(300);
 
     private final ExecutorService threads = Executors.newCachedThreadPool();
     private final HttpServer server;
     private final List<Long> arrivals = new ArrayList<>();
-    private int turnedAway;
+    private int denied;
 
     Partner() throws IOException {
         server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 50);
@@ -41,24 +41,24 @@ final class Partner implements AutoCloseable {
     }
 
     private void check(HttpExchange exchange) throws IOException {
-        if (!lets(System.nanoTime())) {
+        if (!tryAccept(System.nanoTime())) {
             answer(exchange, 429);
             return;
         }
         try {
-            Thread.sleep(TAKES.toMillis());
+            Thread.sleep(RESPONSE_TIME.toMillis());
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
         answer(exchange, 200);
     }
 
-    private synchronized boolean lets(long now) {
+    private synchronized boolean tryAccept(long now) {
         long within = arrivals.stream()
                 .filter(arrival -> now - arrival < SECOND.toNanos())
                 .count();
         if (within >= CALLS_A_SECOND) {
-            turnedAway++;
+            denied++;
             return false;
         }
         arrivals.add(now);
@@ -71,12 +71,12 @@ final class Partner implements AutoCloseable {
         }
     }
 
-    synchronized int let() {
+    synchronized int accepted() {
         return arrivals.size();
     }
 
-    synchronized int turnedAway() {
-        return turnedAway;
+    synchronized int denied() {
+        return denied;
     }
 
     @Override

@@ -25,9 +25,9 @@ public final class PartnerCalls {
      * The partner counts calls on arrival, and the limiter before they are sent. Our window is a little longer than the
      * second of the partner, to allow for this difference.
      */
-    private static final Limit WE_ALLOW = Limit.of(Partner.CALLS_A_SECOND, Duration.ofMillis(1_100));
+    private static final Limit OUR_LIMIT = Limit.of(Partner.CALLS_A_SECOND, Duration.ofMillis(1_100));
 
-    private static final int CALLS_OF_EACH = 12;
+    private static final int CALLS_PER_INSTANCE = 12;
 
     private final Partner partner;
     private final HttpClient http = HttpClient.newHttpClient();
@@ -45,12 +45,12 @@ public final class PartnerCalls {
             System.out.printf(
                     "The partner accepts %d calls a second and takes 300 ms for each; our limit is %s."
                             + " Instances A and B make %d calls each.%n%n",
-                    Partner.CALLS_A_SECOND, WE_ALLOW, CALLS_OF_EACH);
+                    Partner.CALLS_A_SECOND, OUR_LIMIT, CALLS_PER_INSTANCE);
             RedisClient clientOfA = RedisClient.create(redis.uri());
             RedisClient clientOfB = RedisClient.create(redis.uri());
             try {
                 PartnerCalls calls = new PartnerCalls(partner);
-                calls.sayHello();
+                calls.warmUp();
                 Flux.merge(calls.instance("A", clientOfA), calls.instance("B", clientOfB))
                         .then()
                         .block(Duration.ofMinutes(1));
@@ -72,16 +72,16 @@ public final class PartnerCalls {
                 // The partner is strict: during an outage of Redis, fail closed instead of limiting each instance
                 // separately.
                 .fallback(Fallback.deny())
-                .limit(WE_ALLOW)
+                .limit(OUR_LIMIT)
                 .build();
-        return Flux.range(1, CALLS_OF_EACH)
+        return Flux.range(1, CALLS_PER_INSTANCE)
                 .transform(limiter.throttle("vat-service"))
                 .flatMap(number -> call(instance, number));
     }
 
     private Mono<Integer> call(String instance, int number) {
-        say("%s  call %d is sent", instance, number);
-        return send("/check").doOnNext(status -> say("%s  call %d gets status %d", instance, number, status));
+        log("%s  call %d is sent", instance, number);
+        return send("/check").doOnNext(status -> log("%s  call %d gets status %d", instance, number, status));
     }
 
     private Mono<Integer> send(String path) {
@@ -91,11 +91,11 @@ public final class PartnerCalls {
     }
 
     /** Warms the client up, because its first call takes longer than the others. */
-    private void sayHello() {
+    private void warmUp() {
         send("/hello").block(Duration.ofSeconds(10));
     }
 
-    private void say(String text, Object... values) {
+    private void log(String text, Object... values) {
         System.out.printf("%6.3f s  %s%n", seconds(), String.format(Locale.ROOT, text, values));
     }
 
@@ -107,9 +107,9 @@ public final class PartnerCalls {
         System.out.printf(
                 Locale.ROOT,
                 "%n%d calls in %.1f s; the partner accepted %d and denied %d.%n",
-                2 * CALLS_OF_EACH,
+                2 * CALLS_PER_INSTANCE,
                 seconds(),
-                partner.let(),
-                partner.turnedAway());
+                partner.accepted(),
+                partner.denied());
     }
 }

@@ -50,7 +50,7 @@ public final class VertxService {
             vertx.close().await();
             redis.close();
         }));
-        sayWhatToTry(service.port(), redis.name());
+        printRequests(service.port(), redis.name());
     }
 
     static int port(String text) {
@@ -103,7 +103,7 @@ public final class VertxService {
         return vertx.undeploy(verticles).eventually(limiting::close);
     }
 
-    private static void sayWhatToTry(int port, String redis) {
+    private static void printRequests(int port, String redis) {
         System.out.printf("""
             A URL shortener, at http://localhost:%1$s; its Redis is %2$s. Try:
 

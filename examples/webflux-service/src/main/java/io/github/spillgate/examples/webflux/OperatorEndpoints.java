@@ -31,7 +31,7 @@ final class OperatorEndpoints implements WebFilter {
             return chain.filter(exchange);
         }
         try {
-            ThisMachine.checkIsAsking(exchange);
+            ThisMachine.checkRead(exchange);
         } catch (ResponseStatusException refused) {
             return refuse(exchange.getResponse(), refused);
         }

@@ -44,25 +44,25 @@ final class Playground {
      */
     @GetMapping("/state")
     State state(ServerWebExchange exchange) {
-        ThisMachine.checkIsAsking(exchange);
+        ThisMachine.checkRead(exchange);
         return State.of(limiter.state(), redis);
     }
 
     @PostMapping("/redis/stop")
     @ResponseStatus(HttpStatus.NO_CONTENT)
     Mono<Void> stopRedis(ServerWebExchange exchange) {
-        return turn(exchange, redis.stop());
+        return changeRedis(exchange, redis.stop());
     }
 
     @PostMapping("/redis/start")
     @ResponseStatus(HttpStatus.NO_CONTENT)
     Mono<Void> startRedis(ServerWebExchange exchange) {
-        return turn(exchange, redis.start());
+        return changeRedis(exchange, redis.start());
     }
 
-    private static Mono<Void> turn(ServerWebExchange exchange, Mono<Void> turn) {
-        ThisMachine.checkIsTelling(exchange);
-        return turn;
+    private static Mono<Void> changeRedis(ServerWebExchange exchange, Mono<Void> change) {
+        ThisMachine.checkChange(exchange);
+        return change;
     }
 
     record State(

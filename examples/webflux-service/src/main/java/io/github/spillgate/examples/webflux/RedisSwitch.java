@@ -15,7 +15,7 @@ import reactor.core.scheduler.Schedulers;
 final class RedisSwitch {
 
     private final ExampleRedis redis;
-    private final AtomicBoolean turning = new AtomicBoolean();
+    private final AtomicBoolean isChanging = new AtomicBoolean();
 
     RedisSwitch(ExampleRedis redis) {
         this.redis = redis;
@@ -27,18 +27,18 @@ final class RedisSwitch {
 
     /** Stops Redis, and completes when it has ended. */
     Mono<Void> stop() {
-        return turn(redis::stop);
+        return change(redis::stop);
     }
 
     /** Starts Redis empty, and completes when it responds. */
     Mono<Void> start() {
-        return turn(redis::start);
+        return change(redis::start);
     }
 
     /** Rejects a request during another change instead of queueing it: else each click would hold a thread. */
-    private Mono<Void> turn(Turn turn) {
-        return Mono.defer(() -> turning.compareAndSet(false, true)
-                ? Mono.fromFuture(begin(turn), true)
+    private Mono<Void> change(Change change) {
+        return Mono.defer(() -> isChanging.compareAndSet(false, true)
+                ? Mono.fromFuture(begin(change), true)
                 : Mono.error(new ResponseStatusException(
                         HttpStatus.CONFLICT, "Redis is being stopped or started: expected one change at a time")));
     }
@@ -47,18 +47,18 @@ final class RedisSwitch {
      * Waits for the process on a thread that may block. Completes even if the subscriber cancels: a cancellation would
      * interrupt the change, and leave an orphaned process.
      */
-    private CompletableFuture<Void> begin(Turn turn) {
+    private CompletableFuture<Void> begin(Change change) {
         return Mono.<Void>fromCallable(() -> {
-                    turn.run();
+                    change.run();
                     return null;
                 })
                 .subscribeOn(Schedulers.boundedElastic())
-                .doOnTerminate(() -> turning.set(false))
-                .onErrorMap(RedisSwitch::told)
+                .doOnTerminate(() -> isChanging.set(false))
+                .onErrorMap(RedisSwitch::withStatus)
                 .toFuture();
     }
 
-    private static Throwable told(Throwable error) {
+    private static Throwable withStatus(Throwable error) {
         if (error instanceof UnsupportedOperationException) {
             return new ResponseStatusException(HttpStatus.CONFLICT, error.getMessage(), error);
         }
@@ -67,7 +67,7 @@ final class RedisSwitch {
                 : error;
     }
 
-    private interface Turn {
+    private interface Change {
         void run() throws IOException;
     }
 }

@@ -18,9 +18,9 @@ final class ThisMachine {
     private static final String OUR_PAGE = "X-Playground";
 
     private static final Pattern LOOPBACK = Pattern.compile("127(\\.[0-9]{1,3}){3}|0:0:0:0:0:0:0:1(%.*)?");
-    private static final Pattern OURS =
+    private static final Pattern OUR_HOSTS =
             Pattern.compile("(localhost|127\\.0\\.0\\.1|\\[::1])(:[0-9]+)?", Pattern.CASE_INSENSITIVE);
-    private static final List<String> OF_PROXIES =
+    private static final List<String> PROXY_HEADERS =
             List.of("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via");
 
     private ThisMachine() {}
@@ -29,11 +29,11 @@ final class ThisMachine {
      * Checks a request that reads. A page of another site cannot read our response, because we allow no other origin.
      * The exception is DNS rebinding, which {@code Host} reveals: it then contains the name of that site.
      */
-    static void checkIsAsking(ServerWebExchange exchange) {
+    static void checkRead(ServerWebExchange exchange) {
         ServerHttpRequest request = exchange.getRequest();
         // Check both the connection and the request: with server.forward-headers-strategy, Spring replaces the address
         // of the request by that of a header, which any client can send, and removes the header.
-        checkIsNear(ExchangeRequest.of(exchange).peer());
+        checkIsLoopback(ExchangeRequest.of(exchange).peer());
         check(request.getRemoteAddress(), request.getHeaders());
     }
 
@@ -42,27 +42,27 @@ final class ThisMachine {
      * script, without reading the response. Neither can have a custom header: the browser would send a preflight first,
      * which we do not allow. {@code Origin} is checked too, if the browser sends it.
      */
-    static void checkIsTelling(ServerWebExchange exchange) {
-        checkIsAsking(exchange);
+    static void checkChange(ServerWebExchange exchange) {
+        checkRead(exchange);
         checkIsOurPage(exchange.getRequest().getHeaders());
     }
 
     static void check(@Nullable InetSocketAddress peer, HttpHeaders headers) {
         InetAddress address = peer == null ? null : peer.getAddress();
-        checkIsNear(address == null ? null : address.getHostAddress());
+        checkIsLoopback(address == null ? null : address.getHostAddress());
         // Behind a proxy, the peer is the proxy and not the client.
-        OF_PROXIES.stream().filter(headers::containsHeader).findFirst().ifPresent(name -> {
+        PROXY_HEADERS.stream().filter(headers::containsHeader).findFirst().ifPresent(name -> {
             throw refused(
                     "This request came through a proxy, according to " + name + ": expected one from this machine");
         });
         List<String> hosts = headers.getOrEmpty(HttpHeaders.HOST);
-        if (hosts.size() != 1 || !OURS.matcher(hosts.get(0)).matches()) {
+        if (hosts.size() != 1 || !OUR_HOSTS.matcher(hosts.get(0)).matches()) {
             throw refused("This request is for the Host " + hosts
                     + ": expected a name of this machine, for example localhost:8080");
         }
     }
 
-    private static void checkIsNear(@Nullable String address) {
+    private static void checkIsLoopback(@Nullable String address) {
         if (address == null || !LOOPBACK.matcher(address).matches()) {
             throw refused("This request comes from " + (address == null ? "an unknown address" : address)
                     + ": expected one from this machine, over the loopback interface");

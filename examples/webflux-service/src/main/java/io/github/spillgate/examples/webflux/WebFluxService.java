@@ -21,7 +21,7 @@ public final class WebFluxService {
         // Close Redis after the service: until then the limiter may have permits to reconcile.
         SpringApplication.getShutdownHandlers().add(redis::close);
         Environment started = on(redis).run(args).getEnvironment();
-        sayWhatToTry(started.getProperty("local.server.port"), redis.name());
+        printRequests(started.getProperty("local.server.port"), redis.name());
     }
 
     /** Returns the service on this Redis, which the playground can stop and the caller closes. */
@@ -31,7 +31,7 @@ public final class WebFluxService {
                 .initializers(context -> context.getBeanFactory().registerSingleton("exampleRedis", redis));
     }
 
-    private static void sayWhatToTry(@Nullable String port, String redis) {
+    private static void printRequests(@Nullable String port, String redis) {
         System.out.printf("""
             A service that checks VAT numbers, at http://localhost:%1$s; its Redis is %2$s. Try:
 

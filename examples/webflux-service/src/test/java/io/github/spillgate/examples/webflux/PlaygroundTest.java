@@ -125,7 +125,7 @@ class PlaygroundTest {
         assertThat(text).doesNotContainPattern("(?i)(\\b(?:https?|wss?|data):|[\"'(]//)");
     }
 
-    /** Spring serves the page on a blocking thread: see AnswerHeaders. */
+    /** Spring serves the page on a blocking thread: see ResponseHeaders. */
     @Test
     void theConnectionClosesAfterThePage() throws Exception {
         assertThat(header(get("/"), "Connection")).isEqualTo("close");

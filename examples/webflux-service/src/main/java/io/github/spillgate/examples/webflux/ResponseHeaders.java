@@ -19,13 +19,13 @@ import reactor.core.scheduler.Schedulers;
 @Component
 // Runs before the filter of the limiter, which ends the exchange when it denies a request.
 @Order(Ordered.HIGHEST_PRECEDENCE)
-final class AnswerHeaders implements WebFilter {
+final class ResponseHeaders implements WebFilter {
 
     /**
      * Allows no other origin and no inline script. No other page may embed this one in a frame, which prevents
      * clickjacking.
      */
-    private static final String WHAT_THE_PAGE_MAY =
+    private static final String CONTENT_SECURITY_POLICY =
             "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
                     + " img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -37,7 +37,7 @@ final class AnswerHeaders implements WebFilter {
 
     private static void write(ServerWebExchange exchange) {
         HttpHeaders headers = exchange.getResponse().getHeaders();
-        headers.set("Content-Security-Policy", WHAT_THE_PAGE_MAY);
+        headers.set("Content-Security-Policy", CONTENT_SECURITY_POLICY);
         headers.set("X-Content-Type-Options", "nosniff");
         headers.set("Referrer-Policy", "same-origin");
         headers.setCacheControl("no-store");
