@@ -236,7 +236,7 @@ final class ConfirmedUsage {
     /** Records that permits of a decision are refunded in the primary store, which took them at a time of its clock. */
     void refunded(long permits, long takenAt) {
         if (takenAt >= firstReply) {
-            evidence.refunded(permits, takenAt);
+            evidence.refunded(permits, takenAt, newestReply);
         }
         if (traffic != null) {
             traffic.refunded(limit, permits, takenAt);

@@ -30,6 +30,10 @@ final class Evidence {
     // permits of which this instance learns later, so all of these are combined. It is not known which permits are the
     // same, so their number stays until all that were taken until then have expired.
     //
+    // A refund without a decision may subtract other permits here than in the primary store. If these are refunded
+    // later, they are not here any more. The primary store subtracts them all the same if it is a counter or a bucket,
+    // which have no times of permits. So as many of the newest ones are subtracted here, which count the longest.
+    //
     // Not covered, so that a reply may show a loss that did not happen, and a second restoration adds as much:
     //
     //   - a refund of combined permits that are not here, because they are of another instance or were not passed on,
@@ -121,11 +125,22 @@ final class Evidence {
         }
     }
 
-    /** Subtracts permits that the primary store took at a time of its clock. */
-    void refunded(long permits, long takenAt) {
+    /**
+     * Subtracts permits that the primary store took at a time of its clock.
+     *
+     * @param newestReply the time of the newest reply, on the same clock
+     */
+    void refunded(long permits, long takenAt, long newestReply) {
         long left = own.refund(limit, takenAt, permits);
         if (earlier != null) {
-            earlier.refund(limit, takenAt, left);
+            left = earlier.refund(limit, takenAt, left);
+        }
+        if (limit.algorithm() != Algorithm.LOG
+                && newestReply - takenAt < limit.reach().toMillis()) {
+            left = own.refundNewest(limit, left);
+            if (earlier != null) {
+                earlier.refundNewest(limit, left);
+            }
         }
     }
 

@@ -126,10 +126,21 @@ final class OwnUsage {
      * @return how many of them are not here
      */
     long refundOldest(Limit limit, long time, long refunded) {
+        if (isBucket(limit)) {
+            return refundNewest(limit, refunded);
+        }
         long left = refunded;
-        long first = isBucket(limit) ? newest - SLOTS + 1 : firstInUse(limit, time);
-        for (long slot = first; slot <= newest && left > 0; slot++) {
-            left -= subtract(isBucket(limit) ? newest - (slot - first) : slot, left);
+        for (long slot = firstInUse(limit, time); slot <= newest && left > 0; slot++) {
+            left -= subtract(slot, left);
+        }
+        return left;
+    }
+
+    /** Subtracts the newest permits, and returns how many of them are not here. */
+    long refundNewest(Limit limit, long refunded) {
+        long left = refunded;
+        for (long slot = newest; slot > newest - SLOTS && left > 0; slot--) {
+            left -= subtract(slot, left);
         }
         return isBucket(limit) ? subtractBefore(limit, left) : left;
     }

@@ -15,6 +15,7 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
@@ -95,6 +96,23 @@ class LedgerLossTest extends LocalFallbackFixture {
         ledger.refundedOldestInPrimary(LOST);
         clock.advanceMillis(1);
         confirmUsage(ledger, LOST);
+        assertThat(restored).isEmpty();
+    }
+
+    /** The store subtracts both numbers. Which permits the first refund has removed here makes no difference. */
+    @ParameterizedTest
+    @CsvSource({"100/1h counter, 30, 20, 0", "1/1h burst=100, 20, 30, 1"})
+    void aRefundOfPermitsThatAnotherRefundHasRemovedIsNoLoss(String limit, long oldest, long ofGrant, int number) {
+        RateLedger ledger = ledger(limit);
+        long[] grantedAt = {clock.millis(), 0};
+        grant(ledger, 20, 20);
+        clock.advanceMillis(Limit.parse(limit).reach().toMillis() / 8);
+        grantedAt[1] = clock.millis();
+        grant(ledger, 30, 50);
+        ledger.refundedOldestInPrimary(oldest);
+        ledger.refundedInPrimary(ofGrant, grantedAt[number]);
+        clock.advanceMillis(1);
+        grant(ledger, 1, 1);
         assertThat(restored).isEmpty();
     }
 
