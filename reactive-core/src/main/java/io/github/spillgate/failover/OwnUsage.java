@@ -33,6 +33,9 @@ final class OwnUsage {
     // higher. The level of a busy bucket is due to permits that were taken long ago, so the level before the oldest
     // slot is kept too. A refund may return less than was taken, and a refund without a decision is as if the newest
     // permits had not been taken. The slots depend on the rate and the burst; if these change, nothing is known.
+    //
+    // The slots of a log do not depend on whether it is leased, because that may change. Permits that were leased count
+    // for a lease time longer, so once a log was leased, all permits here expire as late as that.
 
     /** The slots in a window. Two more hold what is in use while the first and the last slot are only partly within. */
     static final int STEPS = 16;
@@ -46,6 +49,9 @@ final class OwnUsage {
 
     private long lengthOfSlots;
 
+    /** The longest time for which a permit counts, in milliseconds. Never lowered, unless all are forgotten. */
+    private long reach;
+
     /** Of a bucket, the level at the start of the oldest slot, in units. */
     private long levelBefore;
 
@@ -58,9 +64,15 @@ final class OwnUsage {
         long newRate = isBucket(limit) ? limit.permits() : 0;
         if (lengthOfSlots != length || rate != newRate) {
             clear();
+            reach = 0;
             lengthOfSlots = length;
             rate = newRate;
         }
+        reach = reach(limit);
+    }
+
+    private long reach(Limit limit) {
+        return Math.max(reach, limit.reach().toMillis());
     }
 
     private static boolean isBucket(Limit limit) {
@@ -232,7 +244,7 @@ final class OwnUsage {
      * @param time the present time, on the store's clock
      */
     long released(Limit limit, long repliedAt, long time) {
-        long lastExpired = Math.floorDiv(time - limit.reach().toMillis(), length(limit)) - 1;
+        long lastExpired = Math.floorDiv(time - reach(limit), length(limit)) - 1;
         return sum(firstInUse(limit, repliedAt), Math.min(lastExpired, newest));
     }
 
@@ -247,7 +259,7 @@ final class OwnUsage {
         for (long slot = firstInUse(limit, repliedAt); slot <= newest; slot++) {
             long age = time - Math.min(repliedAt, (slot + 1) * length);
             int some = permits[index(slot)];
-            if (some > 0 && age < limit.reach().toMillis()) {
+            if (some > 0 && age < reach(limit)) {
                 ages.add(new Grants(age, age, some));
             }
         }
@@ -257,8 +269,7 @@ final class OwnUsage {
     /** Returns the next time after this one at which more permits may have expired; it may be without effect. */
     long nextRelease(Limit limit, long time) {
         long length = length(limit);
-        long reach = limit.reach().toMillis();
-        return (Math.floorDiv(time - reach, length) + 1) * length + reach;
+        return (Math.floorDiv(time - reach(limit), length) + 1) * length + reach(limit);
     }
 
     private long firstInUse(Limit limit, long time) {
@@ -283,8 +294,14 @@ final class OwnUsage {
         return (int) Math.floorMod(slot, (long) SLOTS);
     }
 
-    /** Returns the length of a slot in milliseconds, so that all slots cover more than a permit counts. */
+    /**
+     * Returns the length of a slot in milliseconds, so that all slots cover more than a permit counts, also if it was
+     * leased.
+     */
     private static long length(Limit limit) {
-        return (limit.reach().toMillis() + STEPS - 1) / STEPS;
+        long reach = limit.algorithm() == Algorithm.LOG
+                ? limit.window().toMillis() + limit.resolution().toMillis()
+                : limit.reach().toMillis();
+        return (reach + STEPS - 1) / STEPS;
     }
 }

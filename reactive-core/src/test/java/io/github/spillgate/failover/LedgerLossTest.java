@@ -116,6 +116,17 @@ class LedgerLossTest extends LocalFallbackFixture {
         assertThat(restored).isEmpty();
     }
 
+    @ParameterizedTest
+    @CsvSource({"100/1m, 100/1m leased", "100/1m leased, 100/1m"})
+    void aLossIsNoticedIfLeasesBeginOrEnd(String before, String after) {
+        RateLedger ledger = ledger(before);
+        confirmUsage(ledger);
+        clock.advanceMillis(1);
+        ledger.advance(claim(limiter(Limit.parse(after)), "a"), clock.millis());
+        grant(ledger, 1, 1);
+        assertThat(restoredPermits()).isEqualTo(LOST);
+    }
+
     /** A coarse slot then has the larger of the two numbers, not their sum. */
     @Test
     void grantsThatARestorationAbsorbsAreNoSecondLoss() {

@@ -6,6 +6,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.CounterState;
 import java.util.Random;
+import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
 
 /** What an instance knows of its own permits in a token bucket, and in a counter. */
@@ -97,6 +98,27 @@ class OwnUsageTest {
                     .isBetween(counter.used(limit, time) - 6.0, counter.used(limit, time) + 6.0);
             assertThat(known).isLessThan(55);
         }
+    }
+
+    /** They may have been spent a lease time after they were charged. */
+    @Test
+    void leasedPermitsExpireLaterAlsoOnceLeasesHaveEnded() {
+        Limit limit = Limit.parse("100/10s");
+        OwnUsage other = new OwnUsage();
+        other.adjustTo(limit);
+        other.add(limit, START, 1);
+        own.adjustTo(limit.leased());
+        own.add(limit.leased(), START, 1);
+        own.adjustTo(limit);
+        assertThat(expiryOf(own, limit))
+                .isEqualTo(expiryOf(other, limit) + limit.leaseTime().toMillis());
+    }
+
+    private static long expiryOf(OwnUsage usage, Limit limit) {
+        return LongStream.range(START, START + 60_000)
+                .filter(time -> usage.released(limit, START, time) > 0)
+                .findFirst()
+                .orElseThrow();
     }
 
     private static OwnUsage usage() {
