@@ -400,7 +400,15 @@ final class WaitQueue {
 
     private void onDenial(HeadRequest request, StoreDecision decision) {
         Waiter head = waiters.first();
-        if (head == null || denial != null || request.wakes != wakes || !head.requestsAtLeast(request.claims)) {
+        if (head == null || denial != null || !head.requestsAtLeast(request.claims)) {
+            return;
+        }
+        if (request.wakes != wakes) {
+            // Permits may be free since. But frequent refunds must not extend a wait by one attempt after another.
+            if (isOverdue(head, request)) {
+                remove(head);
+                tasks.add(() -> head.deny(decision));
+            }
             return;
         }
         Optional<Duration> wait = decision.retryAfter();
@@ -412,6 +420,13 @@ final class WaitQueue {
         }
         denial = new HeadDenial(request.claims, request.sentAt, decision, wait.get(), queues.nanos());
         lastGrant = null;
+    }
+
+    /** Returns whether a waiter has waited for its longest wait, and had its attempt by this request. */
+    private boolean isOverdue(Waiter head, HeadRequest request) {
+        return head.deadline <= queues.nanos()
+                && head.deadline - head.longestWait <= request.sentAt
+                && head.requestsSameAs(request.claims);
     }
 
     /**

@@ -452,6 +452,21 @@ class AcquireTest extends AcquireFixture {
         assertNoWaiterIsLeft(limiter);
     }
 
+    /** With a refund during each attempt, the caller would wait for ever. */
+    @Test
+    void wakingDoesNotExtendAWait() {
+        RateLimiter limiter = heldLimiter(Limit.perMinute(1));
+        store.take(claims(limiter, "a", 1)).block();
+        wait(limiter, "late", 1, Duration.ofMillis(10));
+        limiter.reset("a").subscribe();
+        store.take(claims(limiter, "a", 1)).block();
+        held.answer(1);
+        time.passMillis(10);
+        held.answer(0);
+        assertThat(decisions).hasSize(1);
+        assertNoWaiterIsLeft(limiter);
+    }
+
     @Test
     void aRefundUnderOneOfSeveralLimitsWakesTheWaiters() {
         Limit hour = Limit.perHour(1);
