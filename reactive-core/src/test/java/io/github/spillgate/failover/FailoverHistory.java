@@ -97,9 +97,12 @@ final class FailoverHistory {
         // A charge that no caller uses may stay if its refund is lost: that errs towards denying.
         long leasedInVain = sum(instance -> instance.charges.leasedInVain);
         assertThat(used()).as("charged").isBetween(granted(), granted() + unknown + chargedInVain() + leasedInVain);
-        assertThat(granted()).as("granted").isLessThanOrEqualTo(limit.burst() + grantedWithoutCharge());
+        assertThat(sum(instance -> instance.charges.restorations))
+                .as("restored")
+                .isZero();
+        assertThat(sum(Instance::reserved)).as("granted").isLessThanOrEqualTo(limit.burst() + grantedWithoutCharge());
         for (Instance instance : instances) {
-            assertThat(instance.granted()).as("granted by one").isLessThanOrEqualTo(limit.burst());
+            assertThat(instance.reserved()).as("granted by one").isLessThanOrEqualTo(limit.burst());
         }
     }
 
@@ -165,9 +168,10 @@ final class FailoverHistory {
     /** Charges that no caller uses; their refunds may be lost. */
     private long chargedInVain() {
         return requests.stream()
-                .filter(request -> request.granted() == 0 && (request.executed || request.refunded))
-                .mapToLong(request -> request.permits)
-                .sum();
+                        .filter(request -> request.granted() == 0 && (request.executed || request.refunded))
+                        .mapToLong(request -> request.permits)
+                        .sum()
+                + requests.stream().mapToLong(Request::settledInVain).sum();
     }
 
     /** One process, and what its callers were granted. */
@@ -241,7 +245,7 @@ final class FailoverHistory {
         }
 
         void refundOne() {
-            List<Request> granted = grants();
+            List<Request> granted = unsettledGrants();
             if (!granted.isEmpty()) {
                 refund(granted.get(random.nextInt(granted.size())));
             }
@@ -250,6 +254,21 @@ final class FailoverHistory {
         private void refund(Request request) {
             request.refunded = true;
             limiter.refund(request.decision).subscribe(done -> {}, error -> {});
+        }
+
+        /** Settles the cost of one request, which may be lower or higher than its estimate. */
+        void settleOne() {
+            List<Request> granted = unsettledGrants();
+            if (!granted.isEmpty()) {
+                Request request = granted.get(random.nextInt(granted.size()));
+                request.actual = random.nextInt(2 * (int) request.permits + 1);
+                request.settled = true;
+                limiter.settle(request.decision, request.actual).subscribe();
+            }
+        }
+
+        private List<Request> unsettledGrants() {
+            return grants().stream().filter(request -> !request.settled).toList();
         }
 
         void cancelOne() {
@@ -274,6 +293,13 @@ final class FailoverHistory {
             return grants().stream().mapToLong(Request::granted).sum();
         }
 
+        /** Returns the granted permits without additional costs, which may exceed the limit. */
+        private long reserved() {
+            return grants().stream()
+                    .mapToLong(request -> Math.min(request.permits, request.granted()))
+                    .sum();
+        }
+
         /**
          * Returns whether all permits of this instance are evidence of a loss: not those of a batch that lost its first
          * reply, and not those from before a restoration that restored nothing.
@@ -293,6 +319,7 @@ final class FailoverHistory {
         private int batches;
         private int answered;
         private boolean hasRestoredNothing;
+        private int restorations;
 
         /** Leased permits that may stay charged, because the reply or the refund was lost. */
         private long leasedInVain;
@@ -305,6 +332,7 @@ final class FailoverHistory {
             }
             leasedInVain += leased(call, reply);
             batches += isCharged(call, reply) ? 1 : 0;
+            restorations += call.kind() == Call.Kind.RESTORE ? 1 : 0;
             hasRestoredNothing |= call.kind() == Call.Kind.RESTORE && reply.stamp() == 0;
         }
 
@@ -342,6 +370,8 @@ final class FailoverHistory {
         private boolean executed;
         private boolean cancelled;
         private boolean refunded;
+        private boolean settled;
+        private long actual;
 
         Request(Instance instance, long permits) {
             this.instance = instance;
@@ -358,7 +388,15 @@ final class FailoverHistory {
         }
 
         long granted() {
-            return decision != null && decision.isAllowed() && !refunded ? permits : 0;
+            return decision != null && decision.isAllowed() && !refunded ? settled ? actual : permits : 0;
+        }
+
+        /** Permits that stay charged if their refund is lost: all of a late charge, if the local grant was settled. */
+        private long settledInVain() {
+            if (!settled) {
+                return 0;
+            }
+            return source == Source.LOCAL && executed ? permits : Math.max(0, permits - actual);
         }
 
         @Override

@@ -9,6 +9,7 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -181,6 +182,11 @@ final class FaultyLink implements LimitStore {
     }
 
     @Override
+    public Mono<StoreDecision> settle(List<Settlement> settlements) {
+        return observed(Call.Kind.SETTLE, settlements, () -> remote.settle(settlements));
+    }
+
+    @Override
     public Mono<StoreDecision> restore(LostPermits permits) {
         return observed(Call.Kind.RESTORE, permits, () -> remote.restore(permits));
     }
@@ -257,7 +263,7 @@ final class FaultyLink implements LimitStore {
      * One request to the store.
      *
      * @param kind what is asked for
-     * @param request the claims, the claim to lease, the reconciliations or the lost permits
+     * @param request the claims, the claim to lease, the reconciliations, the settlements or the lost permits
      * @param context the context of the subscriber
      */
     record Call(Kind kind, Object request, ContextView context) {
@@ -267,6 +273,7 @@ final class FaultyLink implements LimitStore {
             LEASE,
             PEEK,
             RECONCILE,
+            SETTLE,
             RESTORE
         }
 

@@ -10,6 +10,7 @@ import io.github.spillgate.failover.FaultyLink.Mode;
 import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.VirtualTime;
 import java.util.Random;
+import java.util.function.Consumer;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
@@ -44,6 +45,19 @@ class ResilientStoreHistoryTest {
     @EnumSource(value = Algorithm.class, mode = EnumSource.Mode.EXCLUDE, names = "CONCURRENT")
     void everyGrantIsChargedAndNoneTwiceInManyHistories(Algorithm algorithm) {
         SimulatedInstance.runHistories(MANY_HISTORIES, new Random(), random -> runOne(algorithm, random));
+    }
+
+    @ParameterizedTest
+    @EnumSource(value = Algorithm.class, mode = EnumSource.Mode.EXCLUDE, names = "CONCURRENT")
+    void everySettledCostIsChargedOnce(Algorithm algorithm) {
+        SimulatedInstance.runHistories(HISTORIES, new Random(), random -> runWithSettlements(algorithm, random));
+    }
+
+    @Proof
+    @ParameterizedTest
+    @EnumSource(value = Algorithm.class, mode = EnumSource.Mode.EXCLUDE, names = "CONCURRENT")
+    void everySettledCostIsChargedOnceInManyHistories(Algorithm algorithm) {
+        SimulatedInstance.runHistories(MANY_HISTORIES, new Random(), random -> runWithSettlements(algorithm, random));
     }
 
     /** A refund of the late charges would let the other instance in: 150 of 100. */
@@ -130,14 +144,29 @@ class ResilientStoreHistoryTest {
         }
     }
 
+    /** The limit is so high that no debt reaches its bound. */
+    private static void runWithSettlements(Algorithm algorithm, Random random) {
+        runOne(algorithm, 20 + random.nextInt(MOST_PERMITS), random, history -> {
+            if (random.nextInt(4) == 0) {
+                history.instances().forEach(Instance::settleOne);
+            } else {
+                history.step();
+            }
+        });
+    }
+
     private static void runOne(Algorithm algorithm, Random random) {
+        runOne(algorithm, 1 + random.nextInt(MOST_PERMITS), random, FailoverHistory::step);
+    }
+
+    private static void runOne(Algorithm algorithm, int permits, Random random, Consumer<FailoverHistory> step) {
         try (VirtualTime own = new VirtualTime()) {
-            Limit log = Limit.perHour(1 + random.nextInt(MOST_PERMITS));
+            Limit log = Limit.perHour(permits);
             Limit any = FailoverHistory.ofKind(algorithm, log);
             Limit limit = algorithm != Algorithm.COUNTER && random.nextBoolean() ? any.leased() : any;
             FailoverHistory history = new FailoverHistory(own, limit, 1 + random.nextInt(3), random);
             for (int passed = 0; passed < MILLIS; ) {
-                history.step();
+                step.accept(history);
                 int pause = random.nextInt(40);
                 own.passMillis(pause);
                 passed += pause;

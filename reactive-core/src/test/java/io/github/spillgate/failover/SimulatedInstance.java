@@ -31,7 +31,7 @@ class SimulatedInstance {
                 .cacheDenials(Duration.ZERO)
                 .breaker(settings -> settings.waitIntervalFunctionInOpenState(IntervalFunction.of(100)))
                 .build();
-        limiter = RateLimiter.builder("api").store(store).limit(limit).build();
+        limiter = RateLimiter.builder("api").store(store).limit(limit).debt(10).build();
     }
 
     /** Changes how the connection behaves. What has stalled stays so until {@link #reconnect()}. */

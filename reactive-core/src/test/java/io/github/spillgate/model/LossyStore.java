@@ -10,6 +10,7 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
+import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
@@ -69,14 +70,19 @@ public final class LossyStore extends StoreModel {
         become(resetMarks, other.resetMarks);
         become(refundMarks, other.refundMarks);
         become(restored, other.restored);
-        Set<String> ids = Set.copyOf(other.reconciled);
-        reconciled.clear();
-        reconciled.addAll(ids);
+        become(reconciled, other.reconciled);
+        become(settled, other.settled);
     }
 
     private static <V> void become(Map<String, V> some, Map<String, V> other) {
         some.clear();
         some.putAll(other);
+    }
+
+    private static void become(Set<String> some, Set<String> other) {
+        Set<String> ids = Set.copyOf(other);
+        some.clear();
+        some.addAll(ids);
     }
 
     /** Rejects the next reconciliation; a retry would not help. */
@@ -129,6 +135,23 @@ public final class LossyStore extends StoreModel {
             }
             return StoreDecision.ofParts(
                     reconciliations.stream().map(Reconciliation::claim).toList(), parts);
+        });
+    }
+
+    /** Like Redis, says which additional costs were certainly charged now: of one at the bound, fewer may have been. */
+    @Override
+    public Mono<StoreDecision> settle(List<Settlement> settlements) {
+        return Mono.fromCallable(() -> {
+            long now = clock.millis();
+            List<Settlement> executed =
+                    settlements.stream().filter(one -> settle(one, now)).toList();
+            List<StoreUsage> usages = new ArrayList<>();
+            for (Settlement one : settlements) {
+                StoreUsage usage = usage(one.claim().asking(0), false, false, now);
+                boolean isCharged = executed.contains(one) && usage.used() < one.most();
+                usages.add(usage(one.claim().asking(isCharged ? one.toCharge() : 0), false, false, now));
+            }
+            return StoreDecision.ofTake(Source.OTHER, now, usages);
         });
     }
 

@@ -29,9 +29,9 @@ public class StoreModel implements LimitStore {
     final Map<String, CountModel> counts = new HashMap<>();
     final Map<String, Integer> resets = new HashMap<>();
     final Set<String> reconciled = new HashSet<>();
+    final Set<String> settled = new HashSet<>();
     final InstantSource clock;
     int steps;
-    private final Set<String> settled = new HashSet<>();
 
     public StoreModel(InstantSource clock) {
         this.clock = clock;
@@ -179,23 +179,33 @@ public class StoreModel implements LimitStore {
             long now = clock.millis();
             List<StoreUsage> usages = new ArrayList<>();
             for (Settlement one : settlements) {
+                settle(one, now);
                 Claim claim = one.claim();
                 Limit limit = claim.limit();
                 CountModel count = count(claim);
-                count.pull(limit, now);
-                boolean isReset = one.decision().stamp() <= resets.getOrDefault(claim.identity(), 0);
-                if (!isReset && settled.add(one.id() + " " + claim.identity())) {
-                    if (one.toRefund() > 0) {
-                        count.refund(limit, one.decision().chargedAt(claim), one.toRefund(), now);
-                    }
-                    if (one.toCharge() > 0) {
-                        count.takeBeyond(limit, one.toCharge(), one.most(), now);
-                    }
-                }
                 usages.add(StoreUsage.of(claim, count.used(limit, now), false, now, count.wholeAt(limit, now)));
             }
             return StoreDecision.ofPeek(Source.OTHER, now, usages);
         });
+    }
+
+    /** Settles a cost, and returns whether it takes effect: it was not settled before, and the count was not reset. */
+    boolean settle(Settlement one, long now) {
+        Claim claim = one.claim();
+        Limit limit = claim.limit();
+        CountModel count = count(claim);
+        count.pull(limit, now);
+        boolean isReset = one.decision().stamp() <= resets.getOrDefault(claim.identity(), 0);
+        if (isReset || !settled.add(one.id() + " " + claim.identity())) {
+            return false;
+        }
+        if (one.toRefund() > 0) {
+            count.refund(limit, one.decision().chargedAt(claim), one.toRefund(), now);
+        }
+        if (one.toCharge() > 0) {
+            count.takeBeyond(limit, one.toCharge(), one.most(), now);
+        }
+        return true;
     }
 
     @Override
