@@ -1,6 +1,7 @@
 package io.github.spillgate.redis;
 
 import io.lettuce.core.RedisClient;
+import io.lettuce.core.ScriptOutputType;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.api.sync.RedisCommands;
 import io.lettuce.core.api.sync.RedisServerCommands;
@@ -58,6 +59,13 @@ final class Keyspace {
     long now() {
         List<String> time = commands().time();
         return Long.parseLong(time.get(0)) * 1_000 + Long.parseLong(time.get(1)) / 1_000;
+    }
+
+    /** When a key expires by the clock of Redis, in milliseconds. One script, so that no time passes in between. */
+    long expiryOf(String key) {
+        String script = "local left, time = redis.call('PTTL', KEYS[1]), redis.call('TIME')"
+                + " return time[1] * 1000 + math.floor(time[2] / 1000) + left";
+        return commands().<Long>eval(script, ScriptOutputType.INTEGER, key);
     }
 
     /** How often the server has run a command since it was started, with all subcommands. */

@@ -227,14 +227,19 @@ class RedisStoreTest {
     void aCounterLivesForOneMoreWindow() {
         Decision decision =
                 limiter(store, Limit.parse("5/1h counter")).tryAcquire("a").block();
-        long before;
-        long life;
-        do {
-            before = keyspace.now();
-            life = keyspace.commands().pttl(keyspace.onlyKey());
-        } while (keyspace.now() > before);
-        assertThat(Instant.ofEpochMilli(before + life))
+        assertThat(Instant.ofEpochMilli(keyspace.expiryOf(keyspace.onlyKey())))
                 .isAfterOrEqualTo(decision.at().plus(Duration.ofHours(2)));
+    }
+
+    @Test
+    void aHoldLivesForItsTimeAlthoughALaterOneIsShorter() {
+        Limit limit = Limit.concurrent(2);
+        Decision longer = limiter(store, limit.hold(Duration.ofMinutes(5)))
+                .tryAcquire("a")
+                .block();
+        limiter(store, limit).tryAcquire("a").block();
+        assertThat(Instant.ofEpochMilli(keyspace.expiryOf(keyspace.onlyKey())))
+                .isAfterOrEqualTo(longer.at().plus(Duration.ofMinutes(5)));
     }
 
     @Test
