@@ -191,10 +191,10 @@ end
 -- had been taken then. If the bucket has changed since, it is not known how long it was empty after the grant. Then the
 -- grant counts from that change on.
 local function chargeBucket(bucket, grants)
-  local limit, charges = bucket.limit, false
-  local charged = {key = bucket.key, limit = limit, level = bucket.level, at = bucket.at, older = bucket.older,
-    olderAt = bucket.olderAt, expires = bucket.expires, isSetBack = bucket.isSetBack,
-    isLeased = bucket.isLeased}
+  local limit, charged, charges = bucket.limit, {}, false
+  for name, value in pairs(bucket) do
+    charged[name] = value
+  end
   for _, some in ipairs(grants) do
     if some.permits > 0 and some.to < reachOf(limit) then
       local time = max(now - some.to, charged.at)
@@ -316,7 +316,7 @@ local function restoreBucket(bucket, grants, lost, earlier)
   local most = levelAt(restored, now)
   -- A bucket that began since the last reply with these permits counts in addition to them. So does one with a newer
   -- mark, because it may have begun since.
-  local began = min(bucket.older, level) > 0 and bucket.olderAt or bucket.at
+  local began = bucket.older > 0 and bucket.olderAt or bucket.at
   local has = began >= lost / 1000 and 0 or level
   if earlier then
     has = max(0, earlier.permits * limit.window - (now - floor(earlier.at / 1000)) * limit.permits)
