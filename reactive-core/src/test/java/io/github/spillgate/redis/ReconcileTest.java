@@ -23,6 +23,7 @@ import java.util.UUID;
 import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** What was admitted elsewhere is charged once, at its time, and each reconciliation for itself. */
@@ -159,7 +160,7 @@ class ReconcileTest extends ScriptedFixture {
     void aFullLogGetsNoMoreEntriesAndErrsTowardsDenying() {
         Limit limit = Limit.parse("10000/24h counting-denied");
         List<Grants> grants = new ArrayList<>();
-        for (long ago = 20_000; ago > 0; ago -= 2) {
+        for (long ago = 20_002; ago > 0; ago -= 2) {
             grants.add(ago(ago + 1, 3));
         }
         reconcile(reconciliation("a-1", limit, grants.toArray(Grants[]::new)));
@@ -168,11 +169,11 @@ class ReconcileTest extends ScriptedFixture {
         StoredLog.checkAll(keyspace);
         StoredLog log = log();
         assertThat(log.slots()).hasSize(9_999);
-        assertThat(log.used()).isEqualTo(30_005);
-        assertThat(log.slots().get(0)).isEqualTo(clock.millis() - 20_001);
-        assertThat(log.counts().subList(0, 2)).containsExactly(5L, 4L);
+        assertThat(log.used()).isEqualTo(30_008);
+        assertThat(log.slots().get(0)).isEqualTo(clock.millis() - 20_003);
+        assertThat(log.counts().subList(0, 3)).containsExactly(4L, 4L, 4L);
         assertThat(log.newest()).isEqualTo(clock.millis());
-        assertThat(log.count()).isEqualTo(5);
+        assertThat(log.count()).isEqualTo(8);
         pass(1);
         for (int i = 0; i < 3; i++) {
             pass(1);
@@ -182,7 +183,7 @@ class ReconcileTest extends ScriptedFixture {
         StoredLog.checkAll(keyspace);
         assertThat(log().slots()).hasSizeLessThan(10_000);
         assertThat(log().newest()).isEqualTo(clock.millis());
-        assertThat(log().used()).isEqualTo(30_005);
+        assertThat(log().used()).isEqualTo(30_008);
     }
 
     @Test
@@ -198,16 +199,29 @@ class ReconcileTest extends ScriptedFixture {
         assertThat(log().count()).isEqualTo(4_294_967_295L);
     }
 
-    @Test
-    void aCounterHoldsNoMoreThanDoublesCanTell() {
-        Limit limit = Limit.parse("1000000000000000/1s counter");
+    /** A bucket has a thousand units for each permit. */
+    @ParameterizedTest
+    @CsvSource({"1000000000000000/1s counter, 9007199254740991", "5/1s burst=5, 9007199254741"})
+    void aCountHoldsNoMoreThanDoublesCanTell(String text, long expected) {
+        Limit limit = Limit.parse(text);
         long most = (1L << 53) - 1;
         for (String id : List.of("a-1", "a-2")) {
             assertThat(used(reconcile(reconciliation(id, limit, ago(0, most), ago(0, most)))))
-                    .containsExactly(most);
+                    .containsExactly(expected);
         }
         pass(1_000);
-        assertThat(used(reconcile(reconciliation("a-3", limit, ago(1, most))))).containsExactly(most);
+        assertThat(used(reconcile(reconciliation("a-3", limit, ago(1, most))))).containsExactly(expected);
+    }
+
+    /** Otherwise its permits would begin to expire too early. */
+    @Test
+    void aGrantLongAfterTheOneBeforeBeginsAWindowOfACounter() {
+        Grants recent = new Grants(clock.millis() - 1_500, clock.millis(), 5);
+        reconcile(
+                reconciliation("a-1", COUNTER, ago(2_000, 3), ago(0, 5)),
+                Reconciliation.of("b-1", claim("b", COUNTER), List.of(recent), clock));
+        pass(999);
+        assertThat(List.of(used("a", COUNTER), used("b", COUNTER))).containsExactly(5L, 5L);
     }
 
     @Test
@@ -271,6 +285,17 @@ class ReconcileTest extends ScriptedFixture {
         assertThat(used(LOG)).isEqualTo(4);
         pass(1);
         assertThat(used(LOG)).isEqualTo(3);
+    }
+
+    /** What has returned already is not refunded from later permits. */
+    @Test
+    void permitsOfABucketAreRefundedAsFarAsTheyHaveNotReturned() {
+        Limit limit = Limit.parse("5/1s burst=10");
+        StoreDecision charged = charge(reconciliation("a-1", limit, ago(0, 10)));
+        pass(1_000);
+        take(limit, 3);
+        refund(charged, 10, 2_000);
+        assertThat(used(limit)).isEqualTo(3);
     }
 
     // What is done and asked

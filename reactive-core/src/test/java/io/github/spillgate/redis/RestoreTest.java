@@ -47,7 +47,7 @@ class RestoreTest extends ScriptedFixture {
 
     /** What was granted since the other restoration is in addition to the permits of both. */
     @ParameterizedTest
-    @CsvSource({"100/1s, 1001", "100/1s counter, 2000"})
+    @CsvSource({"100/1s, 1001", "100/1s counter, 2000", "100/1s burst=100, 140"})
     void permitsThatWereGrantedSinceDoNotStandForRestoredOnes(String limit, int passed) {
         Claim claim = claim(limit);
         long since = clock.millis() - 10;
@@ -88,6 +88,87 @@ class RestoreTest extends ScriptedFixture {
         long since = clock.millis() - 300;
         pass(200);
         assertThat(restore(claim, 22, since)).isEqualTo(27);
+    }
+
+    /** Whatever their time is among those of the restored ones. */
+    @ParameterizedTest
+    @CsvSource({"950, 4", "700, 9"})
+    void olderPermitsThatWereReconciledSinceDoNotStandForRestoredOnes(int age, long left) {
+        Claim claim = claim("100/1s");
+        restore(claim, new Grants(900, 900, 10), new Grants(500, 500, 4));
+        reconcile(claim, new Grants(age, age, 5));
+        assertThat(restore(claim, new Grants(900, 900, 22))).isEqualTo(27);
+        pass(101);
+        assertThat(used(claim)).isEqualTo(left);
+    }
+
+    /** It holds what was granted since, also in the window before the present one. */
+    @ParameterizedTest
+    @CsvSource({"100/1s counter, 0, 0", "100/1s burst=100, 0, 0", "100/1s counter, 10, 1000"})
+    void aCountThatBeganSinceTheLastReplyIsInAddition(String limit, int untilTaken, int untilRestored) {
+        Claim claim = claim(limit);
+        long since = clock.millis();
+        pass(untilTaken);
+        store.take(List.of(claim.asking(5))).block();
+        pass(untilRestored);
+        assertThat(restore(claim, 22, since)).isEqualTo(27);
+    }
+
+    @Test
+    void aBucketThatIsOlderThanTheLastReplyHasLostNothing() {
+        Claim claim = claim("100/1s burst=100");
+        store.take(List.of(claim.asking(50))).block();
+        pass(100);
+        long since = clock.millis() - 50;
+        store.take(List.of(claim.asking(2))).block();
+        assertThat(restore(claim, 42, since)).isEqualTo(42);
+    }
+
+    /** It is not known whose permits were refunded. */
+    @ParameterizedTest
+    @ValueSource(strings = {"100/1s", "100/1s counter", "100/1s burst=100"})
+    void nothingIsRestoredIfAnyPermitsWereRefundedSince(String limit) {
+        Claim claim = claim(limit);
+        store.take(List.of(claim.asking(14))).block();
+        store.refund(List.of(claim.asking(4))).block();
+        assertThat(restore(claim, 14)).isEqualTo(10);
+    }
+
+    @Test
+    void aRefundThatFindsNoPermitsPreventsNoRestoration() {
+        Claim claim = claim("100/1s");
+        store.refund(List.of(claim.asking(4))).block();
+        assertThat(restore(claim, 14)).isEqualTo(14);
+    }
+
+    /** A reply in the same microsecond may be of before the reset. */
+    @Test
+    void nothingIsRestoredAfterAReset() {
+        Claim claim = claim("100/1s");
+        scripted.show(clock, 0);
+        store.reset(List.of(claim)).block();
+        assertThat(restore(claim, 22, clock.millis())).isZero();
+    }
+
+    /** Otherwise another instance could restore the same permits again. */
+    @ParameterizedTest
+    @CsvSource({"100/1s, 1001", "100/1s counter, 2000", "100/1s burst=200, 2000"})
+    void theMarkLivesAsLongAsThePermitsMayBeInUse(String limit, long reach) {
+        Claim claim = claim(limit);
+        restore(claim, 14);
+        // The scripted clock makes everything live for as many seconds as production does milliseconds, and a thousand
+        // more.
+        assertThat(lifeOfMark()).as("of a restoration").isBetween(1_000 + reach - 60, 1_000 + reach);
+        store.refund(List.of(claim.asking(1))).block();
+        assertThat(lifeOfMark()).as("of a refund").isBetween(1_000 + reach - 60, 1_000 + reach);
+    }
+
+    private long lifeOfMark() {
+        String mark = keyspace.keys().stream()
+                .filter(key -> key.endsWith("!!"))
+                .findAny()
+                .orElseThrow();
+        return keyspace.commands().ttl(mark);
     }
 
     /** Several instances restore a log in any order, each what it knew at another time, while permits are granted. */
