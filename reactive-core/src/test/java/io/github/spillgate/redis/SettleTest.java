@@ -54,6 +54,17 @@ class SettleTest extends ScriptedFixture {
         assertThat(settled.limits()).extracting(Usage::cost).containsExactly(3L, 0L, 0L);
     }
 
+    /** The second settlement finds that as much is used as may be. */
+    @ParameterizedTest
+    @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned", "5/1s burst=5"})
+    void aSettlementThatChangesNothingKeepsTheOneBeforeIt(String text) {
+        Limit limit = Limit.parse(text);
+        StoreDecision first = take("a", limit, 1);
+        StoreDecision second = take("a", limit, 1);
+        settle(settlement("s-1", first, 100), settlement("s-2", second, 100));
+        assertThat(used("a", limit)).isEqualTo(10);
+    }
+
     /** An instance counts it as its own use, and misses it if the data is lost. */
     @ParameterizedTest
     @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned", "5/1s burst=5"})

@@ -185,6 +185,11 @@ class StoreOracleTest {
                 }
             }
         }
+        // Around the end of a hold.
+        List<Form> holds = List.of(new Form("holds", 2, 1, 1, false, 0));
+        for (int pause : new int[] {1_000, 1_001, 1_002}) {
+            assertSameReplies(holds, List.of(TAKE, TAKE, new Tick(pause), PEEK, TAKE, PEEK), false);
+        }
     }
 
     /** Later denials and the expiry depend on the hits that remain after a refund. */

@@ -1037,6 +1037,7 @@ public abstract class LimitStoreContract {
     void aReleaseThatOvertakesItsRequestWins() {
         Claim claim = hold("a", 1);
         unprotected().release(List.of(claim)).block();
+        unprotected().release(List.of(claim)).block();
         assertThat(now(unprotected().take(List.of(claim))).isAllowed()).isFalse();
         assertThat(renewed(List.of(claim)))
                 .containsExactly(new HoldRenewal(claim, HoldRenewal.RenewalOutcome.RELEASED));
@@ -1073,6 +1074,21 @@ public abstract class LimitStoreContract {
         assertThat(only(now(unprotected().peek(List.of(hold("a", 1))))).used()).isEqualTo(4);
         unprotected().release(holds).block();
         assertThat(only(now(unprotected().peek(List.of(hold("a", 1))))).used()).isZero();
+    }
+
+    @Test
+    void aRenewalNeverShortensAHold() {
+        Claim shorter = hold("a", 1);
+        RateLimiter patient = limiter(Limit.concurrent(3).hold(Duration.ofMinutes(5)));
+        Claim longer = DecidedClaims.of(now(patient.peek("a"))).get(0).holdingAs(requireNonNull(shorter.holdId()));
+        Claim last = longer.holdingAs(UUID.randomUUID());
+        Decision taken = now(unprotected().take(List.of(longer)));
+        now(unprotected().take(List.of(last)));
+        assertThat(renewed(List.of(shorter)))
+                .containsExactly(new HoldRenewal(shorter, HoldRenewal.RenewalOutcome.RENEWED));
+        unprotected().release(List.of(last)).block();
+        assertThat(only(now(unprotected().peek(List.of(shorter)))).wholeAt())
+                .isEqualTo(only(taken).wholeAt());
     }
 
     @Test
