@@ -9,6 +9,10 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Settlement;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.ManualClock;
 import java.time.Duration;
@@ -91,6 +95,22 @@ class LocalStoreTest {
         clock.advanceMillis(1);
         limiter.tryAcquire("late").block();
         assertThat(store.counts().denied().get(late)).isNotNull();
+    }
+
+    /** It may decide for another store during an outage, and has not taken what that store has. */
+    @Test
+    void decisionsOfOtherStoresAreNotRefundedOrSettledHere() {
+        LocalStore store = LocalStore.bounded(100, clock);
+        RateLimiter limiter = limiter(store, Limit.perHour(10));
+        StoreDecision taken = (StoreDecision) limiter.tryAcquire("a", 3).block();
+        Claim claim = taken.claims().get(0);
+        StoreDecision remote =
+                StoreDecision.ofTake(Source.REDIS, clock.millis(), taken.stamp(), List.copyOf(taken.usages()));
+        store.refund(remote).block();
+        store.settle(List.of(new Settlement("s-1", remote, claim, 0, 20, 0))).block();
+        assertThat(limiter.peek("a").block().limits().get(0).used()).isEqualTo(3);
+        store.settle(List.of(new Settlement("s-1", taken, claim, 0, 20, 0))).block();
+        assertThat(limiter.peek("a").block().limits().get(0).used()).isZero();
     }
 
     @Test
