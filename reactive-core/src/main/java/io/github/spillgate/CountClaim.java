@@ -61,7 +61,7 @@ final class CountClaim implements Claim {
     }
 
     @Override
-    public CountClaim asking(long permits) {
+    public CountClaim withPermits(long permits) {
         return new CountClaim(store, name, key, Charge.checkPermits(permits), hold);
     }
 
@@ -71,7 +71,7 @@ final class CountClaim implements Claim {
     }
 
     @Override
-    public CountClaim holdingAs(UUID id) {
+    public CountClaim withHoldId(UUID id) {
         return new CountClaim(store, name, key, permits, new HoldId(id, Holds.now()));
     }
 

@@ -49,7 +49,7 @@ final class HoldIds {
         UUID id = new UUID(random.nextLong(), random.nextLong());
         List<Claim> assigned = new ArrayList<>(claims.size());
         for (Claim claim : claims) {
-            assigned.add(isHold(claim) ? claim.holdingAs(id) : claim);
+            assigned.add(isHold(claim) ? claim.withHoldId(id) : claim);
         }
         return assigned;
     }

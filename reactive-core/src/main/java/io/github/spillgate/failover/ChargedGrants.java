@@ -83,7 +83,9 @@ record ChargedGrants(long from, long to, long stamp, long ahead, long chargedAt,
     @Nullable
     ChargedPermits refund(Claim claim, long takenAt, long refunded, long now) {
         long until = leavesWindowAt(claim.limit(), takenAt);
-        return refunded > 0 && now < until ? new ChargedPermits(claim.asking(refunded), stamp, until + ahead) : null;
+        return refunded > 0 && now < until
+                ? new ChargedPermits(claim.withPermits(refunded), stamp, until + ahead)
+                : null;
     }
 
     /**

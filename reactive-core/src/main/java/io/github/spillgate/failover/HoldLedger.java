@@ -113,7 +113,7 @@ final class HoldLedger extends Ledger {
 
     private void addUnreconciled(UUID id, long permits) {
         if (!unreconciled.containsKey(id) && !isInFlight(id)) {
-            unreconciled.put(id, current.asking(permits));
+            unreconciled.put(id, current.withPermits(permits));
             addToReconcile(permits);
         }
     }

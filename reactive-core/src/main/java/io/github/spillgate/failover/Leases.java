@@ -268,7 +268,7 @@ final class Leases {
                 }
                 long block = key.beginLease(now, claim.limit().leaseTime().toNanos());
                 if (block > 0) {
-                    lease(key, claim.asking(Math.min(block, claim.limit().burst())), now);
+                    lease(key, claim.withPermits(Math.min(block, claim.limit().burst())), now);
                 }
             }
         }

@@ -297,7 +297,7 @@ public final class LocalFallback implements LimitStore {
         for (Claim claim : decision.claims()) {
             Long permits = ofGrant(decision, claim, false, ledger -> ledger.cancelGrant(takenAt, claim.permits()));
             if (permits != null && permits > 0) {
-                refunded.add(claim.asking(permits));
+                refunded.add(claim.withPermits(permits));
             }
         }
         return refunded;
@@ -314,7 +314,7 @@ public final class LocalFallback implements LimitStore {
             AtomicLong left = new AtomicLong(claim.permits());
             ofRate(claim, ledger -> left.addAndGet(-ledger.refundOldestGranted(claim.permits())));
             if (left.get() > 0) {
-                rest.add(claim.asking(left.get()));
+                rest.add(claim.withPermits(left.get()));
             }
         }
         return rest;
@@ -331,7 +331,7 @@ public final class LocalFallback implements LimitStore {
             // Also if nothing is known yet: the first reply, from before the reset, may be in flight.
             long permits = ledgers.reset(claim, true);
             if (permits > 0) {
-                discarded.add(claim.asking(permits));
+                discarded.add(claim.withPermits(permits));
             }
         }
         return discarded;

@@ -153,7 +153,7 @@ public final class CountTable<C extends Count> {
             long now = clock.millis();
             return apply(claim, true, count -> {
                 long leased = count.lease(claim.limit(), claim.permits(), parts);
-                StoreUsage usage = StoreUsage.of(claim.asking(leased), count.used(), false, now, count.wholeAt());
+                StoreUsage usage = StoreUsage.of(claim.withPermits(leased), count.used(), false, now, count.wholeAt());
                 return StoreDecision.ofLease(Source.LOCAL, now, resets.get(), usage);
             });
         });

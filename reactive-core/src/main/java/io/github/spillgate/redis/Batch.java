@@ -303,7 +303,7 @@ final class Batch {
                 ScriptReply reply, PendingDecision pending, boolean isGranted, long grantedLater) {
             List<Claim> claims = pending.claims();
             if (pending.mode() == Mode.LEASE) {
-                Claim leased = claims.get(0).asking(reply.granted(firstUsage));
+                Claim leased = claims.get(0).withPermits(reply.granted(firstUsage));
                 return StoreDecision.ofLease(
                         Source.REDIS, reply.millis(), reply.micros(), reply.usage(firstUsage, leased));
             }

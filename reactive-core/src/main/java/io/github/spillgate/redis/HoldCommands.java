@@ -99,7 +99,7 @@ final class HoldCommands {
                 if (reply.status(last) == ScriptReply.Status.FOREIGN) {
                     usages.remove(claim.handle());
                 } else {
-                    usages.put(claim.handle(), reply.usage(last, claim.asking(0)));
+                    usages.put(claim.handle(), reply.usage(last, claim.withPermits(0)));
                 }
             }
             return StoreDecision.ofPeek(Source.REDIS, reply.millis(), reply.micros(), List.copyOf(usages.values()));

@@ -123,7 +123,7 @@ final class ReconcileCommands {
                 Settlement one = settlements.get(i);
                 // At the highest number of used permits, fewer may have been charged.
                 boolean isCharged = reply.flag(i) && reply.usage(i, one.claim()).used() < one.most();
-                usages.add(reply.usage(i, one.claim().asking(isCharged ? one.toCharge() : 0)));
+                usages.add(reply.usage(i, one.claim().withPermits(isCharged ? one.toCharge() : 0)));
             }
         }
         return StoreDecision.ofTake(Source.REDIS, reply.millis(), usages);

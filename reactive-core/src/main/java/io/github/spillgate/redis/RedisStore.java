@@ -261,7 +261,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     @Override
     public Mono<StoreDecision> lease(Claim claim, int parts, long deadline) {
-        Claim asked = claim.permits() > MOST_LEASED ? claim.asking(MOST_LEASED) : claim;
+        Claim asked = claim.permits() > MOST_LEASED ? claim.withPermits(MOST_LEASED) : claim;
         return PendingDecision.of(
                 List.of(asked),
                 topology.slotOf(claim),

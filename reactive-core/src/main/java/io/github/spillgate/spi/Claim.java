@@ -66,7 +66,7 @@ public interface Claim {
      * @param permits the cost, not negative and at most the limit's permits
      * @return a claim on the same count
      */
-    Claim asking(long permits);
+    Claim withPermits(long permits);
 
     /**
      * Returns the id under which this claim takes permits of a {@linkplain Algorithm#CONCURRENT concurrency limit}.
@@ -84,7 +84,7 @@ public interface Claim {
      * @param id the id
      * @return a claim on the same count
      */
-    default Claim holdingAs(UUID id) {
+    default Claim withHoldId(UUID id) {
         throw new UnsupportedOperationException(
                 "claim " + this + " cannot hold permits: expected one of a RateLimiter, for example in a test on one");
     }

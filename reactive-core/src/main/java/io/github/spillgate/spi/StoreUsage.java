@@ -102,7 +102,7 @@ public final class StoreUsage implements Decision.Usage {
 
     /** Returns this usage for some of its permits, which fitted at that time. */
     StoreUsage part(long permits, long at) {
-        return new StoreUsage(claim.asking(permits), used, false, at, wholeAtMillis, null);
+        return new StoreUsage(claim.withPermits(permits), used, false, at, wholeAtMillis, null);
     }
 
     /**

@@ -60,7 +60,8 @@ class BucketFallbackTest {
         assertThat(instance.fallback.confirm(now(primary.take(List.of(claim))))).isEqualTo(Fit.YES);
         for (int second = 0; second <= 16; second++) {
             // Read at steps of a 16th.
-            assertThat(now(instance.fallback.peek(List.of(claim.asking(1)))).remaining())
+            assertThat(now(instance.fallback.peek(List.of(claim.withPermits(1))))
+                            .remaining())
                     .isEqualTo(10L * second);
             clock.advanceMillis(1_000);
         }
@@ -72,12 +73,12 @@ class BucketFallbackTest {
         Limit limit = Limit.perSecond(10).burst(40);
         Instance instance = new Instance(share);
         Claim claim = claim(limit, 10);
-        instance.fallback.confirm(now(new StoreModel(clock).take(List.of(claim.asking(20)))));
+        instance.fallback.confirm(now(new StoreModel(clock).take(List.of(claim.withPermits(20)))));
         clock.advanceMillis(700);
-        while (now(instance.fallback.take(List.of(claim.asking(1)))).isAllowed()) {
+        while (now(instance.fallback.take(List.of(claim.withPermits(1)))).isAllowed()) {
             clock.advanceMillis(3);
         }
-        Claim some = claim.asking(3);
+        Claim some = claim.withPermits(3);
         Duration wait = now(instance.fallback.peek(List.of(some))).retryAfter().orElseThrow();
         clock.advanceMillis(wait.toMillis() - 2);
         assertThat(now(instance.fallback.peek(List.of(some))).isAllowed()).isFalse();
@@ -110,14 +111,14 @@ class BucketFallbackTest {
         Instance instance = new Instance(1);
         Claim one = claim(limit, 1);
         StoreModel primary = new StoreModel(clock);
-        instance.fallback.confirm(now(primary.take(List.of(one.asking(9)))));
+        instance.fallback.confirm(now(primary.take(List.of(one.withPermits(9)))));
         StoreDecision last = now(primary.take(List.of(one)));
         instance.fallback.confirm(last);
         clock.advanceMillis(5_000);
-        assertThat(now(instance.fallback.take(List.of(one.asking(5)))).isAllowed())
+        assertThat(now(instance.fallback.take(List.of(one.withPermits(5)))).isAllowed())
                 .isTrue();
         clock.advanceMillis(5_000);
-        assertThat(now(instance.fallback.take(List.of(one.asking(5)))).isAllowed())
+        assertThat(now(instance.fallback.take(List.of(one.withPermits(5)))).isAllowed())
                 .isTrue();
         clock.advanceMillis(2_000);
         assertThat(now(instance.fallback.peek(List.of(one))).remaining()).isEqualTo(2);
@@ -135,7 +136,7 @@ class BucketFallbackTest {
     void grantsAreReconciledInFullIfRedisHasForgottenTheBucket(int outage) {
         Instance instance = new Instance(1);
         Claim claim = claim(Limit.perSecond(50).burst(50), 1);
-        instance.fallback.confirm(now(new StoreModel(clock).take(List.of(claim.asking(50)))));
+        instance.fallback.confirm(now(new StoreModel(clock).take(List.of(claim.withPermits(50)))));
         for (int passed = 0; passed < outage; passed += 5) {
             clock.advanceMillis(5);
             while (now(instance.fallback.take(List.of(claim))).isAllowed()) {
@@ -163,7 +164,7 @@ class BucketFallbackTest {
     }
 
     private static Claim claim(Limit limit, long permits) {
-        return ClaimForTests.of("key", limit).asking(permits);
+        return ClaimForTests.of("key", limit).withPermits(permits);
     }
 
     private final class Instance {
@@ -245,7 +246,7 @@ class BucketFallbackTest {
         }
 
         private void request(Instance instance, boolean isOutage) {
-            List<Claim> claims = List.of(claim.asking(1 + random.nextInt(3) / 2));
+            List<Claim> claims = List.of(claim.withPermits(1 + random.nextInt(3) / 2));
             boolean isAllowed = now(undisturbed.take(claims)).isAllowed();
             StoreDecision decision = now(isOutage ? instance.fallback.take(claims) : primary.take(claims));
             if (!isOutage) {

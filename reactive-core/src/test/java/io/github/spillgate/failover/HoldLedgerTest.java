@@ -103,7 +103,7 @@ class HoldLedgerTest {
         StoreUsage holds = reply.usages().get(0);
         Ledger.Fit fit = fallback.ledgers().apply(holds.claim(), true, ledger -> ledger.confirm(holds, reply));
         assertThat(fit).isEqualTo(Ledger.Fit.YES);
-        Claim other = holds.claim().holdingAs(new UUID(0, 2));
+        Claim other = holds.claim().withHoldId(new UUID(0, 2));
         assertThat(fallback.take(List.of(other)).block().isAllowed()).isFalse();
         fallback.releaseHolds(List.of(holds.claim()));
         assertThat(fallback.take(List.of(other)).block().isAllowed()).isTrue();
@@ -173,7 +173,7 @@ class HoldLedgerTest {
                     .flatMap(one -> one.holds().stream())
                     .toList();
             return renew(holds)
-                    .thenReturn(List.of(reconciliations.get(0).claim().asking(0)))
+                    .thenReturn(List.of(reconciliations.get(0).claim().withPermits(0)))
                     .flatMap(this::peek)
                     .delayElement(reconciliationTakes);
         }

@@ -67,23 +67,23 @@ class LeaseTest {
 
     @Test
     void aCostAboveTheRestSpendsNothing() {
-        assertThat(spend(one.asking(11), MILLI)).isNull();
-        assertThat(spend(one.asking(8), MILLI)).isNotNull();
-        assertThat(spend(one.asking(3), MILLI)).isNull();
-        assertThat(spend(one.asking(2), MILLI)).isNotNull();
+        assertThat(spend(one.withPermits(11), MILLI)).isNull();
+        assertThat(spend(one.withPermits(8), MILLI)).isNotNull();
+        assertThat(spend(one.withPermits(3), MILLI)).isNull();
+        assertThat(spend(one.withPermits(2), MILLI)).isNotNull();
     }
 
     /** A request without a cost is not granted by a lease without permits: the limit may be exceeded. */
     @Test
     void aRequestWithoutACostNeedsAPermit() {
-        assertThat(spend(one.asking(0), MILLI)).isNotNull();
-        assertThat(spend(one.asking(10), MILLI)).isNotNull();
-        assertThat(spend(one.asking(0), MILLI)).isNull();
+        assertThat(spend(one.withPermits(0), MILLI)).isNotNull();
+        assertThat(spend(one.withPermits(10), MILLI)).isNotNull();
+        assertThat(spend(one.withPermits(0), MILLI)).isNull();
     }
 
     @Test
     void theEndReturnsWhatIsLeftOnce() {
-        spend(one.asking(4), MILLI);
+        spend(one.withPermits(4), MILLI);
         assertThat(lease.unspend(1)).isTrue();
         assertThat(lease.end()).isEqualTo(7);
         assertThat(lease.end()).isZero();
@@ -97,7 +97,7 @@ class LeaseTest {
 
     private StoreDecision charge() {
         StoreUsage usage = StoreUsage.of(
-                one.asking(10),
+                one.withPermits(10),
                 10,
                 false,
                 chargedAt,

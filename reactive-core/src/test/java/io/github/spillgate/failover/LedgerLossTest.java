@@ -176,7 +176,7 @@ class LedgerLossTest extends LocalFallbackFixture {
 
     private StoreUsage usage(RateLedger ledger, long permits, long used) {
         long at = clock.millis();
-        return StoreUsage.of(ledger.claim().asking(permits), used, false, at, at + HOUR);
+        return StoreUsage.of(ledger.claim().withPermits(permits), used, false, at, at + HOUR);
     }
 
     private Reconciliation handOver(RateLedger ledger) {
@@ -187,7 +187,7 @@ class LedgerLossTest extends LocalFallbackFixture {
     /** The reply to a reconciliation; the stamp is 0 if it was not charged by this request. */
     private void reply(RateLedger ledger, Reconciliation sent, long executedAt, long stamp) {
         ledger.advanceTo(clock.millis());
-        StoreUsage usage = StoreUsage.of(ledger.claim().asking(0), GRANTED, false, executedAt, executedAt + HOUR);
+        StoreUsage usage = StoreUsage.of(ledger.claim().withPermits(0), GRANTED, false, executedAt, executedAt + HOUR);
         ledger.charged(sent, StoreDecision.ofPeek(Source.OTHER, executedAt, stamp, List.of(usage)));
     }
 

@@ -61,14 +61,14 @@ abstract class LocalFallbackFixture {
 
     /** Confirms a grant of the primary store for an unused key. */
     StoreDecision taken(RateLimiter limiter, String key, long permits) {
-        StoreDecision taken = reply(claim(limiter, key).asking(permits), permits, clock.millis(), WINDOW);
+        StoreDecision taken = reply(claim(limiter, key).withPermits(permits), permits, clock.millis(), WINDOW);
         store.confirm(taken);
         return taken;
     }
 
     /** Confirms this usage of the primary store, which expires after this time. */
     Fit remember(RateLimiter limiter, String key, long used, long millis) {
-        return remember(claim(limiter, key).asking(1), used, millis);
+        return remember(claim(limiter, key).withPermits(1), used, millis);
     }
 
     /** Reports this usage of the primary store without a request that it allows. */

@@ -132,7 +132,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         store.refundGrants(first);
         clock.advanceMillis(8_000);
         Claim claim = claim(limiter, "a");
-        assertThat(store.confirm(reply(claim.asking(10), 10, clock.millis(), 16_000)))
+        assertThat(store.confirm(reply(claim.withPermits(10), 10, clock.millis(), 16_000)))
                 .isEqualTo(Fit.YES);
         ChargedPermits refund = Objects.requireNonNull(store.charged(
                 sent,
@@ -465,9 +465,9 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     @CsvSource({"0, 3, NO", "1, 3, NO", "0, 2, YES"})
     void aReplyFromBeforeTheChargeDoesNotHideLocalGrants(long earlier, long asked, Fit expected) {
         Claim claim = claim(limiter, "a");
-        store.confirm(reply(claim.asking(3), 3, clock.millis(), WINDOW));
+        store.confirm(reply(claim.withPermits(3), 3, clock.millis(), WINDOW));
         clock.advanceMillis(30_000);
-        store.confirm(reply(claim.asking(3), 6, clock.millis(), WINDOW));
+        store.confirm(reply(claim.withPermits(3), 6, clock.millis(), WINDOW));
         clock.advanceMillis(29_000);
         assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isTrue();
         Reconciliation granted = store.handOver(10, skipped -> false).get(0);
@@ -477,11 +477,11 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
                 Source.OTHER,
                 chargedAt,
                 1,
-                List.of(StoreUsage.of(claim.asking(0), 8 + asked, false, chargedAt, chargedAt + WINDOW)));
+                List.of(StoreUsage.of(claim.withPermits(0), 8 + asked, false, chargedAt, chargedAt + WINDOW)));
         store.charged(granted, charge);
-        assertThat(store.confirm(reply(claim.asking(1), 6 + asked, clock.millis(), WINDOW)))
+        assertThat(store.confirm(reply(claim.withPermits(1), 6 + asked, clock.millis(), WINDOW)))
                 .isEqualTo(Fit.YES);
-        assertThat(store.confirm(reply(claim.asking(asked), 6 + asked, chargedAt - earlier, WINDOW)))
+        assertThat(store.confirm(reply(claim.withPermits(asked), 6 + asked, chargedAt - earlier, WINDOW)))
                 .isEqualTo(expected);
     }
 

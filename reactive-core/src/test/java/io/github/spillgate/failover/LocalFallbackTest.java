@@ -81,8 +81,8 @@ class LocalFallbackTest extends LocalFallbackFixture {
     /** Each server decides at its own time; the combined decision has the time of the last one. */
     @Test
     void eachPartOfADecisionKeepsItsOwnTime() {
-        Claim a = claim(limiter, "a").asking(1);
-        Claim b = claim(limiter, "b").asking(1);
+        Claim a = claim(limiter, "a").withPermits(1);
+        Claim b = claim(limiter, "b").withPermits(1);
         long at = clock.millis();
         StoreDecision first = reply(a, 3, at, WINDOW);
         StoreDecision newer =
@@ -101,7 +101,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     @Test
     void oldUsageDeniesForAtMostTwoWindowsAfterThePrimaryClockStepsBack() {
         RateLimiter limiter = limiter(Limit.perSecond(10));
-        Claim claim = claim(limiter, "a").asking(1);
+        Claim claim = claim(limiter, "a").withPermits(1);
         remember(limiter, "a", 15, 1_000);
         long later = 0;
         Fit fit = Fit.NO;
@@ -169,8 +169,8 @@ class LocalFallbackTest extends LocalFallbackFixture {
                 Source.OTHER,
                 at,
                 List.of(
-                        StoreUsage.of(claims.get(0).asking(3), 3, false, at, at + WINDOW),
-                        StoreUsage.of(claims.get(1).asking(3), 60, false, at, at + WINDOW)));
+                        StoreUsage.of(claims.get(0).withPermits(3), 3, false, at, at + WINDOW),
+                        StoreUsage.of(claims.get(1).withPermits(3), 60, false, at, at + WINDOW)));
         for (int i = 0; i < 50; i++) {
             assertThat(store.confirm(reply)).isEqualTo(Fit.IF_RECONCILED);
         }
@@ -195,8 +195,8 @@ class LocalFallbackTest extends LocalFallbackFixture {
     /** Plans share a count. A request under the larger one may have taken more than the smaller one has. */
     @Test
     void aGrantOfASmallerPlanFitsAlthoughALaterOneWasDenied() {
-        Claim large = claim(limiter(Limit.perMinute(8)), "a").asking(1);
-        Claim small = claim(limiter(Limit.perMinute(5)), "a").asking(1);
+        Claim large = claim(limiter(Limit.perMinute(8)), "a").withPermits(1);
+        Claim small = claim(limiter(Limit.perMinute(5)), "a").withPermits(1);
         assertThat(small.handle()).isEqualTo(large.handle());
         long at = clock.millis();
         clock.advanceMillis(2);
@@ -452,7 +452,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     @Test
     void aChangingShareNeverGrantsWhatBothSharesDeny() throws Exception {
         RateLimiter limiter = limiter(Limit.perMinute(100));
-        Claim claim = claim(limiter, "a").asking(1);
+        Claim claim = claim(limiter, "a").withPermits(1);
         remember(limiter, "a", 100, WINDOW);
         store.share(0.25);
         assertThat(now(store.take(List.of(claim))).isAllowed()).isFalse();

@@ -28,7 +28,7 @@ class OutageRecoveryTest extends LocalFallbackFixture {
     @Test
     void anInstanceThatUsedTheWholeLimitGetsItBackAsItsPermitsExpire() {
         RateLimiter limiter = limiter(Limit.of(160, Duration.ofSeconds(16)));
-        Claim claim = claim(limiter, "a").asking(10);
+        Claim claim = claim(limiter, "a").withPermits(10);
         StoreModel primary = new StoreModel(() -> clock.instant().minus(BEHIND));
         for (int i = 0; i < 16; i++) {
             assertThat(store.confirm(now(primary.take(List.of(claim)).cast(StoreDecision.class))))
@@ -53,11 +53,11 @@ class OutageRecoveryTest extends LocalFallbackFixture {
     void permitsCountForAWindowIfTheClockOfTheStoreWasSetBackBeforeTheOutage() {
         Claim claim = claim(limiter, "a");
         long there = clock.millis() - BEHIND.toMillis();
-        store.confirm(reply(claim.asking(1), 1, there, WINDOW));
+        store.confirm(reply(claim.withPermits(1), 1, there, WINDOW));
         clock.advanceMillis(1_000);
         long then = there + 1_000 - 40_000;
         for (int used = 2; used <= 10; used++) {
-            store.confirm(reply(claim.asking(1), used, then, WINDOW));
+            store.confirm(reply(claim.withPermits(1), used, then, WINDOW));
         }
         for (int passed = 0; passed < 59_000; passed += 1_000) {
             assertThat(now(limiter.peek("a")).remaining())
@@ -96,7 +96,7 @@ class OutageRecoveryTest extends LocalFallbackFixture {
     @Test
     void aDenialDuringAnOutageNamesTheTimeAtWhichItFits() {
         RateLimiter limiter = limiter(Limit.of(100, Duration.ofSeconds(16)));
-        Claim claim = claim(limiter, "a").asking(50);
+        Claim claim = claim(limiter, "a").withPermits(50);
         StoreModel primary = new StoreModel(() -> clock.instant().minus(BEHIND));
         for (int i = 0; i < 2; i++) {
             store.confirm(now(primary.take(List.of(claim)).cast(StoreDecision.class)));

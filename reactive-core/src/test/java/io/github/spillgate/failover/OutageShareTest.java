@@ -84,7 +84,7 @@ class OutageShareTest {
             fallbacks
                     .get(i)
                     .confirm(Objects.requireNonNull(
-                            redis.take(List.of(claim.asking(part))).block()));
+                            redis.take(List.of(claim.withPermits(part))).block()));
         }
         // Each knows the use by all, as after its next request.
         for (LocalFallback fallback : fallbacks) {
@@ -163,7 +163,7 @@ class OutageShareTest {
         Claim claim = ClaimForTests.of("key", Limit.parse(text));
         LocalFallback fallback = Fleet.fallback(2, clock);
         // The other instance has reconciled as much.
-        redis.take(List.of(claim.asking(40))).block();
+        redis.take(List.of(claim.withPermits(40))).block();
         for (int i = 0; i < 40; i++) {
             assertThat(now(fallback.take(List.of(claim))).isAllowed()).isTrue();
         }
@@ -181,7 +181,7 @@ class OutageShareTest {
         LocalFallback fallback = Fleet.fallback(2, clock);
         long at = clock.millis();
         fallback.confirm(replied(claim, 2, at));
-        fallback.settled(replied(claim.asking(74), 150, at + 1));
+        fallback.settled(replied(claim.withPermits(74), 150, at + 1));
         assertThat(shareOf(claim, fallback)).isEqualTo(0.5, within(0.01));
     }
 

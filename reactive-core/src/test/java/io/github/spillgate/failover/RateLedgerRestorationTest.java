@@ -251,7 +251,7 @@ class RateLedgerRestorationTest extends LocalFallbackFixture {
         /** Executes a request. */
         StoreDecision take(long permits) {
             return Objects.requireNonNull(
-                    store.take(List.of(ledger.claim().asking(permits))).block());
+                    store.take(List.of(ledger.claim().withPermits(permits))).block());
         }
 
         /** Gets the reply to it. */

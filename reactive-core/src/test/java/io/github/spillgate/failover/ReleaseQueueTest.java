@@ -127,7 +127,7 @@ class ReleaseQueueTest {
 
     private List<Claim> holds(int number) {
         return IntStream.range(0, number)
-                .mapToObj(i -> claim.holdingAs(new UUID(1, i)))
+                .mapToObj(i -> claim.withHoldId(new UUID(1, i)))
                 .toList();
     }
 

@@ -150,7 +150,7 @@ class ResilientStoreRefundTest {
                 .build();
         assertThat(granted(limiter, 10)).isEqualTo(10);
         List<Claim> claims = DecidedClaims.of(limiter.peek("a").block()).stream()
-                .map(claim -> claim.asking(2))
+                .map(claim -> claim.withPermits(2))
                 .toList();
         Mono<Void> refund = store.refund(claims);
         remote.neverReplies();

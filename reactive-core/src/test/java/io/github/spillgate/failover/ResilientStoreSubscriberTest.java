@@ -105,7 +105,7 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
 
     private List<Claim> claims(String key) {
         return now(remote.unprotected("api").limit(LIMIT).build().peek(key)).limits().stream()
-                .map(usage -> ((StoreUsage) usage).claim().asking(1))
+                .map(usage -> ((StoreUsage) usage).claim().withPermits(1))
                 .toList();
     }
 

@@ -202,7 +202,7 @@ class BucketLeasePropertyTest extends BucketFixture {
         if (cost > limit.burst()) {
             return false;
         }
-        StoreDecision decision = store.take(List.of(claim.asking(cost))).block();
+        StoreDecision decision = store.take(List.of(claim.withPermits(cost))).block();
         if (decision.isAllowed()) {
             grants.add(new Grant<>(decision, time, cost * (long) WINDOW));
         }
@@ -211,7 +211,7 @@ class BucketLeasePropertyTest extends BucketFixture {
 
     private Block lease(int most, int parts) {
         StoreDecision lease =
-                store.lease(claim.asking(most), parts, Long.MAX_VALUE).block();
+                store.lease(claim.withPermits(most), parts, Long.MAX_VALUE).block();
         Block block = new Block(lease, time, lease.claims().get(0).permits());
         blocks.add(block);
         return block;

@@ -34,7 +34,7 @@ class LocalDecisionMonoTest {
     private final RateLimiter limiter =
             RateLimiter.builder("test").store(store).limit(Limit.perHour(10)).build();
     private final List<Claim> claims = limiter.peek("a").block().limits().stream()
-            .map(usage -> ((StoreUsage) usage).claim().asking(1))
+            .map(usage -> ((StoreUsage) usage).claim().withPermits(1))
             .toList();
 
     @Test

@@ -147,9 +147,9 @@ public final class LossyStore extends StoreModel {
                     settlements.stream().filter(one -> settle(one, now)).toList();
             List<StoreUsage> usages = new ArrayList<>();
             for (Settlement one : settlements) {
-                StoreUsage usage = usage(one.claim().asking(0), false, false, now);
+                StoreUsage usage = usage(one.claim().withPermits(0), false, false, now);
                 boolean isCharged = executed.contains(one) && usage.used() < one.most();
-                usages.add(usage(one.claim().asking(isCharged ? one.toCharge() : 0), false, false, now));
+                usages.add(usage(one.claim().withPermits(isCharged ? one.toCharge() : 0), false, false, now));
             }
             return StoreDecision.ofTake(Source.OTHER, now, usages);
         });

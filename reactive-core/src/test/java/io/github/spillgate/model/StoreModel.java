@@ -92,7 +92,8 @@ public class StoreModel implements LimitStore {
             CountModel count = count(claim);
             count.pull(limit, now);
             long leased = count.lease(limit, claim.permits(), parts, now);
-            return StoreDecision.ofLease(Source.OTHER, now, ++steps, usage(claim.asking(leased), false, false, now));
+            return StoreDecision.ofLease(
+                    Source.OTHER, now, ++steps, usage(claim.withPermits(leased), false, false, now));
         });
     }
 

@@ -174,7 +174,7 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
                 .store(StoreForTests.taking(
                         store,
                         claims -> store.take(List.of(
-                                claims.get(0).asking(claims.get(0).limit().permits() + 1)))))
+                                claims.get(0).withPermits(claims.get(0).limit().permits() + 1)))))
                 .limit(LIMIT.counter())
                 .build();
         RateLimiter asksNothing = RateLimiter.builder("api")

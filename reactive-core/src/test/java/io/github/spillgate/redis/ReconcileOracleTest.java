@@ -249,7 +249,7 @@ class ReconcileOracleTest {
                 StoreDecision reply = charged.get(which % charged.size());
                 store.refundCharged(reply.claims().stream()
                                 .map(claim -> new ChargedPermits(
-                                        claim.asking(1 + which % 4),
+                                        claim.withPermits(1 + which % 4),
                                         reply.stamp(),
                                         reply.at().plus(lifetime(claim.limit())).toEpochMilli()))
                                 .toList())

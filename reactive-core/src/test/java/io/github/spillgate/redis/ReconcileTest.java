@@ -306,8 +306,8 @@ class ReconcileTest extends ScriptedFixture {
 
     private void refund(StoreDecision charged, long permits, long millis) {
         long until = charged.at().toEpochMilli() + millis;
-        store.refundCharged(
-                        List.of(new ChargedPermits(charged.claims().get(0).asking(permits), charged.stamp(), until)))
+        store.refundCharged(List.of(
+                        new ChargedPermits(charged.claims().get(0).withPermits(permits), charged.stamp(), until)))
                 .block();
     }
 
@@ -321,7 +321,7 @@ class ReconcileTest extends ScriptedFixture {
 
     private Reconciliation holds(String id, Claim claim, long... permits) {
         List<Claim> holds = LongStream.of(permits)
-                .mapToObj(each -> claim.asking(each).holdingAs(UUID.randomUUID()))
+                .mapToObj(each -> claim.withPermits(each).withHoldId(UUID.randomUUID()))
                 .toList();
         return Reconciliation.ofHolds(id, claim, holds, clock);
     }

@@ -150,7 +150,8 @@ class RedisStoreTest {
         Limit limit =
                 Limit.bucket(1_000, Duration.ofSeconds(1), 1_000_000_000_000L).leased();
         Decision peeked = limiter(store, limit).peek("a").block();
-        StoreDecision lease = store.lease(DecidedClaims.of(peeked).get(0).asking(5_000_000_000L), 2, Long.MAX_VALUE)
+        StoreDecision lease = store.lease(
+                        DecidedClaims.of(peeked).get(0).withPermits(5_000_000_000L), 2, Long.MAX_VALUE)
                 .block();
         long leased = lease.claims().get(0).permits();
         // What returns in the lease time counts as used, too.

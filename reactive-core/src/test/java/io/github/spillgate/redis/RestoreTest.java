@@ -53,7 +53,7 @@ class RestoreTest extends ScriptedFixture {
         long since = clock.millis() - 10;
         restore(claim, 14, since);
         pass(passed);
-        store.take(List.of(claim.asking(5))).block();
+        store.take(List.of(claim.withPermits(5))).block();
         assertThat(restore(claim, 22, since)).isEqualTo(27);
     }
 
@@ -72,7 +72,7 @@ class RestoreTest extends ScriptedFixture {
     @Test
     void permitsThatWereNotLostExpireAtTheirTime() {
         Claim claim = claim("100/1s");
-        store.take(List.of(claim.asking(30))).block();
+        store.take(List.of(claim.withPermits(30))).block();
         pass(300);
         assertThat(restore(claim, new Grants(0, 0, 32))).isEqualTo(32);
         pass(800);
@@ -109,7 +109,7 @@ class RestoreTest extends ScriptedFixture {
         Claim claim = claim(limit);
         long since = clock.millis();
         pass(untilTaken);
-        store.take(List.of(claim.asking(5))).block();
+        store.take(List.of(claim.withPermits(5))).block();
         pass(untilRestored);
         assertThat(restore(claim, 22, since)).isEqualTo(27);
     }
@@ -117,10 +117,10 @@ class RestoreTest extends ScriptedFixture {
     @Test
     void aBucketThatIsOlderThanTheLastReplyHasLostNothing() {
         Claim claim = claim("100/1s burst=100");
-        store.take(List.of(claim.asking(50))).block();
+        store.take(List.of(claim.withPermits(50))).block();
         pass(100);
         long since = clock.millis() - 50;
-        store.take(List.of(claim.asking(2))).block();
+        store.take(List.of(claim.withPermits(2))).block();
         assertThat(restore(claim, 42, since)).isEqualTo(42);
     }
 
@@ -129,15 +129,15 @@ class RestoreTest extends ScriptedFixture {
     @ValueSource(strings = {"100/1s", "100/1s counter", "100/1s burst=100"})
     void nothingIsRestoredIfAnyPermitsWereRefundedSince(String limit) {
         Claim claim = claim(limit);
-        store.take(List.of(claim.asking(14))).block();
-        store.refund(List.of(claim.asking(4))).block();
+        store.take(List.of(claim.withPermits(14))).block();
+        store.refund(List.of(claim.withPermits(4))).block();
         assertThat(restore(claim, 14)).isEqualTo(10);
     }
 
     @Test
     void aRefundThatFindsNoPermitsPreventsNoRestoration() {
         Claim claim = claim("100/1s");
-        store.refund(List.of(claim.asking(4))).block();
+        store.refund(List.of(claim.withPermits(4))).block();
         assertThat(restore(claim, 14)).isEqualTo(14);
     }
 
@@ -159,7 +159,7 @@ class RestoreTest extends ScriptedFixture {
         // The scripted clock makes everything live for as many seconds as production does milliseconds, and a thousand
         // more.
         assertThat(lifeOfMark()).as("of a restoration").isBetween(1_000 + reach - 60, 1_000 + reach);
-        store.refund(List.of(claim.asking(1))).block();
+        store.refund(List.of(claim.withPermits(1))).block();
         assertThat(lifeOfMark()).as("of a refund").isBetween(1_000 + reach - 60, 1_000 + reach);
     }
 
@@ -193,7 +193,7 @@ class RestoreTest extends ScriptedFixture {
         for (int step = 0; step < steps; step++) {
             pass(random.nextInt(random.nextInt(3) == 0 ? 400 : 20));
             if (random.nextBoolean()) {
-                store.take(List.of(claim.asking(3))).block();
+                store.take(List.of(claim.withPermits(3))).block();
                 granted.add(clock.millis(), 3);
                 continue;
             }

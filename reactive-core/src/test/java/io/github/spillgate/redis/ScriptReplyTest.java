@@ -126,6 +126,6 @@ class ScriptReplyTest {
     }
 
     private static Claim claim(String limit, long permits) {
-        return ClaimForTests.of("a", Limit.parse(limit)).asking(permits);
+        return ClaimForTests.of("a", Limit.parse(limit)).withPermits(permits);
     }
 }

@@ -154,14 +154,15 @@ class ScriptRequestTest {
     @ParameterizedTest
     @ValueSource(longs = {MOST_EXACT - 1, MOST_EXACT, MOST_EXACT + 1, Long.MAX_VALUE})
     void permitsAreSentUpToTheLargestExactInteger(long permits) {
-        byte[] request = ScriptRequest.refund(RefundMode.OLDEST, List.of(new Refund(counter.asking(permits), 0, 0, 0)));
+        byte[] request =
+                ScriptRequest.refund(RefundMode.OLDEST, List.of(new Refund(counter.withPermits(permits), 0, 0, 0)));
         int cost = request.length - 21;
         assertThat(Arrays.copyOfRange(request, cost, cost + 7))
                 .isEqualTo(new Bytes().put(Math.min(permits, MOST_EXACT), 7).all());
     }
 
     private static Claim claim(String key, String limit, long permits) {
-        return ClaimForTests.of(key, Limit.parse(limit)).asking(permits);
+        return ClaimForTests.of(key, Limit.parse(limit)).withPermits(permits);
     }
 
     /** Unsigned numbers of a given length, the lowest byte first. */

@@ -710,7 +710,7 @@ class StoreOracleTest {
             return limiter.peek(charge).flatMap(decision -> {
                 List<Claim> holds = DecidedClaims.of(decision).stream()
                         .filter(claim -> claim.limit().algorithm() == Algorithm.CONCURRENT)
-                        .map(claim -> claim.holdingAs(new UUID(1, 2)))
+                        .map(claim -> claim.withHoldId(new UUID(1, 2)))
                         .toList();
                 return holds.isEmpty()
                         ? Mono.just("")
@@ -729,7 +729,7 @@ class StoreOracleTest {
                 Limit limit = charge.limits().get(0);
                 if (limit.isLeased() && lease.asked.cost > 0) {
                     return limiter.peek(Charge.of(charge.key(), limit))
-                            .map(peeked -> DecidedClaims.of(peeked).get(0).asking(lease.asked.cost))
+                            .map(peeked -> DecidedClaims.of(peeked).get(0).withPermits(lease.asked.cost))
                             .map(claim -> store.lease(claim, lease.parts, Long.MAX_VALUE)
                                     .map(this::leased));
                 }
@@ -752,7 +752,7 @@ class StoreOracleTest {
         private static Decision spent(StoreDecision lease, long permits) {
             StoreUsage usage = lease.usages().get(0);
             StoreUsage mine = StoreUsage.of(
-                    usage.claim().asking(permits),
+                    usage.claim().withPermits(permits),
                     usage.used(),
                     false,
                     usage.fitsAt().toEpochMilli(),

@@ -1080,8 +1080,8 @@ public abstract class LimitStoreContract {
     void aRenewalNeverShortensAHold() {
         Claim shorter = hold("a", 1);
         RateLimiter patient = limiter(Limit.concurrent(3).hold(Duration.ofMinutes(5)));
-        Claim longer = DecidedClaims.of(now(patient.peek("a"))).get(0).holdingAs(requireNonNull(shorter.holdId()));
-        Claim last = longer.holdingAs(UUID.randomUUID());
+        Claim longer = DecidedClaims.of(now(patient.peek("a"))).get(0).withHoldId(requireNonNull(shorter.holdId()));
+        Claim last = longer.withHoldId(UUID.randomUUID());
         Decision taken = now(unprotected().take(List.of(longer)));
         now(unprotected().take(List.of(last)));
         assertThat(renewed(List.of(shorter)))
@@ -1108,7 +1108,7 @@ public abstract class LimitStoreContract {
         RateLimiter limiter = limiter(Limit.concurrent(3));
         Claim claim = DecidedClaims.of(now(limiter.peek(Charge.of(key).permits(permits))))
                 .get(0);
-        return claim.holdingAs(UUID.randomUUID());
+        return claim.withHoldId(UUID.randomUUID());
     }
 
     static Stream<Limit> kinds() {
