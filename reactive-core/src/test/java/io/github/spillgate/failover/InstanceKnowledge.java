@@ -44,7 +44,8 @@ final class InstanceKnowledge {
     //   combined   After a restoration, all that the instance was granted before is evidence of as many permits as the
     //              newest reply then has. The others do not count any more, and it is not known which these are: so
     //              their number is subtracted from the evidence until all have left the window. What was charged up to
-    //              that reply, and has a later reply, is no evidence at all: the newest reply included it.
+    //              that reply, and has a later reply, is no evidence at all: the newest reply included it. So is what
+    //              the reconciliation has charged that showed the loss: the restoration may be done before it is noted.
     //   exchanged  Of two grants of one millisecond, one was handed over before the other was made, and is refunded.
     //              The refund may remove the other from the ledger, and the charge of the first then stands for it.
     //              Only for the share: together they count as much.
@@ -96,6 +97,9 @@ final class InstanceKnowledge {
 
     /** The permits until that time that are no evidence, because the store may count them as one with others. */
     private long combined;
+
+    /** The permits of the reconciliation that showed the last loss. */
+    private long reconciledThen;
 
     /** Grants that are no evidence of a loss until they are restored. */
     private List<Request> forgotten = List.of();
@@ -339,7 +343,7 @@ final class InstanceKnowledge {
             return;
         }
         combinedUntil = newestAt;
-        combined = Math.max(0, chargedWithin() - highestUsed);
+        combined = Math.max(0, chargedWithin() - highestUsed) + reconciledThen;
         // Refunds and losses before the restoration are too many cases to follow.
         if (clock.getAsLong() == evidenceSince) {
             forgotten.forEach(one -> one.evidence = true);
@@ -378,6 +382,7 @@ final class InstanceKnowledge {
         all.addAll(known);
         lost = all;
         restoredStep = Long.MAX_VALUE;
+        reconciledThen = AdmissionOracle.sum(reconciledBy(call), Request::counts);
         Request own = requestOf(call);
         kept = Math.max(0, has - certainlyHad(then, one -> one != own && known.contains(one), at));
         if (at < newestEnd && AdmissionOracle.sum(known, one -> one.counts() && key.isWithin(one, at)) > 0) {
