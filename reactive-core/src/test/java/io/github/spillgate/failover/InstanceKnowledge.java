@@ -261,8 +261,9 @@ final class InstanceKnowledge {
             return;
         }
         if (unsent.isEmpty()) {
-            // It has noticed what it need not have noticed.
+            // It has noticed what it need not have noticed, and may restore what was refunded since.
             unsent.add(List.of());
+            newest.forEach(one -> one.restored = true);
             if (!isPending()) {
                 // What was restored before may be lost again.
                 lost = Set.of();

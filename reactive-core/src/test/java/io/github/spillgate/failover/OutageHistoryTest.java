@@ -87,7 +87,8 @@ class OutageHistoryTest {
         "2, -8082664150532464622",
         "4, -2900016631563066428",
         "2, -6066206106597604241",
-        "4, -3088029687662340793"
+        "4, -3088029687662340793",
+        "2, 9007745"
     })
     void anEarlierFailureDoesNotReturn(int instances, long seed) {
         runOne(instances, new Random(seed));
