@@ -102,11 +102,13 @@ public final class RateLimiter implements AutoCloseable {
     private volatile boolean closed;
 
     private RateLimiter(Builder builder, LimitStore store) {
+        // Before a resilient store is created, which probes its store until it is closed.
+        List<Limit> limits = Charge.distinct(builder.limits);
         this.name = builder.name;
         this.ownStore = builder.resilient(store);
         this.store = ownStore == null ? store : ownStore;
         this.clock = builder.clock;
-        this.claims = new Claims(this.store, name, Charge.distinct(builder.limits), builder.lookup);
+        this.claims = new Claims(this.store, name, limits, builder.lookup);
         this.settlements = new Settlements(builder.debt);
         this.queues = new WaitQueues(this.store, clock, builder.maxPerQueue, builder.maxInTotal, claims::renewed);
         this.listeners = DecisionListeners.of(name, builder.listeners);

@@ -17,6 +17,7 @@ import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.util.Collections;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.RepeatedTest;
 import org.junit.jupiter.api.Test;
@@ -191,6 +192,23 @@ class RateLimiterTest {
     @Test
     void limitsThatWouldShareACountAreRejectedByTheBuilder() {
         assertThatIllegalArgumentException().isThrownBy(() -> limiter(Limit.perMinute(1), Limit.perMinute(2)));
+    }
+
+    /** A resilient store would probe its store for ever, because no limiter would close it. */
+    @Test
+    void theBuilderRejectsLimitsBeforeItUsesTheStore() {
+        AtomicInteger prepared = new AtomicInteger();
+        LimitStore watched = new WithoutDeadline(store) {
+            @Override
+            public Mono<Void> prepare() {
+                prepared.incrementAndGet();
+                return Mono.empty();
+            }
+        };
+        RateLimiter.Builder builder = RateLimiter.builder("test").store(watched).limit(Limit.perMinute(1));
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> builder.limit(Limit.perMinute(2)).build());
+        assertThat(prepared).hasValue(0);
     }
 
     @ParameterizedTest
