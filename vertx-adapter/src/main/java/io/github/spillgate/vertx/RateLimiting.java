@@ -358,11 +358,16 @@ public final class RateLimiting {
                     "deadline or cache-denials",
                     options.deadline() + ", " + options.cacheDenials(),
                     any -> limiter.build());
-            Rules rules = checked(
-                    "rules",
-                    read.stream().map(Rule::name).toList(),
-                    names -> Rules.of(built, RoutePaths.ofVertx(), read, instrumentation(keys)));
-            return new RateLimiting(vertx, built, rules, options, disconnect);
+            try {
+                Rules rules = checked(
+                        "rules",
+                        read.stream().map(Rule::name).toList(),
+                        names -> Rules.of(built, RoutePaths.ofVertx(), read, instrumentation(keys)));
+                return new RateLimiting(vertx, built, rules, options, disconnect);
+            } catch (RuntimeException e) {
+                built.close();
+                throw e;
+            }
         }
 
         private String requireName() {

@@ -2,23 +2,30 @@ package io.github.spillgate.vertx;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.failover.WithoutDeadline;
 import io.github.spillgate.http.ClientAddressSettings;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.WrongSettingException;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.LimitStore;
 import io.vertx.core.Vertx;
 import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.assertj.core.util.Throwables;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Mono;
 
 /** Settings as JSON, with the names that they have in Spring Boot. */
 class RateLimitOptionsTest {
@@ -218,6 +225,39 @@ class RateLimitOptionsTest {
                     assertThat(e.setting()).isEqualTo(setting);
                     assertThat(e.getMessage() + e.value()).contains(why).doesNotContain("pw");
                 });
+    }
+
+    /** A limiter that was left open would probe its store every second, as the second one does. */
+    @Test
+    void rulesThatPreventTheStartCloseTheLimiter() {
+        AtomicInteger prepared = new AtomicInteger();
+        RateLimitOptions options = new RateLimitOptions(new JsonObject("""
+                        {"name": "x", "deadline": "10s", "rules": [{"name": "a", "limits": "5 concurrent hold=10s"}]}
+                        """));
+        assertThatThrownBy(() -> RateLimiting.of(vertx, options)
+                        .store(unreachable(prepared))
+                        .start())
+                .isInstanceOf(WrongSettingException.class)
+                .hasMessageContaining("could expire before a request begins");
+        assertThat(prepared).hasValue(1);
+
+        AtomicInteger preparedForNext = new AtomicInteger();
+        RateLimiting next = RateLimiting.of(vertx, new RateLimitOptions(new JsonObject("{\"name\": \"y\"}")))
+                .store(unreachable(preparedForNext))
+                .start();
+        await().atMost(Duration.ofSeconds(30)).until(() -> preparedForNext.get() > 3);
+        next.limiter().close();
+        assertThat(prepared).hasValue(1);
+    }
+
+    private static LimitStore unreachable(AtomicInteger prepared) {
+        return new WithoutDeadline(LocalStore.bounded(16)) {
+            @Override
+            public Mono<Void> prepare() {
+                prepared.incrementAndGet();
+                return Mono.error(new LimitStoreUnreachableException("nothing listens there", null));
+            }
+        };
     }
 
     @ParameterizedTest
