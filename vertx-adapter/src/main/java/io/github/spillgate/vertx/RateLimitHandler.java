@@ -201,7 +201,7 @@ public sealed class RateLimitHandler implements Handler<RoutingContext> {
         }
         Mono<Verdict> verdict = settings.decide(request);
         if (Rules.isUnmatched(verdict) && !LimitedRequest.isPresent(ctx) && Vertx.currentContext() != null) {
-            // There is no state to keep, and the request is on its context.
+            // There is no state to keep, and no context to return to.
             passOn(ctx);
             return;
         }
