@@ -67,7 +67,7 @@ public final class SpillgateEndpoint {
      *
      * @param rule the name of the rule
      * @param key the key, as the rule's key source finds it
-     * @return the usage of each limit; or the error, with status 404 or 400, or 503 if no store decides
+     * @return the usage of each limit; or the error, with status 404 or 400, or 503 if a store fails
      */
     @ReadOperation
     public Mono<WebEndpointResponse<?>> usage(@Selector String rule, @Nullable String key) {
@@ -86,7 +86,7 @@ public final class SpillgateEndpoint {
      *
      * @param rule the name of the rule
      * @param key the key, as the rule's key source finds it
-     * @return status 204 after the reset; or the error, with status 404 or 400, or 503 if no store decides
+     * @return status 204 after the reset; or the error, with status 404 or 400, or 503 if a store fails
      */
     @DeleteOperation
     public Mono<WebEndpointResponse<?>> reset(@Selector String rule, @Nullable String key) {
