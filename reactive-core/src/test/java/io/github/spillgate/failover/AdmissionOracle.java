@@ -47,7 +47,8 @@ final class AdmissionOracle {
     //    that. If the fallback decides first, that charge is later than the grant; one of a reconciliation counts
     //    from its last grant on.
     // 4. All grants within W, of all instances, are at most N; plus, for each instance that has granted permits itself,
-    //    dead or alive, the most of these that were not charged at any one time; plus what the store has lost.
+    //    dead or alive, the most of these that were not charged at any one time; plus what the store has lost. If
+    //    reconciliations have charged more than N, and instances have granted permits since, these are in addition.
     //
     // If there is one instance that never dies, the first two say: never more than N, whatever the store loses.
     //
@@ -189,6 +190,9 @@ final class AdmissionOracle {
 
         /** Permits that were perhaps not restored, because the store took others for them. */
         final Allowances hidden = new Allowances(limit, clock);
+
+        /** By how much reconciliations have made the store exceed the limit. */
+        private final Allowances excess = new Allowances(limit, clock);
 
         /** The times of the first grants of the reconciliations that the store has charged: a counter begins there. */
         private final List<Long> begins = new ArrayList<>();
@@ -407,10 +411,14 @@ final class AdmissionOracle {
     private void checkAll(Request grant) {
         KeyHistory key = grant.key;
         Predicate<Request> counted = one -> one.counts() && key.isWithin(one, grant.at);
-        long bound = limit.permits() + key.allowances.recent() + key.sum(counted.and(one -> one.everLost));
-        for (Member member : members) {
-            bound += member.knowledge(key).mostUncharged(grant.at);
-        }
+        long mostUncharged = members.stream()
+                .mapToLong(member -> member.knowledge(key).mostUncharged(grant.at))
+                .sum();
+        long inAddition = key.excess.mostWithin(window(), grant.at) + key.sum(counted.and(Request::isUncharged));
+        long bound = limit.permits()
+                + key.allowances.recent()
+                + key.sum(counted.and(one -> one.everLost))
+                + Math.max(mostUncharged, inAddition);
         long all = key.sum(counted.and(one -> one.at <= grant.at));
         check(all, bound, "all within a window", grant, counted);
     }
@@ -594,6 +602,8 @@ final class AdmissionOracle {
                     }
                 }
             }
+            Predicate<Request> inUse = one -> one.counts() && key.isWithin(one, clock.getAsLong());
+            key.excess.add(sum(key.inStore(), inUse) - limit.permits());
         }
 
         private void restore(LostPermits permits, KeyHistory key) {

@@ -88,7 +88,8 @@ class OutageHistoryTest {
         "4, -2900016631563066428",
         "2, -6066206106597604241",
         "4, -3088029687662340793",
-        "2, 9007745"
+        "2, 9007745",
+        "4, -5851160433577396582"
     })
     void anEarlierFailureDoesNotReturn(int instances, long seed) {
         runOne(instances, new Random(seed));
