@@ -405,10 +405,7 @@ final class WaitQueue {
         }
         if (request.wakes != wakes) {
             // Permits may be free since. But frequent refunds must not extend a wait by one attempt after another.
-            if (isOverdue(head, request)) {
-                remove(head);
-                tasks.add(() -> head.deny(decision));
-            }
+            denyOverdue(request, decision);
             return;
         }
         Optional<Duration> wait = decision.retryAfter();
@@ -422,11 +419,33 @@ final class WaitQueue {
         lastGrant = null;
     }
 
-    /** Returns whether a waiter has waited for its longest wait, and had its attempt by this request. */
-    private boolean isOverdue(Waiter head, HeadRequest request) {
-        return head.deadline <= queues.nanos()
-                && head.deadline - head.longestWait <= request.sentAt
-                && head.requestsSameAs(request.claims);
+    /**
+     * Denies the waiters that have waited for their longest wait and were in the queue at this request; only the head,
+     * as long as the other attempts are in flight. A head that requests less than was denied has had no attempt yet.
+     */
+    private void denyOverdue(HeadRequest request, StoreDecision decision) {
+        long now = queues.nanos();
+        if (waiters.canAllWait(now + 1)) {
+            return;
+        }
+        Waiter next;
+        for (Waiter one = waiters.first(); one != null; one = next) {
+            next = inFlight > 0 ? null : one.next;
+            Waiter overdue = one;
+            if (one.deadline > now || one.deadline - one.longestWait > request.sentAt) {
+                continue;
+            }
+            if (one != waiters.first()) {
+                deny(one, now, now);
+            } else if (one.requestsSameAs(request.claims)) {
+                tasks.add(() -> overdue.deny(decision));
+            } else {
+                continue;
+            }
+            waiters.remove(one);
+        }
+        onHeadChange();
+        releasePlaces();
     }
 
     /**

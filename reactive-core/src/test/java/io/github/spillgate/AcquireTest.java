@@ -468,6 +468,46 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
+    void wakingDoesNotExtendAWaitBehindALongOne() {
+        RateLimiter limiter = heldLimiter(Limit.perMinute(10));
+        store.take(claims(limiter, "a", 9)).block();
+        Disposable head = wait(limiter, "head", 2, LONG);
+        wait(limiter, "late", 1, Duration.ofMillis(10));
+        limiter.reset("a").subscribe();
+        store.take(claims(limiter, "a", 9)).block();
+        held.answer(1);
+        time.passMillis(10);
+        held.answer(0);
+        assertThat(decisions).singleElement().satisfies(decision -> {
+            assertThat(decision.isAllowed()).isFalse();
+            assertThat(decision.retryAfter()).isPresent();
+        });
+        head.dispose();
+        held.answerAll();
+        assertThat(served).isEmpty();
+        assertNoWaiterIsLeft(limiter);
+    }
+
+    @Test
+    void anOverdueWaiterIsNotDeniedWhileAnAttemptForItIsInFlight() {
+        RateLimiter limiter = heldLimiter(Limit.perMinute(10));
+        wait(limiter, "first", 1, LONG);
+        wait(limiter, "denied", 1, Duration.ofMillis(10));
+        store.take(claims(limiter, "a", 9)).block();
+        held.answer(0);
+        limiter.reset("a").subscribe();
+        wait(limiter, "served", 1, Duration.ofMillis(10));
+        assertThat(held.held()).isEqualTo(3);
+        held.answer(1);
+        time.passMillis(10);
+        held.answer(0);
+        held.answerAll();
+        assertThat(decisions).hasSize(1);
+        assertThat(served).containsExactly("first", "served");
+        assertNoWaiterIsLeft(limiter);
+    }
+
+    @Test
     void aRefundUnderOneOfSeveralLimitsWakesTheWaiters() {
         Limit hour = Limit.perHour(1);
         RateLimiter limiter = limiter(hour, Limit.perDay(5));
