@@ -141,6 +141,10 @@ final class Cluster implements Topology {
         return Mono.defer(() -> {
             Server server = servers.get(name);
             if (server != null) {
+                if (!server.isResponsive()) {
+                    // Its slots may have another owner now.
+                    refresh.start();
+                }
                 return server.prepare();
             }
             return refresh.start().then(Mono.defer(name.isEmpty() ? this::prepareAll : this::prepareAny));
