@@ -1,6 +1,7 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.LimitStoreDeadlineException;
+import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.internal.SharedFailure;
@@ -196,9 +197,9 @@ final class Availability {
         logCause();
     }
 
-    /** Returns whether the store can be reached and cannot decide, as far as is known. */
-    synchronized boolean isRefusing() {
-        return lastExplanation.kind == ExplanationKind.REFUSAL;
+    /** Returns whether a request failed because the store can be reached and cannot decide, or denies this user to. */
+    static boolean isRefusal(Throwable error) {
+        return ExplanationKind.of(error) == ExplanationKind.REFUSAL || error instanceof LimitStoreRefusedException;
     }
 
     /** Records why a request failed that was recorded as unanswered before, at its deadline. */

@@ -21,6 +21,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
+import java.util.function.ObjLongConsumer;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
@@ -52,7 +53,8 @@ final class CircuitGate {
     // decides, recordDecision() if the store does. A breaker that closes is not enough for that, see Availability.
     //
     // If no requests come any more, probeIfIdle() finds out that the store is available again. It takes no permits. A
-    // store that cannot write can answer that, so it is not asked if it has refused to decide.
+    // store that cannot write can answer that. So if the store has refused a request, a successful probe counts only
+    // after one that has failed: the reason of the refusal, such as loading data, then affects probes too.
 
     /** Whether a request is sent to the store, or why the fallback decides at once. */
     enum Passage {
@@ -93,6 +95,9 @@ final class CircuitGate {
         }
     }
 
+    /** What a store returns that has nothing to prepare, as by default. */
+    private static final Mono<Void> NOTHING = Mono.empty();
+
     private static final int WINDOW = 20;
     private static final int MIN_CALLS = 10;
     private static final int PROBES = 3;
@@ -129,6 +134,9 @@ final class CircuitGate {
 
     /** Whether a request has fallen back since the last {@link #probeIfIdle}. */
     private volatile boolean hasFallenBack;
+
+    /** Whether the store has refused a request, and has executed none since, and no probe has failed since. */
+    private volatile boolean isRefusing;
 
     CircuitGate(
             String store,
@@ -232,10 +240,11 @@ final class CircuitGate {
      * @return the reply; an error if there is none within a second, or if the change did not pass
      */
     <T> Mono<T> change(String name, Supplier<Mono<T>> change) {
-        return send(name, CHANGE_TIMEOUT, change);
+        return send(name, CHANGE_TIMEOUT, change, this::recordChangeFailure);
     }
 
-    private <T> Mono<T> send(String name, Duration timeout, Supplier<Mono<T>> request) {
+    private <T> Mono<T> send(
+            String name, Duration timeout, Supplier<Mono<T>> request, ObjLongConsumer<Throwable> recordFailure) {
         return Mono.using(
                 this::passOrThrow,
                 passage -> {
@@ -244,7 +253,7 @@ final class CircuitGate {
                             .timeout(timeout, Mono.error(() -> unanswered(name, timeout)), Schedulers.parallel())
                             .doOnCancel(breaker::releasePermission)
                             .doOnSuccess(reply -> recordReply(Deadlines.now() - start))
-                            .doOnError(error -> recordFailureWithoutCaller(Deadlines.now() - start, error));
+                            .doOnError(error -> recordFailure.accept(error, Deadlines.now() - start));
                 },
                 this::release);
     }
@@ -274,6 +283,7 @@ final class CircuitGate {
     /** Records a reply that took this time. */
     void recordReply(long nanos) {
         if (!isRedundantSuccess(nanos)) {
+            isRefusing = false;
             try {
                 countSuccess(nanos);
             } catch (Throwable e) {
@@ -329,6 +339,13 @@ final class CircuitGate {
             availability.recordForeignValue(error);
             return;
         }
+        if (Availability.isRefusal(error)) {
+            isRefusing = true;
+        }
+        tryCountFailure(nanos, error);
+    }
+
+    private void tryCountFailure(long nanos, Throwable error) {
         try {
             countFailure(nanos, error);
         } catch (Throwable e) {
@@ -353,8 +370,8 @@ final class CircuitGate {
         }
     }
 
-    /** Records that a request for which no caller waits failed after this time. */
-    private void recordFailureWithoutCaller(long nanos, Throwable error) {
+    /** Records that a change for which no caller waits failed after this time. */
+    private void recordChangeFailure(Throwable error, long nanos) {
         if (mayRetry(error)) {
             recordFailure(nanos, error);
         } else {
@@ -409,14 +426,36 @@ final class CircuitGate {
     void probeIfIdle(Supplier<Mono<Void>> prepare, BooleanSupplier isReconciled) {
         boolean isIdle = !hasFallenBack;
         hasFallenBack = false;
-        if (!isIdle || decides() || availability.isRefusing()) {
+        if (!isIdle || decides()) {
             return;
         }
-        send("probe", Duration.ofNanos(deadlineNanos), prepare).subscribe(done -> {}, error -> {}, () -> {
+        Mono<Void> probe = probeBy(prepare);
+        if (probe == NOTHING) {
+            return; // It would succeed without asking the store.
+        }
+        Duration timeout = Duration.ofNanos(deadlineNanos);
+        if (isRefusing) {
+            probe.timeout(timeout, Schedulers.parallel()).subscribe(done -> {}, error -> isRefusing = false);
+            return;
+        }
+        send("probe", timeout, () -> probe, this::recordProbeFailure).subscribe(done -> {}, error -> {}, () -> {
             if (isReconciled.getAsBoolean()) {
                 recordDecision();
             }
         });
+    }
+
+    private static Mono<Void> probeBy(Supplier<Mono<Void>> prepare) {
+        try {
+            return prepare.get();
+        } catch (RuntimeException e) {
+            return Mono.error(e);
+        }
+    }
+
+    /** Records that a probe failed after this time. If the store has refused it, it refuses decisions as well. */
+    private void recordProbeFailure(Throwable error, long nanos) {
+        tryCountFailure(nanos, error);
     }
 
     // State.

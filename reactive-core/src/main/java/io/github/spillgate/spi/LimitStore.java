@@ -247,7 +247,9 @@ public interface LimitStore {
      * Prepares what the first request would otherwise wait for, such as a connection. It is also called, every second,
      * to find out whether the store is available again if no requests come: so it should ask the store each time.
      *
-     * @return completes when the store is prepared; an error if it cannot be, which the first request would get too
+     * @return completes when the store is prepared; an error if it cannot be, which the first request would get too;
+     *     {@code Mono.empty()}, by default, if there is nothing to prepare. Then only requests find out whether the
+     *     store is available again
      */
     default Mono<Void> prepare() {
         return Mono.empty();

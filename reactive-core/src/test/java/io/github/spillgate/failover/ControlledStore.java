@@ -30,7 +30,7 @@ final class ControlledStore extends WithoutDeadline {
     private final List<Held<?>> held = new ArrayList<>();
     private final List<List<Reconciliation>> batches = new ArrayList<>();
     private final List<List<Settlement>> settlementBatches = new ArrayList<>();
-    private @Nullable LimitStoreUnreachableException unreachable;
+    private @Nullable Throwable notPrepared;
     private UnaryOperator<Mono<?>> behaviour = UnaryOperator.identity();
     private UnaryOperator<Mono<StoreDecision>> reconcileReplies = UnaryOperator.identity();
     private int calls;
@@ -47,7 +47,7 @@ final class ControlledStore extends WithoutDeadline {
 
     private void behave(UnaryOperator<Mono<?>> how) {
         behaviour = how;
-        unreachable = null;
+        notPrepared = null;
     }
 
     void isAvailable() {
@@ -89,9 +89,13 @@ final class ControlledStore extends WithoutDeadline {
     }
 
     void isUnreachable() {
-        LimitStoreUnreachableException error = new LimitStoreUnreachableException("nothing listens there", null);
+        failsToPrepareWith(new LimitStoreUnreachableException("nothing listens there", null));
+    }
+
+    /** Executes nothing, and fails every operation; it cannot be prepared either. */
+    void failsToPrepareWith(Throwable error) {
         failsWith(error);
-        unreachable = error;
+        notPrepared = error;
     }
 
     /** Executes operations, and fails them with this error. */
@@ -153,7 +157,7 @@ final class ControlledStore extends WithoutDeadline {
 
     @Override
     public Mono<Void> prepare() {
-        return Mono.defer(() -> unreachable == null ? Mono.empty() : Mono.error(unreachable));
+        return Mono.defer(() -> notPrepared == null ? Mono.empty() : Mono.error(notPrepared));
     }
 
     @Override

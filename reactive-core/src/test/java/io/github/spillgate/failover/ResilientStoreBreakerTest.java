@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
+import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
@@ -129,17 +130,92 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         assertThat(store.state().isFallbackActive()).isFalse();
     }
 
+    static Stream<Throwable> refusals() {
+        return Stream.of(
+                new LimitStoreUnavailableException("it is out of memory", null),
+                new LimitStoreRefusedException("it denied this user the command", null));
+    }
+
     /** A probe takes no permits, so it does not show whether a store that has refused to decide would decide. */
-    @Test
-    void anOutageOfAStoreThatRefusesToDecideLastsUntilARequest() {
+    @ParameterizedTest
+    @MethodSource("refusals")
+    void anOutageOfAStoreThatRefusesToDecideLastsUntilARequest(Throwable refusal) {
         RateLimiter limiter = limiter(LIMIT);
-        remote.failsWith(new LimitStoreUnavailableException("it is out of memory", null));
+        remote.failsWith(refusal);
         for (int i = 0; i < 10; i++) {
             now(limiter.peek("key-" + i));
         }
         remote.isAvailable();
         time.pass(Duration.ofSeconds(8));
         assertThat(limiter.state().isFallbackActive()).isTrue();
+    }
+
+    /** For example a Redis that is starting, and loads its data. It refuses to be prepared as well. */
+    @Test
+    void anOutageEndsWithoutRequestsIfTheStoreHasRefusedProbes() {
+        RateLimiter limiter = limiter(LIMIT);
+        open(limiter);
+        remote.failsToPrepareWith(new LimitStoreUnavailableException("it is loading its data", null));
+        time.pass(Duration.ofSeconds(8));
+        assertThat(limiter.state().isFallbackActive()).isTrue();
+        assertThat(limiter.state().problem()).hasValue("it is loading its data");
+        remote.isAvailable();
+        time.pass(Duration.ofSeconds(8));
+        assertThat(limiter.state().isFallbackActive()).isFalse();
+    }
+
+    @Test
+    void anOutageEndsWithoutRequestsIfTheStoreHasRefusedRequestsAndProbes() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.failsToPrepareWith(new LimitStoreUnavailableException("it is loading its data", null));
+        for (int i = 0; i < 10; i++) {
+            now(limiter.peek("key-" + i));
+        }
+        time.pass(Duration.ofSeconds(8));
+        assertThat(limiter.state().isFallbackActive()).isTrue();
+        remote.isAvailable();
+        time.pass(Duration.ofSeconds(8));
+        assertThat(limiter.state().isFallbackActive()).isFalse();
+    }
+
+    /** The reconciliation is one success of the three that close the breaker. */
+    @Test
+    void anOutageEndsWithoutRequestsOnceTheStoreHasReconciledAfterARefusal() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.failsWith(new LimitStoreUnavailableException("it is out of memory", null));
+        for (int i = 0; i < 10; i++) {
+            now(limiter.tryAcquire("a"));
+        }
+        time.pass(Duration.ofSeconds(8));
+        assertThat(limiter.state().isFallbackActive()).isTrue();
+        remote.isAvailable();
+        time.pass(Duration.ofSeconds(15));
+        assertThat(used("a")).isEqualTo(10);
+        assertThat(limiter.state().isFallbackActive()).isFalse();
+    }
+
+    /** Otherwise it would seem to be available again, and the next callers would wait for it. */
+    @Test
+    void anOutageOfAStoreWithoutPreparationLastsUntilARequest() {
+        LimitStore store = new WithoutDeadline(remote) {
+            @Override
+            public Mono<Void> prepare() {
+                return Mono.empty();
+            }
+        };
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(store)
+                .fallback(local)
+                .limit(LIMIT)
+                .build();
+        open(limiter);
+        time.pass(Duration.ofSeconds(8));
+        assertThat(limiter.state().isFallbackActive()).isTrue();
+        remote.isAvailable();
+        for (int i = 0; i < 3; i++) {
+            now(limiter.peek("a"));
+        }
+        assertThat(limiter.state().isFallbackActive()).isFalse();
     }
 
     @Test

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
@@ -40,6 +41,18 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
                 .containsExactly(
                         "WARN Falling back to LocalFallback; ControlledStore is unavailable: nothing listens there",
                         "INFO ControlledStore is available again; LocalFallback no longer decides");
+    }
+
+    @Test
+    void aRefusedProbeIsNotReportedAsARefusedOperation() {
+        remote.isUnreachable();
+        acquire(1);
+        remote.failsToPrepareWith(new LimitStoreRefusedException("it denied this user the command", null));
+        time.pass(Duration.ofSeconds(8));
+        assertThat(lines())
+                .containsExactly(
+                        "WARN Falling back to LocalFallback; ControlledStore is unavailable: nothing listens there",
+                        "WARN ControlledStore cannot be reached: it denied this user the command");
     }
 
     @Test
