@@ -309,9 +309,6 @@ final class InstanceKnowledge {
 
     private void learn(long at, StoreUsage usage, List<Request> charged) {
         long used = usage.used();
-        if (newestAt == Long.MIN_VALUE) {
-            evidenceSince = at;
-        }
         highestUsed = at > newestAt ? used : Math.max(highestUsed, used);
         if (at > newestAt || (at == newestAt && used > newestUsed)) {
             newestAt = at;

@@ -89,7 +89,8 @@ class OutageHistoryTest {
         "2, -6066206106597604241",
         "4, -3088029687662340793",
         "2, 9007745",
-        "4, -5851160433577396582"
+        "4, -5851160433577396582",
+        "4, 90059665"
     })
     void anEarlierFailureDoesNotReturn(int instances, long seed) {
         runOne(instances, new Random(seed));
