@@ -6,7 +6,6 @@ import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
 import io.github.spillgate.failover.Fallback;
-import io.github.spillgate.failover.WithoutDeadline;
 import io.github.spillgate.internal.Text;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
@@ -14,6 +13,7 @@ import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.WithoutDeadline;
 import java.time.Duration;
 import java.util.Collections;
 import java.util.List;

@@ -11,6 +11,7 @@ import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.WithoutDeadline;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.ArrayList;

@@ -18,6 +18,7 @@ import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.ClaimForTests;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.WithoutDeadline;
 import io.lettuce.core.RedisClient;
 import java.time.Duration;
 import java.time.Instant;

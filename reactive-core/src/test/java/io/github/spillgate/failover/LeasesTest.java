@@ -13,6 +13,7 @@ import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.testkit.WithoutDeadline;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;

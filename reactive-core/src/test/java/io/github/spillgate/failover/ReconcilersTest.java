@@ -15,6 +15,7 @@ import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
+import io.github.spillgate.testkit.WithoutDeadline;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;

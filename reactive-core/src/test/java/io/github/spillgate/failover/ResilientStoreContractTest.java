@@ -8,6 +8,7 @@ import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.testkit.LimitStoreContract;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.WithoutDeadline;
 import io.lettuce.core.RedisClient;
 import java.time.Duration;
 import java.util.List;

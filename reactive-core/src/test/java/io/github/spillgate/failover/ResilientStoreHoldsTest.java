@@ -15,6 +15,7 @@ import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.WithoutDeadline;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.api.StatefulRedisConnection;
 import java.time.Duration;

@@ -12,6 +12,7 @@ import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.testkit.WithoutDeadline;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;

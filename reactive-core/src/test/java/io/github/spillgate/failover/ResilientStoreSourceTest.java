@@ -10,6 +10,7 @@ import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.WithoutDeadline;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;

@@ -16,6 +16,7 @@ import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Thorough;
 import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.WithoutDeadline;
 import io.lettuce.core.RedisClient;
 import java.time.Duration;
 import java.util.HashMap;

@@ -13,6 +13,7 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
+import io.github.spillgate.testkit.WithoutDeadline;
 import java.lang.ref.WeakReference;
 import java.time.Duration;
 import java.util.ArrayList;

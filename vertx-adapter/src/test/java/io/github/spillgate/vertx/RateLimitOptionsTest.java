@@ -6,13 +6,13 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreUnreachableException;
-import io.github.spillgate.failover.WithoutDeadline;
 import io.github.spillgate.http.ClientAddressSettings;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.WrongSettingException;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.testkit.WithoutDeadline;
 import io.vertx.core.Vertx;
 import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;

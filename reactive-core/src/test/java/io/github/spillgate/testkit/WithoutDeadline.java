@@ -1,10 +1,8 @@
-package io.github.spillgate.failover;
+package io.github.spillgate.testkit;
 
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
-import io.github.spillgate.testkit.StoreForTests;
-import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -20,7 +18,7 @@ public class WithoutDeadline extends Unprotected {
     }
 
     /** Returns a store that takes permits in another way. */
-    static LimitStore taking(LimitStore store, Function<List<Claim>, Mono<StoreDecision>> take) {
+    public static LimitStore taking(LimitStore store, Function<List<Claim>, Mono<StoreDecision>> take) {
         return new WithoutDeadline(StoreForTests.taking(store, take));
     }
 
