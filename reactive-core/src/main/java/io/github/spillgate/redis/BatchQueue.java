@@ -84,7 +84,7 @@ final class BatchQueue {
     /** The number of decisions in the queue, or on their way to it from other threads. */
     private final AtomicInteger waiting = new AtomicInteger();
 
-    /** The run of the event loop at whose end the queue is sent; null if no decision has joined since the last one. */
+    /** The queue is sent at the end of this run of the event loop; null if no decision has joined since the last. */
     private @Nullable Run currentRun;
 
     private boolean isSending;

@@ -109,25 +109,25 @@ class ResilientStoreClusterFailoverTest {
     /** The name of this limiter is on another node, so its registration does not find the new owner. */
     @Test
     void theOutageOfAKilledPrimaryEndsWithoutRequests() {
-        RateLimiter idle = RateLimiter.builder("idle")
-                .store(RedisStore.create(client))
-                .limit(Limit.perHour(10))
-                .deadline(DEADLINE)
-                .build();
         assertThat(isOnFailingNode("idle")).isFalse();
         String key = KEYS.stream()
                 .filter(ResilientStoreClusterFailoverTest::isOnFailingNode)
                 .findFirst()
                 .orElseThrow();
-        await().atMost(LONG).until(() -> idle.peek(key).block(LONG).source() == Source.REDIS);
-        failing.kill();
-        await().atMost(LONG).until(() -> {
-            idle.peek(key).block(LONG);
-            return idle.state().isFallbackActive();
-        });
-        cluster.awaitNewPrimaryOf(0, failing);
-        await().atMost(LONG).until(() -> !idle.state().isFallbackActive());
-        idle.close();
+        try (RateLimiter idle = RateLimiter.builder("idle")
+                .store(RedisStore.create(client))
+                .limit(Limit.perHour(10))
+                .deadline(DEADLINE)
+                .build()) {
+            await().atMost(LONG).until(() -> idle.peek(key).block(LONG).source() == Source.REDIS);
+            failing.kill();
+            await().atMost(LONG).until(() -> {
+                idle.peek(key).block(LONG);
+                return idle.state().isFallbackActive();
+            });
+            cluster.awaitNewPrimaryOf(0, failing);
+            await().atMost(LONG).until(() -> !idle.state().isFallbackActive());
+        }
     }
 
     @Test

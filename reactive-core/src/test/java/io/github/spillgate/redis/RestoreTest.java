@@ -124,7 +124,7 @@ class RestoreTest extends ScriptedFixture {
         assertThat(restore(claim, 42, since)).isEqualTo(42);
     }
 
-    /** It is not known whose permits were refunded. */
+    /** The refund may have removed permits of any instance. */
     @ParameterizedTest
     @ValueSource(strings = {"100/1s", "100/1s counter", "100/1s burst=100"})
     void nothingIsRestoredIfAnyPermitsWereRefundedSince(String limit) {
