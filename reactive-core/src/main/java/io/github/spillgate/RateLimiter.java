@@ -6,6 +6,7 @@ import io.github.spillgate.Claims.LimitSet;
 import io.github.spillgate.failover.ResilientStore;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Names;
+import io.github.spillgate.internal.Turns;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Settlement;
@@ -864,10 +865,10 @@ public final class RateLimiter implements AutoCloseable {
     private Mono<Decision> decideLookedUp(List<Charge> charges, Function<List<Claim>, Mono<Decision>> decide) {
         return lookUp(charges, found -> {
             if (found.isDenied()) {
-                return Mono.just(LimiterDecisions.refused(clock.millis()));
+                return atOnce(LimiterDecisions.refused(clock.millis()));
             }
             return found.isUnlimited()
-                    ? Mono.just(LimiterDecisions.unlimited(clock.millis()))
+                    ? atOnce(LimiterDecisions.unlimited(clock.millis()))
                     : decide.apply(found.claims());
         });
     }
@@ -912,7 +913,15 @@ public final class RateLimiter implements AutoCloseable {
             return Mono.error(closedException());
         }
         List<Limit> tooSmall = Claims.limitsBelowCost(claims);
-        return tooSmall.isEmpty() ? null : Mono.just(LimiterDecisions.neverFits(clock.millis(), tooSmall));
+        return tooSmall.isEmpty() ? null : atOnce(LimiterDecisions.neverFits(clock.millis(), tooSmall));
+    }
+
+    private static Mono<Decision> atOnce(StoreDecision made) {
+        if (Turns.isOver()) {
+            return Mono.create(sink -> Turns.join(() -> sink.success(made)));
+        }
+        Turns.count();
+        return Mono.just(made);
     }
 
     /** Refunds or resets. Without a limit nothing is counted, so there is nothing to change. */

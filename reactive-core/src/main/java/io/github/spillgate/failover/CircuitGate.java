@@ -11,6 +11,7 @@ import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.internal.Background;
 import io.github.spillgate.internal.SharedFailure;
 import java.time.Duration;
 import java.time.Instant;
@@ -28,7 +29,6 @@ import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
-import reactor.core.scheduler.Schedulers;
 import reactor.util.context.Context;
 
 /**
@@ -250,7 +250,7 @@ final class CircuitGate {
                 passage -> {
                     long start = Deadlines.now();
                     return Mono.defer(request)
-                            .timeout(timeout, Mono.error(() -> unanswered(name, timeout)), Schedulers.parallel())
+                            .timeout(timeout, Mono.error(() -> unanswered(name, timeout)), Background.scheduler())
                             .doOnCancel(breaker::releasePermission)
                             .doOnSuccess(reply -> recordReply(Deadlines.now() - start))
                             .doOnError(error -> recordFailure.accept(error, Deadlines.now() - start));
@@ -435,7 +435,7 @@ final class CircuitGate {
         }
         Duration timeout = Duration.ofNanos(deadlineNanos);
         if (isRefusing) {
-            probe.timeout(timeout, Schedulers.parallel()).subscribe(done -> {}, error -> isRefusing = false);
+            probe.timeout(timeout, Background.scheduler()).subscribe(done -> {}, error -> isRefusing = false);
             return;
         }
         send("probe", timeout, () -> probe, this::recordProbeFailure).subscribe(done -> {}, error -> {}, () -> {

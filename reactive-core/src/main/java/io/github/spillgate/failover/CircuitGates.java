@@ -82,7 +82,7 @@ final class CircuitGates {
 
     /** Asks nodes that do not decide whether they are available again, if no requests do. Call this every second. */
     void probeIdle(BooleanSupplier isReconciled) {
-        whole.probeIfIdle(store::prepare, isReconciled);
+        whole.probeIfIdle(() -> store.prepare(""), isReconciled);
         nodes.forEach((name, node) -> node.gate.probeIfIdle(() -> store.prepare(name), isReconciled));
     }
 

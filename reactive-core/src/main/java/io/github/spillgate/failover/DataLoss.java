@@ -1,5 +1,6 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.internal.Background;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.StoreDecision;
@@ -10,7 +11,6 @@ import java.util.function.DoubleSupplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
-import reactor.core.scheduler.Schedulers;
 import reactor.util.Logger;
 import reactor.util.Loggers;
 import reactor.util.concurrent.Queues;
@@ -42,7 +42,7 @@ final class DataLoss {
         this.random = random;
         // Not on the thread that finds the loss, which holds the monitor of a count.
         waiting.asFlux()
-                .publishOn(Schedulers.parallel())
+                .publishOn(Background.scheduler())
                 .flatMap(this::restore, CONCURRENT)
                 .subscribe();
     }
@@ -62,7 +62,7 @@ final class DataLoss {
 
     private Mono<Void> restore(Restoration one) {
         return Mono.defer(() -> primary.restore(one.present()))
-                .timeout(TIMEOUT, Schedulers.parallel())
+                .timeout(TIMEOUT, Background.scheduler())
                 .retryWhen(Retry.from(failures -> failures.concatMap(this::pause)))
                 .singleOptional()
                 .doOnNext(reply -> finish(one, reply.orElse(null)))
@@ -79,7 +79,7 @@ final class DataLoss {
             return Mono.error(failed.failure());
         }
         long pause = FIRST_PAUSE.toMillis() << failed.totalRetries();
-        return Mono.delay(Duration.ofMillis(pause + (long) (random.getAsDouble() * pause / 2)), Schedulers.parallel());
+        return Mono.delay(Duration.ofMillis(pause + (long) (random.getAsDouble() * pause / 2)), Background.scheduler());
     }
 
     private void finish(Restoration one, @Nullable StoreDecision reply) {

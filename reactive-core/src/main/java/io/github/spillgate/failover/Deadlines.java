@@ -1,5 +1,6 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.internal.Background;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Queue;
@@ -21,13 +22,13 @@ import reactor.util.context.Context;
  * the first call is due first, so a queue with one timer for its head is enough. Calls that have ended are dropped from
  * the head when new ones are added, so the queue is about as long as there are calls in flight.
  *
- * <p>No deadline is early. If many are due at once, several threads share the work. A deadline also reports whether
+ * <p>No deadline is early. If many are due at once, several threads answer the callers. A deadline also reports whether
  * this process was stalled before it, by garbage collection or a lack of CPU time: the reply may have arrived since.
  */
 final class Deadlines {
 
-    /** How many deadlines one thread reports in a row. */
-    static final int REPORTED_TOGETHER = 64;
+    /** How many callers one thread answers in a row. */
+    static final int ANSWERED_TOGETHER = 64;
 
     /** After this many additions, calls that have ended are also removed from behind the head. */
     private static final int SWEEP = 4_096;
@@ -103,8 +104,9 @@ final class Deadlines {
             }
 
             @Override
-            public void onDeadline(boolean stalled) {
+            public boolean onDeadline(boolean stalled) {
                 onDeadline.run();
+                return false;
             }
         });
     }
@@ -114,7 +116,7 @@ final class Deadlines {
             try {
                 long mine = timers.incrementAndGet();
                 timerAt = now() + delay;
-                Schedulers.parallel().schedule(() -> run(mine), delay, TimeUnit.NANOSECONDS);
+                Background.scheduler().schedule(() -> run(mine), delay, TimeUnit.NANOSECONDS);
             } catch (RejectedExecutionException e) {
                 isArmed.set(false);
                 throw e;
@@ -172,31 +174,51 @@ final class Deadlines {
     }
 
     private void report(List<DeadlineEntry> due, long stalledUntil) {
-        for (int i = REPORTED_TOGETHER; i < due.size(); i += REPORTED_TOGETHER) {
-            List<DeadlineEntry> some = due.subList(i, Math.min(i + REPORTED_TOGETHER, due.size()));
-            Schedulers.parallel().schedule(() -> reportFrom(0, some, stalledUntil));
+        List<DeadlineEntry> unanswered = new ArrayList<>(due.size());
+        for (DeadlineEntry entry : due) {
+            if (mustAnswer(entry, stalledUntil)) {
+                unanswered.add(entry);
+            }
         }
-        reportFrom(0, due.subList(0, Math.min(REPORTED_TOGETHER, due.size())), stalledUntil);
+        for (int i = 0; i < unanswered.size(); i += ANSWERED_TOGETHER) {
+            List<DeadlineEntry> some = unanswered.subList(i, Math.min(i + ANSWERED_TOGETHER, unanswered.size()));
+            Schedulers.parallel().schedule(() -> answerFrom(0, some, stalledUntil));
+        }
     }
 
-    /** Reports one after another; if one throws a fatal error, another thread continues with the rest. */
-    private void reportFrom(int from, List<DeadlineEntry> due, long stalledUntil) {
+    private boolean mustAnswer(DeadlineEntry entry, long stalledUntil) {
+        try {
+            return entry.call.onDeadline(isStalled(entry, stalledUntil));
+        } catch (Throwable e) {
+            // It must not affect the next call, and this one still needs an answer.
+            Exceptions.throwIfFatal(e);
+            Operators.onErrorDropped(e, Context.empty());
+            return true;
+        }
+    }
+
+    private boolean isStalled(DeadlineEntry entry, long stalledUntil) {
+        return stalledUntil - (entry.due - nanos) > 0;
+    }
+
+    /** Answers one after another; if one throws a fatal error, another thread continues with the rest. */
+    private void answerFrom(int from, List<DeadlineEntry> unanswered, long stalledUntil) {
         int next = from;
         try {
-            while (next < due.size()) {
-                report(due.get(next++), stalledUntil);
+            while (next < unanswered.size()) {
+                answer(unanswered.get(next++), stalledUntil);
             }
         } finally {
             int rest = next;
-            if (rest < due.size()) {
-                Schedulers.parallel().schedule(() -> reportFrom(rest, due, stalledUntil));
+            if (rest < unanswered.size()) {
+                Schedulers.parallel().schedule(() -> answerFrom(rest, unanswered, stalledUntil));
             }
         }
     }
 
-    private void report(DeadlineEntry entry, long stalledUntil) {
+    private void answer(DeadlineEntry entry, long stalledUntil) {
         try {
-            entry.call.onDeadline(stalledUntil - (entry.due - nanos) > 0);
+            entry.call.answer(isStalled(entry, stalledUntil));
         } catch (Throwable e) {
             // Thrown by a subscriber, which must not affect the next call.
             Exceptions.throwIfFatal(e);
@@ -216,11 +238,16 @@ final class Deadlines {
         boolean isDone();
 
         /**
-         * Handles that the deadline has passed.
+         * Judges that the deadline has passed. Runs on the {@linkplain Background background} thread, and no code of
+         * the caller with it.
          *
          * @param stalled whether this process was stalled since the call began
+         * @return whether the caller has to be {@linkplain #answer answered}
          */
-        void onDeadline(boolean stalled);
+        boolean onDeadline(boolean stalled);
+
+        /** Answers the caller, on a thread of {@code Schedulers.parallel()}. */
+        default void answer(boolean stalled) {}
     }
 
     private record DeadlineEntry(TimedCall call, long due) {}

@@ -1,5 +1,6 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.internal.Background;
 import io.github.spillgate.spi.LimitStore;
 import java.time.Duration;
 import java.util.UUID;
@@ -11,7 +12,6 @@ import org.jspecify.annotations.Nullable;
 import reactor.core.Disposable;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
-import reactor.core.scheduler.Schedulers;
 
 /**
  * Counts the instances of each limiter. Each of them registers in the primary store every few seconds, for a little
@@ -74,7 +74,7 @@ final class Instances {
         }
         if (timer == null) {
             long interval = INTERVAL.toNanos();
-            timer = Schedulers.parallel()
+            timer = Background.scheduler()
                     .schedulePeriodically(() -> registerAll().subscribe(), interval, interval, TimeUnit.NANOSECONDS);
         }
         of(limiter).register(LIFETIME).subscribe();
@@ -132,7 +132,7 @@ final class Instances {
 
         private Mono<Void> register(Duration lifetime) {
             return Mono.defer(() -> isNeeded.getAsBoolean() ? store.register(limiter, self, lifetime) : Mono.empty())
-                    .timeout(TIMEOUT, Schedulers.parallel())
+                    .timeout(TIMEOUT, Background.scheduler())
                     .doOnNext(this::counted)
                     .doOnError(error -> notCounted())
                     .onErrorComplete()

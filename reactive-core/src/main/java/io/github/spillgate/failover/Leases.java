@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.failover.Ledger.Fit;
+import io.github.spillgate.internal.Background;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
@@ -306,7 +307,7 @@ final class Leases {
             end(lease);
             return;
         }
-        Schedulers.parallel()
+        Background.scheduler()
                 .schedule(
                         () -> {
                             key.measure(Deadlines.now(), lease.nanos());
@@ -331,7 +332,7 @@ final class Leases {
         if (closed) {
             refundAll();
         } else if (!willRefund.get() && willRefund.compareAndSet(false, true)) {
-            Schedulers.parallel().schedule(this::refundAll, REFUND_DELAY, TimeUnit.MILLISECONDS);
+            Background.scheduler().schedule(this::refundAll, REFUND_DELAY, TimeUnit.MILLISECONDS);
         }
     }
 

@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.internal.Background;
 import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
@@ -116,7 +117,7 @@ final class Reconciler {
         long mine = timers.incrementAndGet();
         // Read after the increment: this may cancel the timer of the last attempt.
         long delay = closing ? Math.min(nanos, LAST_ATTEMPT_PAUSE) : nanos;
-        Schedulers.parallel()
+        Background.scheduler()
                 .schedule(
                         () -> {
                             if (timers.get() == mine) {
@@ -218,7 +219,7 @@ final class Reconciler {
 
     private <T> void ask(Supplier<Mono<T>> what, Reply<T> reply) {
         Mono.defer(what)
-                .timeout(TIMEOUT, Mono.error(this::unanswered), Schedulers.parallel())
+                .timeout(TIMEOUT, Mono.error(this::unanswered), Background.scheduler())
                 .subscribe(reply);
     }
 

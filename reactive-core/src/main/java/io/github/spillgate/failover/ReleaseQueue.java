@@ -1,5 +1,6 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.internal.Background;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import java.time.Duration;
@@ -61,7 +62,7 @@ final class ReleaseQueue {
 
     private void start() {
         if (!closed && !waiting.isEmpty() && scheduled.compareAndSet(false, true)) {
-            Schedulers.parallel().schedule(this::run, INTERVAL, TimeUnit.NANOSECONDS);
+            Background.scheduler().schedule(this::run, INTERVAL, TimeUnit.NANOSECONDS);
         }
     }
 

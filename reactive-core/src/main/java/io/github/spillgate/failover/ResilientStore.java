@@ -2,6 +2,7 @@ package io.github.spillgate.failover;
 
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.internal.Background;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
@@ -91,7 +92,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
         changes = new CountChanges(failover);
         // So that a wrong setting is reported at startup, and the first request does not wait for a connection.
         Mono.defer(primary::prepare).subscribe(null, error -> gates.whole().recordFailure(0, error));
-        probes = Schedulers.parallel()
+        probes = Background.scheduler()
                 .schedulePeriodically(
                         () -> gates.probeIdle(grants::isReconciled),
                         BETWEEN_PROBES.toMillis(),
@@ -192,7 +193,10 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
     /** Prepares the primary store, and registers this instance of each limiter. */
     @Override
     public Mono<Void> prepare() {
-        return failover.primary().prepare().then(Mono.defer(failover.grants()::register));
+        return failover.primary()
+                .prepare()
+                .then(Mono.defer(failover.grants()::register))
+                .publishOn(Schedulers.parallel());
     }
 
     /** Returns the deadline, the longest time for an answer, as far as it depends on the store. */
@@ -236,7 +240,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
     public Mono<Void> closeLater() {
         probes.dispose();
         failover.leases().close();
-        return Mono.when(failover.grants().end(), changes.settlements().end());
+        return Mono.when(failover.grants().end(), changes.settlements().end()).publishOn(Schedulers.parallel());
     }
 
     /** Returns what calls share, for tests. */

@@ -7,6 +7,8 @@ import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.failover.CircuitGate.Passage;
 import io.github.spillgate.failover.Ledger.Fit;
+import io.github.spillgate.internal.Background;
+import io.github.spillgate.internal.Turns;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.RemoteSubscription;
 import io.github.spillgate.spi.StoreDecision;
@@ -148,7 +150,12 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
 
     @Override
     public void request(long n) {
-        if (Operators.validate(n) && mark(STARTED) && !has(SERVED)) {
+        if (!Operators.validate(n) || !mark(STARTED)) {
+            return;
+        }
+        if (Turns.isOver()) {
+            Turns.join(this::start);
+        } else {
             start();
         }
     }
@@ -162,8 +169,12 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
     }
 
     private void start() {
+        if (has(SERVED)) {
+            return;
+        }
         T known = operation.isTake() ? decideWithoutStore() : null;
         if (known != null) {
+            Turns.count();
             serve(known);
             return;
         }
@@ -228,8 +239,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
         try {
             sentAt = failover.deadlines().add(this);
             if (waits && timeLeft < failover.deadlineNanos()) {
-                earlyDeadline =
-                        Schedulers.parallel().schedule(() -> fallBackAtDeadline(false), timeLeft, TimeUnit.NANOSECONDS);
+                earlyDeadline = Background.scheduler().schedule(this::onEarlyDeadline, timeLeft, TimeUnit.NANOSECONDS);
             }
             long deadline = sentAt + Math.min(timeLeft, failover.deadlineNanos());
             operation.onPrimary().ask(failover.primary(), claims, deadline).subscribe(this);
@@ -456,21 +466,23 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
     }
 
     @Override
-    public void onDeadline(boolean stalled) {
+    public boolean onDeadline(boolean stalled) {
         if (has(ENDED)) {
             judgeLateRequest(stalled);
-            return;
+            return false;
         }
-        try {
-            if (stalled) {
-                failover.deadlines().add(this::isDone, this::judgeAfterGrace);
-            } else {
-                judgeSilence();
-            }
-        } finally {
-            failover.lateReplies().add(() -> has(ENDED), this::giveUp);
-            fallBackAtDeadline(stalled);
+        failover.lateReplies().add(() -> has(ENDED), this::giveUp);
+        if (stalled) {
+            failover.deadlines().add(this::isDone, this::judgeAfterGrace);
+        } else {
+            judgeSilence();
         }
+        return !fallsBackOnLoop(stalled);
+    }
+
+    @Override
+    public void answer(boolean stalled) {
+        fallBackIfUnserved(stalled);
     }
 
     private void judgeAfterGrace() {
@@ -481,22 +493,30 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
         }
     }
 
-    private void fallBackAtDeadline(boolean stalled) {
-        if (passage == Passage.ASK
-                && !has(SERVED)
-                && upstream instanceof RemoteSubscription remote
-                && remote.isReadByCaller()) {
-            remote.ifSilentFor(0, TimeUnit.NANOSECONDS, () -> fallBackIfUnserved(stalled));
-            if (!has(SERVED)) {
-                Schedulers.parallel()
-                        .schedule(
-                                () -> fallBackIfUnserved(stalled),
-                                failover.deadlineNanos() / READING_PART,
-                                TimeUnit.NANOSECONDS);
-            }
-        } else {
-            fallBackIfUnserved(stalled);
+    /** Falls back earlier than at the deadline, because the caller has waited before. */
+    private void onEarlyDeadline() {
+        if (!fallsBackOnLoop(false)) {
+            Schedulers.parallel().schedule(() -> fallBackIfUnserved(false));
         }
+    }
+
+    /** Falls back on the caller's event loop if that has to read the reply, and returns whether it does. */
+    private boolean fallsBackOnLoop(boolean stalled) {
+        if (passage != Passage.ASK
+                || has(SERVED)
+                || !(upstream instanceof RemoteSubscription remote)
+                || !remote.isReadByCaller()) {
+            return false;
+        }
+        remote.ifSilentFor(0, TimeUnit.NANOSECONDS, () -> fallBackIfUnserved(stalled));
+        if (!has(SERVED)) {
+            Schedulers.parallel()
+                    .schedule(
+                            () -> fallBackIfUnserved(stalled),
+                            failover.deadlineNanos() / READING_PART,
+                            TimeUnit.NANOSECONDS);
+        }
+        return true;
     }
 
     private void fallBackIfUnserved(boolean stalled) {
@@ -530,6 +550,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
     // The fallback.
 
     private void fallBack(@Nullable Throwable primaryError) {
+        Turns.count();
         failover.fallbacks().count();
         gate.recordFallback(passage);
         if (Fallback.isError(failover.fallback())) {

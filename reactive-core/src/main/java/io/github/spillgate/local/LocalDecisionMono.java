@@ -1,5 +1,6 @@
 package io.github.spillgate.local;
 
+import io.github.spillgate.internal.Turns;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
 import java.util.List;
@@ -65,6 +66,18 @@ final class LocalDecisionMono extends Mono<StoreDecision> {
             if (!Operators.validate(n) || !STATE.compareAndSet(this, NEW, REQUESTED)) {
                 return;
             }
+            if (Turns.isOver()) {
+                Turns.join(this::decide);
+            } else {
+                decide();
+            }
+        }
+
+        private void decide() {
+            if (state == CANCELLED) {
+                return;
+            }
+            Turns.count();
             StoreDecision decision;
             try {
                 decision = table.decide(claims, charging);

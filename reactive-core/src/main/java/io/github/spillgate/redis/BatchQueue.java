@@ -3,6 +3,7 @@ package io.github.spillgate.redis;
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.internal.Background;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -147,7 +148,7 @@ final class BatchQueue {
     /** Runs a task if Redis has had this time for its reply to a decision, and no reply has arrived. */
     void ifSilentFor(long nanos, PendingDecision decision, Runnable task) {
         if (!connection.runLater(0, () -> judgeAfterNextRun(nanos, decision, task))) {
-            task.run();
+            Schedulers.parallel().schedule(task);
         }
     }
 
@@ -160,7 +161,7 @@ final class BatchQueue {
             }
         };
         if (!connection.runLater(Math.max(NEXT_RUN, left), ifNotDone)) {
-            task.run();
+            Schedulers.parallel().schedule(task);
         }
     }
 
@@ -424,14 +425,14 @@ final class BatchQueue {
                 return;
             }
             if (!connection.run(() -> replied(decoded, whyUnwritten, roundTrip))) {
-                batch.parts().forEach(part -> part.answer(decoded));
+                batch.parts().forEach(part -> deliver(Schedulers.parallel(), () -> part.answer(decoded)));
             }
         }
 
         @Override
         public void onError(Throwable e) {
             if (!connection.run(() -> failed(e))) {
-                batch.parts().forEach(part -> part.fail(e));
+                batch.parts().forEach(part -> deliver(Schedulers.parallel(), () -> part.fail(e)));
             }
         }
 
@@ -479,7 +480,7 @@ final class BatchQueue {
                 groups.forEach(this::sendAgain);
             } else {
                 // Not a timer of the loop, which would drop it if it ended.
-                Schedulers.parallel().schedule(() -> sendAgain(batch), BEFORE_NEXT_TRY_MILLIS, TimeUnit.MILLISECONDS);
+                Background.scheduler().schedule(() -> sendAgain(batch), BEFORE_NEXT_TRY_MILLIS, TimeUnit.MILLISECONDS);
             }
         }
 

@@ -1,6 +1,7 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.internal.Background;
 import io.lettuce.core.RedisChannelHandler;
 import io.lettuce.core.RedisConnectionStateListener;
 import io.lettuce.core.RedisException;
@@ -20,7 +21,6 @@ import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
-import reactor.core.scheduler.Schedulers;
 
 /**
  * A connection to one server that is opened at first use, and replaced if it is lost or does not work any more.
@@ -197,7 +197,7 @@ final class Lane implements CommandSender {
                 next.start();
                 if (known != null) {
                     // On another thread, because all callers that wait for it fail there.
-                    Schedulers.parallel().schedule(known::retire);
+                    Background.scheduler().schedule(known::retire);
                 }
                 return next;
             }
@@ -239,7 +239,7 @@ final class Lane implements CommandSender {
             closeRetired(old);
             return;
         }
-        Schedulers.parallel().schedule(() -> closeRetired(old), LONGEST_RETIREMENT_SECONDS, TimeUnit.SECONDS);
+        Background.scheduler().schedule(() -> closeRetired(old), LONGEST_RETIREMENT_SECONDS, TimeUnit.SECONDS);
         if (numbers.get() > old.number()) {
             // The next connection may have been opened earlier.
             endRetired(old);
@@ -260,7 +260,7 @@ final class Lane implements CommandSender {
 
     /** Closes the retired connection once Redis does not reply on it any more; another one works by now. */
     private void closeRetiredSoon(OpenConnection old) {
-        Schedulers.parallel()
+        Background.scheduler()
                 .schedule(
                         () -> {
                             if (retired.get() != old) {

@@ -4,6 +4,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.internal.Background;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.redis.ScriptRequest.Mode;
 import io.github.spillgate.spi.ChargedPermits;
@@ -63,6 +64,10 @@ public final class RedisStore implements LimitStore, AutoCloseable {
 
     private final Topology topology;
     private final SlotRouter router;
+
+    /** Emits replies for which no caller waits. */
+    private final SlotRouter background;
+
     private final MultiSlotDecider multiSlot;
     private final HoldCommands holdCommands;
     private final RefundCommands refundCommands;
@@ -94,7 +99,8 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         holdCommands = new HoldCommands(router, keys);
         refundCommands = new RefundCommands(router, keys, holdCommands);
         resetCommand = new ResetCommand(router, keys);
-        reconcileCommands = new ReconcileCommands(router, keys, holdCommands);
+        background = new SlotRouter(topology, Background.scheduler());
+        reconcileCommands = new ReconcileCommands(background, keys, holdCommands);
         multiSlot = new MultiSlotDecider(this, refundCommands, builder.longestPeek, deliverOn);
         closing = closing(topology, loops, builder.client == null ? shutDown(client) : Mono.empty());
     }
@@ -342,7 +348,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      */
     @Override
     public Mono<StoreDecision> settle(List<Settlement> settlements) {
-        return reconcileCommands.settle(settlements);
+        return reconcileCommands.settle(settlements).publishOn(deliverOn);
     }
 
     /** {@inheritDoc} The registrations of a limiter are in one value, of at most 1,000 instances. */
@@ -350,7 +356,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     public Mono<Integer> register(String limiter, UUID instance, Duration lifetime) {
         byte[][] names = {keys.instances(limiter)};
         byte[] request = ScriptRequest.register(instance, lifetime.toMillis());
-        return Mono.defer(() -> router.run(topology.slotOf(names[0]), Script.Purpose.REGISTER, names, request))
+        return Mono.defer(() -> background.run(topology.slotOf(names[0]), Script.Purpose.REGISTER, names, request))
                 .map(number -> Integer.parseInt(new String(number, StandardCharsets.US_ASCII)))
                 .filter(number -> number > 0);
     }
@@ -358,12 +364,12 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     /** Connects and loads the scripts; in Redis Cluster on every node. It is an error if no node can be reached. */
     @Override
     public Mono<Void> prepare() {
-        return prepare("");
+        return prepare("").publishOn(deliverOn);
     }
 
     @Override
     public Mono<Void> prepare(String node) {
-        return topology.prepare(node).publishOn(deliverOn).onErrorMap(Errors::translate);
+        return topology.prepare(node).onErrorMap(Errors::translate);
     }
 
     @Override

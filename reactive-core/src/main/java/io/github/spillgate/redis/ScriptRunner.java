@@ -1,5 +1,6 @@
 package io.github.spillgate.redis;
 
+import io.github.spillgate.internal.Background;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisFuture;
 import io.lettuce.core.RedisNoScriptException;
@@ -15,7 +16,6 @@ import org.jspecify.annotations.Nullable;
 import org.reactivestreams.Publisher;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
-import reactor.core.scheduler.Schedulers;
 
 /**
  * Runs one script on one server, for all of its lanes. A call sends the script's digest. If the server does not know
@@ -125,7 +125,7 @@ final class ScriptRunner {
                 load = newest.get();
             }
             return load.awaited()
-                    .publishOn(Schedulers.parallel())
+                    .publishOn(Background.scheduler())
                     .then(sender.send(this))
                     .onErrorResume(
                             ScriptRunner::isUnknown,

@@ -2,6 +2,7 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.internal.Background;
 import io.github.spillgate.redis.ScriptRequest.RefundMode;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisCommandExecutionException;
@@ -174,7 +175,7 @@ final class Server {
             // Off the connection's thread, which has replies to read.
             return topology.redirect(redirect, this)
                     .switchIfEmpty(Mono.error(error))
-                    .publishOn(Schedulers.parallel())
+                    .publishOn(Background.scheduler())
                     .flatMap(target -> target.send(
                             redirect.isMoved() ? target.lane : target.asking(), command, redirectsLeft - 1));
         });

@@ -2,6 +2,7 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.internal.Background;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.cluster.models.partitions.RedisClusterNode;
@@ -18,7 +19,6 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
-import reactor.core.scheduler.Schedulers;
 
 /**
  * Finds the owners of all hash slots of a cluster. Asks a few known nodes first, then the nodes in the settings or, if
@@ -83,7 +83,7 @@ final class TopologyRefresh {
                 next.start();
                 if (known != null) {
                     // On another thread, because all callers that wait for it fail there.
-                    Schedulers.parallel().schedule(known::abandon);
+                    Background.scheduler().schedule(known::abandon);
                 }
                 return next.awaited;
             }
@@ -168,8 +168,8 @@ final class TopologyRefresh {
                     .timeout(
                             LONGEST_WAIT,
                             Mono.error(() -> noSlots(server.name() + " did not report", LONGEST_WAIT)),
-                            Schedulers.parallel())
-                    .publishOn(Schedulers.parallel())
+                            Background.scheduler())
+                    .publishOn(Background.scheduler())
                     .map(reply -> parse(reply, server))
                     .filter(ranges -> !ranges.isEmpty())
                     .switchIfEmpty(Mono.error(() -> new IllegalStateException("no slot has an owner")))

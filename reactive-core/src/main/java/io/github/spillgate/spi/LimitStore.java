@@ -258,8 +258,9 @@ public interface LimitStore {
     /**
      * Prepares what the first request to a node of the store would otherwise wait for.
      *
-     * @param node the name of the node, as returned by {@link #node}
-     * @return completes when the node is prepared; an error if it cannot be; {@link #prepare()} by default
+     * @param node the name of the node, as returned by {@link #node}; empty for the store as a whole
+     * @return completes, on any thread, when the node is prepared; an error if it cannot be; {@link #prepare()} by
+     *     default
      */
     default Mono<Void> prepare(String node) {
         return prepare();

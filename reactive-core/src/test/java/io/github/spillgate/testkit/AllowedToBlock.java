@@ -28,5 +28,7 @@ public final class AllowedToBlock implements BlockHoundIntegration {
                 "io.lettuce.core.SslConnectionBuilder$SslChannelInitializer", "initializeSSLEngine");
         // On shutdown of a client, Lettuce ends its threads from one of them; no decision is in flight any more.
         builder.allowBlockingCallsInside("io.lettuce.core.resource.DefaultClientResources", "shutdown");
+        // A test of callers that block threads.
+        builder.allowBlockingCallsInside("io.github.spillgate.testkit.HeldThreads", "hold");
     }
 }

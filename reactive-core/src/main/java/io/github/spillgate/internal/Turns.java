@@ -1,0 +1,143 @@
+package io.github.spillgate.internal;
+
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.jspecify.annotations.Nullable;
+import reactor.core.scheduler.NonBlocking;
+import reactor.core.scheduler.Scheduler;
+import reactor.core.scheduler.Schedulers;
+
+/**
+ * The turns that callers take on a thread of {@code Schedulers.parallel()}.
+ *
+ * <p>A decision that is made at once, by a local store or from a cached denial, continues its caller on the same
+ * thread. A stream such as {@code keys.flatMap(limiter::tryAcquire)} then requests the next decision there, and would
+ * hold the thread for as long as it lasts, while the replies for other callers wait. So a thread makes a bounded number
+ * of decisions at once. The next ones wait until the thread has run what was scheduled on it before. Other threads,
+ * such as event loops, belong to the application.
+ */
+public final class Turns {
+
+    /** The number of decisions in a turn. */
+    static final int LENGTH = 256;
+
+    private static final String WORKER = "parallel-";
+    private static final int MOST_TRIES = 1_000;
+
+    /**
+     * The number of waiting decisions above which most of the next ones are made at once: a caller with unbounded
+     * demand, such as {@code ParallelFlux.flatMap}, does not leave the thread, however many wait.
+     */
+    private static final int MOST_WAITING = 1_024;
+
+    private static final ThreadLocal<Turns> OF_THREAD = ThreadLocal.withInitial(Turns::new);
+
+    private final Thread thread = Thread.currentThread();
+    private final Queue<Runnable> waiting = new ConcurrentLinkedQueue<>();
+    private final AtomicInteger numberWaiting = new AtomicInteger();
+    private final AtomicBoolean isScheduled = new AtomicBoolean();
+
+    /** Whether this is a thread of the scheduler, as far as is known. */
+    private volatile boolean isWorker = thread.getName().startsWith(WORKER);
+
+    /** Schedules on this thread; null before the end of the first turn. */
+    private volatile Scheduler.@Nullable Worker worker;
+
+    // Used by this thread only.
+    private long made;
+    private long endOfTurn = LENGTH;
+
+    private Turns() {}
+
+    /** Counts a decision that is made at once on this thread. */
+    public static void count() {
+        if (Thread.currentThread() instanceof NonBlocking) {
+            OF_THREAD.get().made++;
+        }
+    }
+
+    /**
+     * Returns whether the next decision on this thread must {@linkplain #join wait}.
+     *
+     * @return whether the turn of this thread is over
+     */
+    public static boolean isOver() {
+        if (!(Thread.currentThread() instanceof NonBlocking)) {
+            return false;
+        }
+        Turns turns = OF_THREAD.get();
+        return turns.made >= turns.endOfTurn && turns.isWorker;
+    }
+
+    /**
+     * Adds a task to those that wait for the next turn of this thread.
+     *
+     * @param task makes a decision
+     */
+    public static void join(Runnable task) {
+        Turns turns = OF_THREAD.get();
+        turns.waiting.add(task);
+        if (turns.numberWaiting.incrementAndGet() > MOST_WAITING) {
+            turns.endOfTurn = turns.made + LENGTH;
+        }
+        turns.schedule();
+    }
+
+    private void schedule() {
+        if (!isScheduled.get() && isScheduled.compareAndSet(false, true)) {
+            try {
+                Scheduler.Worker known = worker;
+                if (known == null) {
+                    findWorker(MOST_TRIES);
+                } else {
+                    known.schedule(this::run);
+                }
+            } catch (RejectedExecutionException e) {
+                isScheduled.set(false);
+                throw e;
+            }
+        }
+    }
+
+    /** Finds the worker of this thread by running a task on each: a worker does not tell its thread. */
+    private void findWorker(int triesLeft) {
+        Scheduler.Worker candidate = Schedulers.parallel().createWorker();
+        candidate.schedule(() -> {
+            if (Thread.currentThread() == thread) {
+                worker = candidate;
+                run();
+                return;
+            }
+            candidate.dispose();
+            if (triesLeft > 0) {
+                findWorker(triesLeft - 1);
+            } else {
+                // A thread of another scheduler, with a similar name: it gets no turns, and its counters do not matter.
+                isWorker = false;
+                run();
+            }
+        });
+    }
+
+    /** Runs what waits, for one turn. Until nothing waits, further decisions join, so that callers alternate. */
+    private void run() {
+        long end = made + LENGTH;
+        try {
+            for (Runnable next = waiting.poll(); next != null; next = made < end ? waiting.poll() : null) {
+                numberWaiting.decrementAndGet();
+                made++;
+                next.run();
+            }
+        } finally {
+            isScheduled.set(false);
+            if (waiting.isEmpty()) {
+                endOfTurn = made + LENGTH;
+            } else {
+                schedule();
+            }
+        }
+    }
+}
