@@ -32,6 +32,7 @@ import java.util.regex.Pattern;
 import org.springframework.beans.factory.ListableBeanFactory;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.SmartInitializingSingleton;
+import org.springframework.beans.factory.annotation.Qualifier;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
@@ -67,6 +68,12 @@ import org.springframework.web.reactive.result.method.annotation.RequestMappingH
 })
 public final class SpillgateAutoConfiguration {
 
+    /**
+     * The name of the limiter of the settings. It is found by its name, because the application may have limiters of
+     * its own.
+     */
+    static final String LIMITER = "spillgateLimiter";
+
     private static final Pattern PLACEHOLDER = Pattern.compile("\\$\\{[A-Za-z0-9._-]+}");
 
     /** Creates the configuration; for Spring. */
@@ -77,8 +84,8 @@ public final class SpillgateAutoConfiguration {
         return new SettingsCheck(environment);
     }
 
-    @Bean
-    @ConditionalOnMissingBean
+    @Bean(LIMITER)
+    @ConditionalOnMissingBean(name = LIMITER)
     RateLimiter spillgateLimiter(
             LimitStore store,
             ObjectProvider<DecisionListener> listeners,
@@ -114,7 +121,7 @@ public final class SpillgateAutoConfiguration {
     }
 
     @Bean
-    LimiterLifecycle spillgateLifecycle(RateLimiter limiter, SpillgateProperties settings) {
+    LimiterLifecycle spillgateLifecycle(@Qualifier(LIMITER) RateLimiter limiter, SpillgateProperties settings) {
         return new LimiterLifecycle(limiter, settings.readyTimeout());
     }
 
@@ -209,7 +216,7 @@ public final class SpillgateAutoConfiguration {
     @Bean
     @ConditionalOnMissingBean
     Rules spillgateRules(
-            RateLimiter limiter,
+            @Qualifier(LIMITER) RateLimiter limiter,
             KeySyntax keys,
             PathSyntax paths,
             SpillgateProperties settings,
@@ -252,7 +259,7 @@ public final class SpillgateAutoConfiguration {
 
         @Bean
         RateLimitedHandlerAdapter spillgateHandlerAdapter(
-                RateLimiter limiter,
+                @Qualifier(LIMITER) RateLimiter limiter,
                 KeySyntax keys,
                 RateLimitResponses responses,
                 RuleInstrumentation instrumentation,

@@ -4,6 +4,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.webflux.RateLimitedHandlerAdapter;
 import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.beans.factory.annotation.Qualifier;
 import org.springframework.boot.actuate.autoconfigure.endpoint.condition.ConditionalOnAvailableEndpoint;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
@@ -14,7 +15,7 @@ import org.springframework.context.annotation.Bean;
 /** The auto-configuration of the Actuator endpoint, if the Actuator exposes it. */
 @AutoConfiguration(after = SpillgateAutoConfiguration.class)
 @ConditionalOnClass(ConditionalOnAvailableEndpoint.class)
-@ConditionalOnBean({RateLimiter.class, Rules.class, SpillgateProperties.class})
+@ConditionalOnBean({Rules.class, SpillgateProperties.class})
 public final class SpillgateEndpointAutoConfiguration {
 
     /** Creates the configuration; for Spring. */
@@ -24,7 +25,7 @@ public final class SpillgateEndpointAutoConfiguration {
     @ConditionalOnAvailableEndpoint(endpoint = SpillgateEndpoint.class)
     @ConditionalOnMissingBean
     SpillgateEndpoint spillgateEndpoint(
-            RateLimiter limiter,
+            @Qualifier(SpillgateAutoConfiguration.LIMITER) RateLimiter limiter,
             Rules rules,
             SpillgateProperties settings,
             ObjectProvider<RateLimitedHandlerAdapter> annotated) {

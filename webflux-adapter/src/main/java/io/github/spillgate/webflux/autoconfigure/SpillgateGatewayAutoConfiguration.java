@@ -6,6 +6,7 @@ import io.github.spillgate.webflux.GatewayRateLimiter.Config;
 import io.github.spillgate.webflux.GatewayRateLimiter.Fields;
 import io.github.spillgate.webflux.RateLimitResponses;
 import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.beans.factory.annotation.Qualifier;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
@@ -46,7 +47,7 @@ public final class SpillgateGatewayAutoConfiguration {
     @Fallback
     @ConditionalOnMissingBean
     GatewayRateLimiter spillgateRateLimiter(
-            ObjectProvider<RateLimiter> limiters,
+            @Qualifier(SpillgateAutoConfiguration.LIMITER) ObjectProvider<RateLimiter> limiters,
             ObjectProvider<RateLimitResponses> responses,
             ConfigurationService configurations,
             Environment environment) {

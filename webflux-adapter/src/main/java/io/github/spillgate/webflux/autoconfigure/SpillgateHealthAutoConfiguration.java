@@ -1,6 +1,7 @@
 package io.github.spillgate.webflux.autoconfigure;
 
 import io.github.spillgate.RateLimiter;
+import org.springframework.beans.factory.annotation.Qualifier;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
@@ -15,7 +16,7 @@ import org.springframework.context.annotation.Bean;
         beforeName =
                 "org.springframework.boot.health.autoconfigure.registry.HealthContributorRegistryAutoConfiguration")
 @ConditionalOnClass(ReactiveHealthIndicator.class)
-@ConditionalOnBean({RateLimiter.class, SpillgateProperties.class})
+@ConditionalOnBean(SpillgateProperties.class)
 @ConditionalOnProperty(name = "management.health.spillgate.enabled", matchIfMissing = true)
 public final class SpillgateHealthAutoConfiguration {
 
@@ -24,7 +25,8 @@ public final class SpillgateHealthAutoConfiguration {
 
     @Bean
     @ConditionalOnMissingBean(name = "spillgateHealthIndicator")
-    ReactiveHealthIndicator spillgateHealthIndicator(RateLimiter limiter, SpillgateProperties settings) {
+    ReactiveHealthIndicator spillgateHealthIndicator(
+            @Qualifier(SpillgateAutoConfiguration.LIMITER) RateLimiter limiter, SpillgateProperties settings) {
         return new LimiterHealth(limiter, settings.enabled(), settings.health().duringFallback());
     }
 }

@@ -4,19 +4,19 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.metrics.LimiterMetrics;
 import io.github.spillgate.metrics.RuleMetrics;
 import io.micrometer.core.instrument.MeterRegistry;
+import org.springframework.beans.factory.annotation.Qualifier;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.context.annotation.Bean;
-import org.springframework.core.env.Environment;
 
 /** The auto-configuration of the metrics, if there is a meter registry. */
 @AutoConfiguration(
         after = SpillgateAutoConfiguration.class,
         afterName = "org.springframework.boot.micrometer.metrics.autoconfigure.CompositeMeterRegistryAutoConfiguration")
 @ConditionalOnClass(MeterRegistry.class)
-@ConditionalOnBean({MeterRegistry.class, RateLimiter.class, SpillgateProperties.class})
+@ConditionalOnBean({MeterRegistry.class, SpillgateProperties.class})
 public final class SpillgateMetricsAutoConfiguration {
 
     /** Creates the configuration; for Spring. */
@@ -30,7 +30,7 @@ public final class SpillgateMetricsAutoConfiguration {
 
     @Bean
     @ConditionalOnMissingBean
-    LimiterMetrics spillgateLimiterMetrics(RateLimiter limiter, SpillgateProperties settings, Environment environment) {
-        return LimiterMetrics.of(limiter, LimiterName.of(settings, environment));
+    LimiterMetrics spillgateLimiterMetrics(@Qualifier(SpillgateAutoConfiguration.LIMITER) RateLimiter limiter) {
+        return LimiterMetrics.of(limiter, limiter.name());
     }
 }

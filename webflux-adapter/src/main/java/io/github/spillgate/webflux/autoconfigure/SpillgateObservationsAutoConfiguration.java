@@ -1,6 +1,5 @@
 package io.github.spillgate.webflux.autoconfigure;
 
-import io.github.spillgate.RateLimiter;
 import io.github.spillgate.metrics.DecisionObservationConvention;
 import io.github.spillgate.metrics.RuleObservations;
 import io.micrometer.observation.ObservationRegistry;
@@ -18,7 +17,7 @@ import org.springframework.context.annotation.Bean;
         afterName = "org.springframework.boot.micrometer.observation.autoconfigure.ObservationAutoConfiguration")
 @ConditionalOnClass(ObservationRegistry.class)
 @ConditionalOnBooleanProperty("spillgate.observations.enabled")
-@ConditionalOnBean({ObservationRegistry.class, RateLimiter.class, SpillgateProperties.class})
+@ConditionalOnBean({ObservationRegistry.class, SpillgateProperties.class})
 public final class SpillgateObservationsAutoConfiguration {
 
     /** Creates the configuration; for Spring. */

@@ -1,6 +1,5 @@
 package io.github.spillgate.webflux.autoconfigure;
 
-import io.github.spillgate.RateLimiter;
 import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.failover.LocalFallback;
 import io.github.spillgate.http.WrongSettingException;
@@ -23,6 +22,7 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnSingleCandi
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Conditional;
 import org.springframework.context.annotation.Configuration;
+import org.springframework.context.annotation.Lazy;
 import org.springframework.data.redis.connection.RedisClusterConfiguration;
 import org.springframework.data.redis.connection.RedisConfiguration;
 import org.springframework.data.redis.connection.RedisStandaloneConfiguration;
@@ -33,8 +33,8 @@ import reactor.util.Logger;
 import reactor.util.Loggers;
 
 /**
- * The configurations of the store, in order of precedence. All of them give way to a store or a limiter bean of the
- * application.
+ * The configurations of the store, in order of precedence. All of them give way to a store bean of the application.
+ * Lazy: a limiter of the application that replaces the one of the settings may need no store of ours.
  */
 final class StoreConfiguration {
 
@@ -68,8 +68,9 @@ final class StoreConfiguration {
     }
 
     /** The store of a disabled limiter, which opens no connection even if the settings contain a Redis. */
+    @Lazy
     @Configuration(proxyBeanMethods = false)
-    @ConditionalOnMissingBean({LimitStore.class, RateLimiter.class})
+    @ConditionalOnMissingBean(LimitStore.class)
     @Conditional(EnabledProperty.DisabledCondition.class)
     static class DisabledConfiguration {
 
@@ -80,8 +81,9 @@ final class StoreConfiguration {
     }
 
     /** A Redis for the limiter alone, from {@code spillgate.redis}. */
+    @Lazy
     @Configuration(proxyBeanMethods = false)
-    @ConditionalOnMissingBean({LimitStore.class, RateLimiter.class})
+    @ConditionalOnMissingBean(LimitStore.class)
     @ConditionalOnProperty(name = "spillgate.store", havingValue = "auto", matchIfMissing = true)
     @ConditionalOnProperty("spillgate.redis.uri")
     static class DedicatedRedisConfiguration {
@@ -121,9 +123,10 @@ final class StoreConfiguration {
     }
 
     /** The Redis of the application, from {@code spring.data.redis}. */
+    @Lazy
     @Configuration(proxyBeanMethods = false)
     @ConditionalOnClass(LettuceConnectionFactory.class)
-    @ConditionalOnMissingBean({LimitStore.class, RateLimiter.class})
+    @ConditionalOnMissingBean(LimitStore.class)
     @ConditionalOnProperty(name = "spillgate.store", havingValue = "auto", matchIfMissing = true)
     @ConditionalOnSingleCandidate(LettuceConnectionFactory.class)
     static class ApplicationRedisConfiguration {
@@ -188,8 +191,9 @@ final class StoreConfiguration {
     }
 
     /** The memory of this process, without Redis. */
+    @Lazy
     @Configuration(proxyBeanMethods = false)
-    @ConditionalOnMissingBean({LimitStore.class, RateLimiter.class})
+    @ConditionalOnMissingBean(LimitStore.class)
     static class LocalConfiguration {
 
         @Bean

@@ -124,7 +124,7 @@ class SpillgateAutoConfigurationDisabledTest {
     @Test
     void aLimiterOfTheApplicationStaysAsItIsAndNoRequestIsLimited() {
         try (ConfigurableApplicationContext context = start(Application.class, OwnLimiter.class)) {
-            RateLimiter limiter = context.getBean(RateLimiter.class);
+            RateLimiter limiter = context.getBean("mine", RateLimiter.class);
             assertThat(limiter.tryAcquire("me").block(LONG).isAllowed()).isTrue();
             assertThat(limiter.tryAcquire("me").block(LONG).isAllowed()).isFalse();
             for (int i = 0; i < 3; i++) {

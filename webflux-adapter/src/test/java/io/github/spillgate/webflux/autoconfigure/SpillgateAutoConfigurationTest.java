@@ -21,7 +21,6 @@ import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.metrics.RuleMetrics;
 import io.github.spillgate.metrics.RuleObservations;
 import io.github.spillgate.redis.RedisStore;
-import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.testkit.LoopRequests;
 import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisForTests;
@@ -239,18 +238,6 @@ class SpillgateAutoConfigurationTest {
                     assertThat(source(context.getBean(RateLimiter.class))).isEqualTo(Source.LOCAL);
                 });
         assertThat(output.getAll()).doesNotContain("No Redis is configured");
-    }
-
-    @Test
-    void aStoreOrALimiterOfTheApplicationIsUsed() {
-        runner.withUserConfiguration(OwnStore.class).run(context -> {
-            assertThat(context).hasSingleBean(LimitStore.class).hasSingleBean(RateLimiter.class);
-            assertThat(context.getBean(LimitStore.class)).isSameAs(OwnStore.STORE);
-        });
-        runner.withUserConfiguration(OwnLimiter.class).run(context -> {
-            assertThat(context).doesNotHaveBean(LimitStore.class).hasSingleBean(RateLimiter.class);
-            assertThat(context.getBean(RateLimiter.class).toString()).contains("mine");
-        });
     }
 
     @Test
@@ -763,26 +750,6 @@ class SpillgateAutoConfigurationTest {
     }
 
     private record Wrong(String property, String value, String told, String reason) {}
-
-    @Configuration
-    static class OwnStore {
-
-        private static final LocalStore STORE = LocalStore.bounded(100);
-
-        @Bean
-        LimitStore mine() {
-            return STORE;
-        }
-    }
-
-    @Configuration
-    static class OwnLimiter {
-
-        @Bean
-        RateLimiter mine() {
-            return RateLimiter.builder("mine").store(LocalStore.bounded(100)).build();
-        }
-    }
 
     @Configuration
     static class Helpers {
