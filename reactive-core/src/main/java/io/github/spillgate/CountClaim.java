@@ -172,8 +172,9 @@ final class CountClaim implements Claim {
 
     static void checkNumber(int counts) {
         if (counts > Bounds.MOST_CLAIMS) {
-            throw new IllegalArgumentException("a verdict over " + counts + " counts is too large: expected at most "
-                    + Bounds.MOST_CLAIMS + ", for example 8 keys under 2 limits each");
+            throw new IllegalArgumentException(
+                    "a verdict over more than " + Bounds.MOST_CLAIMS + " counts is too large: expected at most "
+                            + Bounds.MOST_CLAIMS + ", for example 8 keys under 2 limits each");
         }
     }
 

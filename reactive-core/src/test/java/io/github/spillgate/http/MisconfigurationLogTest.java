@@ -97,7 +97,7 @@ class MisconfigurationLogTest extends RulesFixture {
 
     @Test
     void aVerdictOverTooManyCountsIsLoggedAsDenied() {
-        Rule.Builder[] many = IntStream.range(0, 17)
+        Rule.Builder[] many = IntStream.range(0, 40)
                 .mapToObj(i -> Rule.named("r" + i).key(KeySource.constant("k")).limit(Limit.perMinute(1)))
                 .toArray(Rule.Builder[]::new);
         decide(rules(many));
@@ -105,7 +105,7 @@ class MisconfigurationLogTest extends RulesFixture {
                 .singleElement()
                 .satisfies(line -> assertThat(line)
                         .startsWith("rule r0 could not be decided: ")
-                        .contains("a verdict over 17 counts is too large")
+                        .contains("a verdict over more than 16 counts is too large: expected at most 16")
                         .endsWith("; such requests are denied with 503"));
     }
 
