@@ -25,6 +25,11 @@ public final class Verdicts {
 
     private static final Logger LOG = Loggers.getLogger(Verdicts.class);
 
+    /** The names in {@link #cost(String, long)} that were logged because no such rule applied. Bounded. */
+    private static final Set<String> LOGGED = ConcurrentHashMap.newKeySet();
+
+    private static final int MOST_LOGGED = 16;
+
     private static final String EXPOSE = "Access-Control-Expose-Headers";
 
     private final Set<Rule> applied = ConcurrentHashMap.newKeySet();
@@ -253,15 +258,31 @@ public final class Verdicts {
      * @return completes when the costs are settled, or at the deadline; never an error, because errors are logged
      */
     public Mono<Void> settle() {
-        return Mono.defer(() -> !hasCosts()
-                ? Mono.empty()
-                : Mono.whenDelayError(charged.stream()
-                                .map(verdict -> verdict.settle(rule -> costs.getOrDefault(rule.name(), cost)))
-                                .toList())
-                        .onErrorResume(e -> {
-                            LOG.warn("Settling the real cost of a request failed: {}", Text.quote(e.toString()));
-                            return Mono.empty();
-                        }));
+        return Mono.defer(() -> {
+            if (!hasCosts()) {
+                return Mono.empty();
+            }
+            costs.keySet().forEach(this::warnIfUnknown);
+            return Mono.whenDelayError(charged.stream()
+                            .map(verdict -> verdict.settle(rule -> costs.getOrDefault(rule.name(), cost)))
+                            .toList())
+                    .onErrorResume(e -> {
+                        LOG.warn("Settling the real cost of a request failed: {}", Text.quote(e.toString()));
+                        return Mono.empty();
+                    });
+        });
+    }
+
+    /** Logs a cost for a rule that may be misspelt, once for each name. */
+    private void warnIfUnknown(String rule) {
+        Set<String> names = new TreeSet<>();
+        applied.forEach(one -> names.add(one.name()));
+        if (!names.contains(rule) && LOGGED.size() < MOST_LOGGED && LOGGED.add(rule)) {
+            LOG.warn(
+                    "A cost was set for rule {}, which does not apply to the request, so it has no effect: {}",
+                    Text.quote(rule),
+                    Spelling.expected(rule, names));
+        }
     }
 
     /**

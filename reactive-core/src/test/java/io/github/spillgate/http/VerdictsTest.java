@@ -195,6 +195,47 @@ class VerdictsTest {
         }
     }
 
+    // Costs.
+
+    @Test
+    void aCostForARuleThatDoesNotApplyIsLoggedOnce() {
+        try (LogForTests log = LogForTests.listen()) {
+            for (int i = 0; i < 3; i++) {
+                Verdicts ofRequest = allowed(rule("tokens", 100), rule("address", 100));
+                ofRequest.cost("tokns\n", 5);
+                ofRequest.cost("address", 5);
+                ofRequest.settle().block(LONG);
+            }
+            assertThat(log.lines("A cost was set"))
+                    .singleElement()
+                    .satisfies(
+                            line -> assertThat(line)
+                                    .endsWith(
+                                            "A cost was set for rule \"tokns\\u000a\", which does not apply to the request, so"
+                                                    + " it has no effect: did you mean tokens? Expected one of address, tokens"));
+        }
+    }
+
+    @Test
+    void costsOfRulesThatApplyAreNotLogged() {
+        try (LogForTests log = LogForTests.listen()) {
+            Verdicts ofRequest = allowed(rule("tokens", 100));
+            ofRequest.cost("tokens", 5);
+            ofRequest.cost(3);
+            ofRequest.settle().block(LONG);
+            assertThat(log.lines("A cost was set")).isEmpty();
+        }
+    }
+
+    private Verdicts allowed(Rule.Builder... rules) {
+        SentRequest request = SentRequest.get("/").remembering();
+        List<Rule> built = Stream.of(rules).map(Rule.Builder::build).toList();
+        Verdict verdict =
+                Rules.of(limiter, SentRequest.syntax(), built).decide(request).block(LONG);
+        request.verdicts().note(Objects.requireNonNull(verdict));
+        return request.verdicts();
+    }
+
     private static Rule.Builder rule(String name, long permits) {
         return Rule.named(name).key(KeySource.constant("k")).limit(Limit.perMinute(permits));
     }
