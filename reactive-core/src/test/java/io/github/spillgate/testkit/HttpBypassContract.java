@@ -12,6 +12,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Spellings of paths, queries and cookies, of which none may bypass a limit. */
 public abstract class HttpBypassContract extends HttpContract {
@@ -58,6 +59,19 @@ public abstract class HttpBypassContract extends HttpContract {
             String status = client.answerTo(method + " " + path + " HTTP/1.1", "Host: localhost");
             assertThat(status).doesNotContain(" 200 ").doesNotContain(" 5");
         }
+        assertThat(handled).hasValue(1);
+    }
+
+    /** HTTP methods are case-sensitive (RFC 9110), and no router takes these for GET. */
+    @ParameterizedTest
+    @ValueSource(strings = {"get", "Get", "gEt"})
+    void noSpellingOfAMethodBypassesItsRule(String method) {
+        serve(address("hello", 1).paths("/hello").methods("GET"));
+        client.get("/hello");
+        assertThat(handled).hasValue(1);
+        assertThat(client.answerTo(method + " /hello HTTP/1.1", "Host: localhost"))
+                .contains(" 4")
+                .doesNotContain(" 5");
         assertThat(handled).hasValue(1);
     }
 

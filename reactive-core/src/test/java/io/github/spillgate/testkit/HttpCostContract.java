@@ -4,7 +4,10 @@ import static io.github.spillgate.testkit.LimiterForTests.address;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Limit;
+import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rules;
+import java.time.Duration;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -69,6 +72,21 @@ public abstract class HttpCostContract extends HttpContract {
         Rules rules = serve(address("units", 10).cost(5));
         assertThat(client.get("/failing").statusCode()).isEqualTo(500);
         awaitRemaining(rules, "units", 7);
+    }
+
+    /** The mistake is the handler's, so its client gets 500. The request stays charged with what was reserved. */
+    @Test
+    void aNegativeRealCostFailsTheRequestAndChangesNothing() {
+        Rules rules = serve(
+                address("units", 10).cost(4),
+                Rule.named("one")
+                        .key(LimiterForTests.ADDRESS)
+                        .limit(Limit.concurrent(1).hold(Duration.ofMinutes(1))));
+        assertThat(client.get("/cost/-1").statusCode()).isEqualTo(500);
+        awaitRemaining(rules, "one", 1);
+        awaitRemaining(rules, "units", 6);
+        assertThat(client.get("/cost/2").statusCode()).isEqualTo(200);
+        awaitRemaining(rules, "units", 4);
     }
 
     @Test
