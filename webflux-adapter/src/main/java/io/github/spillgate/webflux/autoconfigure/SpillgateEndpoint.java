@@ -16,6 +16,7 @@ import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
+import org.springframework.boot.actuate.endpoint.Access;
 import org.springframework.boot.actuate.endpoint.annotation.DeleteOperation;
 import org.springframework.boot.actuate.endpoint.annotation.Endpoint;
 import org.springframework.boot.actuate.endpoint.annotation.ReadOperation;
@@ -26,9 +27,10 @@ import reactor.core.publisher.Mono;
 
 /**
  * The Actuator endpoint {@code spillgate}. It reports the rules in force, from settings and {@code @RateLimited}, and
- * the store that decides. It also reports the usage of a key under a rule, and resets it.
+ * the store that decides. It also reports the usage of a key under a rule. It resets usage only if {@code
+ * management.endpoint.spillgate.access} is {@code unrestricted}.
  */
-@Endpoint(id = "spillgate")
+@Endpoint(id = "spillgate", defaultAccess = Access.READ_ONLY)
 public final class SpillgateEndpoint {
 
     private final boolean enabled;

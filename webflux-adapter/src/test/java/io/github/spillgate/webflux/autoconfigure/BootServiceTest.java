@@ -55,6 +55,7 @@ class BootServiceTest {
     static void start() {
         context = application()
                 .run(
+                        "--management.endpoint.spillgate.access=unrestricted",
                         "--spring.data.redis.url=" + RedisForTests.first().uri().toURI(),
                         "--spillgate.name=boot-" + UUID.randomUUID().toString().substring(0, 8));
         LimiterForTests.awaitReady(context.getBean(RateLimiter.class));
@@ -130,6 +131,18 @@ class BootServiceTest {
         assertThat(get(ofMe, "x").body()).contains("\"limit\":\"120/1m name=address-1m\",\"used\":1,\"remaining\":119");
         assertThat(delete(ofMe).statusCode()).isEqualTo(204);
         assertThat(get(ofMe, "x").body()).contains("\"used\":0,\"remaining\":120");
+    }
+
+    @Test
+    void theEndpointOnlyReadsUnlessItsAccessIsUnrestricted() {
+        String reset = "/actuator/spillgate/address?key=127.0.0.1";
+        try (ConfigurableApplicationContext byDefault = application().run("--spillgate.store=local")) {
+            ClientForTests operator = BootForTests.client(byDefault);
+            assertThat(operator.get(reset).statusCode()).isEqualTo(200);
+            assertThat(operator.send(operator.request(reset).DELETE()).statusCode())
+                    .isEqualTo(405);
+        }
+        assertThat(delete(reset).statusCode()).isEqualTo(204);
     }
 
     @Test
