@@ -735,10 +735,10 @@ public final class RateLimiter implements AutoCloseable {
      * <p>Use it at startup, for a bounded time: {@code limiter.ready().timeout(Duration.ofSeconds(5))}.
      *
      * @return completes when the store is prepared and decides; a {@link LimitStoreException} if it cannot be prepared
-     *     now, or does not decide within 3 s
+     *     now, or does not decide within 3 s; {@link IllegalStateException} if the limiter is closed
      */
     public Mono<Void> ready() {
-        return store.prepare()
+        return unlessClosed(store::prepare)
                 .then(Mono.defer(() -> store.peek(claims.of(READY)))
                         .filter(made -> !made.isByFallback())
                         .repeatWhenEmpty(made -> made.take(READY_LONGEST, Schedulers.parallel())

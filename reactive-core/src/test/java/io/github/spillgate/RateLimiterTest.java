@@ -141,7 +141,8 @@ class RateLimiterTest {
         Mono<Decision> before = limiter.tryAcquire("a");
         limiter.close();
         limiter.close();
-        for (Mono<?> call : List.of(before, limiter.peek("a"), limiter.refund("a", 1), limiter.reset("a"))) {
+        for (Mono<?> call :
+                List.of(before, limiter.ready(), limiter.peek("a"), limiter.refund("a", 1), limiter.reset("a"))) {
             StepVerifier.create(call)
                     .expectErrorSatisfies(e -> assertThat(e)
                             .isInstanceOf(IllegalStateException.class)

@@ -177,11 +177,12 @@ public final class RateLimiting {
      * }</pre>
      *
      * @return completes when the next decision does not wait for a connection; also after {@code ready-timeout}, or if
-     *     Redis cannot be reached, because the fallback decides then
+     *     Redis cannot be reached, because the fallback decides then; fails if the limiter is closed
      */
     public Future<Void> ready() {
         return ContextDelivery.future(
-                vertx, limiter.ready().timeout(readyTimeout).onErrorComplete());
+                vertx,
+                limiter.ready().timeout(readyTimeout).onErrorComplete(why -> !(why instanceof IllegalStateException)));
     }
 
     /**

@@ -35,6 +35,15 @@ class RateLimitingCloseTest extends HandlerFixture {
     }
 
     @Test
+    void aClosedLimiterIsNotReady() throws Exception {
+        RateLimiting limiting = RateLimiting.of(vertx, redisOptions()).start();
+        done(limiting.close());
+        Future<Void> ready = limiting.ready();
+        await().atMost(LONG).until(ready::isComplete);
+        assertThat(ready.cause()).isInstanceOf(IllegalStateException.class).hasMessageContaining("is closed: expected");
+    }
+
+    @Test
     void aFutureCompletesAfterItsVerticleIsUndeployed() throws Exception {
         CompletableFuture<Future<Decision>> waiting = new CompletableFuture<>();
         FutureRateLimiter limits = FutureRateLimiter.of(vertx, limiter);
