@@ -964,7 +964,7 @@ public final class RateLimiter implements AutoCloseable {
     /** Returns the limiter for log messages. */
     @Override
     public String toString() {
-        return "RateLimiter[" + name + ", limits=" + limits() + ", store=" + store + "]";
+        return "RateLimiter[" + name + (limits().isEmpty() ? "" : ", limits=" + limits()) + ", store=" + store + "]";
     }
 
     /** Builder of a {@link RateLimiter}. Not thread-safe. */
@@ -1025,11 +1025,12 @@ public final class RateLimiter implements AutoCloseable {
          * deadline at most. The deadline includes a {@linkplain #lookup(LimitLookup) lookup}; it does not include the
          * time that {@code acquire} waits for permits.
          *
-         * @param deadline more than zero, and at most a minute
+         * @param deadline at least 1 ms, and at most a minute
          * @return this builder
+         * @throws IllegalArgumentException if the deadline is out of range
          */
         public Builder deadline(Duration deadline) {
-            Checks.present(deadline, "deadline", "Duration.ofMillis(100)");
+            Checks.deadline(Checks.present(deadline, "deadline", "Duration.ofMillis(100)"));
             protection.add(resilient -> resilient.deadline(deadline));
             return this;
         }
@@ -1045,9 +1046,10 @@ public final class RateLimiter implements AutoCloseable {
          *
          * @param longest zero or more, and at most a minute
          * @return this builder
+         * @throws IllegalArgumentException if the time is out of range
          */
         public Builder cacheDenials(Duration longest) {
-            Checks.present(longest, "cacheDenials", "Duration.ofSeconds(1)");
+            Checks.cacheDenials(Checks.present(longest, "cacheDenials", "Duration.ofSeconds(1)"));
             protection.add(resilient -> resilient.cacheDenials(longest));
             return this;
         }
@@ -1173,8 +1175,7 @@ public final class RateLimiter implements AutoCloseable {
          * @throws IllegalStateException if there is no store; no limit although a lookup may need one; a fallback, a
          *     deadline or cached denials for a store that has its own; or a lookup that may take as long as the whole
          *     decision
-         * @throws IllegalArgumentException if two limits would share a count, or the deadline or the time of cached
-         *     denials is out of range
+         * @throws IllegalArgumentException if two limits would share a count
          */
         public RateLimiter build() {
             if (store == null) {

@@ -299,18 +299,12 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
         /**
          * Sets the longest time to wait for an answer of the store; 100 ms by default.
          *
-         * @param deadline more than zero, and at most a minute
+         * @param deadline at least 1 ms, and at most a minute
          * @return this builder
          * @throws IllegalArgumentException if the deadline is out of range
          */
         public Builder deadline(Duration deadline) {
-            Checks.present(deadline, "deadline", "Duration.ofMillis(100)");
-            if (deadline.isNegative() || deadline.isZero() || deadline.compareTo(LONGEST) > 0) {
-                throw new IllegalArgumentException("deadline " + deadline
-                        + " is out of range: expected more than zero and at most " + LONGEST
-                        + ", for example Duration.ofMillis(100)");
-            }
-            this.deadline = deadline;
+            this.deadline = Checks.deadline(Checks.present(deadline, "deadline", "Duration.ofMillis(100)"));
             return this;
         }
 
@@ -323,13 +317,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
          * @throws IllegalArgumentException if the time is out of range
          */
         public Builder cacheDenials(Duration longest) {
-            Checks.present(longest, "cacheDenials", "Duration.ofSeconds(1)");
-            if (longest.isNegative() || longest.compareTo(LONGEST) > 0) {
-                throw new IllegalArgumentException("cacheDenials " + longest
-                        + " is out of range: expected zero, which switches it off, or more, and at most " + LONGEST
-                        + ", for example Duration.ofSeconds(1)");
-            }
-            this.cacheDenials = longest;
+            this.cacheDenials = Checks.cacheDenials(Checks.present(longest, "cacheDenials", "Duration.ofSeconds(1)"));
             return this;
         }
 

@@ -29,7 +29,7 @@ public interface ClientAddressSettings {
     /**
      * Returns the addresses and networks of the trusted proxies.
      *
-     * @return the proxies; at least one if a header is read
+     * @return the proxies; at least one if a header is read, else none
      */
     List<String> trustedProxies();
 
@@ -56,6 +56,14 @@ public interface ClientAddressSettings {
      */
     default ClientAddress read(String where) {
         String[] trusted = trustedProxies().toArray(String[]::new);
+        if (header() == Header.NONE && trusted.length > 0) {
+            throw new WrongSettingException(
+                    where + ".header",
+                    "none",
+                    "proxies " + trustedProxies() + " are trusted, but no header of theirs is read: expected"
+                            + " x-forwarded-for or forwarded, whichever the proxies write",
+                    null);
+        }
         ClientAddress address = checked(where + ".trusted-proxies", trustedProxies(), any -> switch (header()) {
             case NONE -> ClientAddress.ofPeer();
             case X_FORWARDED_FOR -> ClientAddress.ofXForwardedFor(trusted);

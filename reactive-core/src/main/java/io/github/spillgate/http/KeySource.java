@@ -103,7 +103,7 @@ public interface KeySource {
      */
     static KeySource pathVariable(String name) {
         String variable = checkName("path variable", name, "id");
-        return of("path:" + variable, match -> match.pathVariable(variable));
+        return of(KeySources.PATH + variable, match -> match.pathVariable(variable));
     }
 
     /**

@@ -5,15 +5,21 @@ import java.security.GeneralSecurityException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.function.Function;
+import java.util.stream.Collectors;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 import reactor.core.publisher.Mono;
 
 /** The built-in key sources. They return {@link Scalars scalars} for values that are known without a subscription. */
 final class KeySources {
+
+    /** The start of the text of a path variable. */
+    static final String PATH = "path:";
 
     private static final char SEPARATOR = '|';
     private static final int LEAST_SECRET = 16;
@@ -50,11 +56,12 @@ final class KeySources {
      * @param needsPrincipal whether the key is known only after authentication
      * @param isOnlyForUsers whether the source never finds a key for a request that is not authenticated
      * @param mayBeMissing whether a request may have no key
+     * @param pathVariables the path variables that it reads
      */
-    record Traits(boolean needsPrincipal, boolean isOnlyForUsers, boolean mayBeMissing) {
+    record Traits(boolean needsPrincipal, boolean isOnlyForUsers, boolean mayBeMissing, Set<String> pathVariables) {
 
         /** A function of the user may find no key. */
-        private static final Traits OF_A_FUNCTION = new Traits(false, false, true);
+        private static final Traits OF_A_FUNCTION = new Traits(false, false, true, Set.of());
     }
 
     /** A source with known traits. */
@@ -80,7 +87,11 @@ final class KeySources {
 
         @Override
         public Traits traits() {
-            return new Traits(false, false, mayBeMissing);
+            return new Traits(
+                    false,
+                    false,
+                    mayBeMissing,
+                    text.startsWith(PATH) ? Set.of(text.substring(PATH.length())) : Set.of());
         }
 
         @Override
@@ -99,7 +110,7 @@ final class KeySources {
 
         @Override
         public Traits traits() {
-            return new Traits(true, true, true);
+            return new Traits(true, true, true, Set.of());
         }
 
         @Override
@@ -156,7 +167,8 @@ final class KeySources {
             return new Traits(
                     all.stream().anyMatch(Traits::needsPrincipal),
                     all.stream().anyMatch(Traits::isOnlyForUsers),
-                    all.stream().anyMatch(Traits::mayBeMissing));
+                    all.stream().anyMatch(Traits::mayBeMissing),
+                    pathVariables(all));
         }
 
         @Override
@@ -195,7 +207,8 @@ final class KeySources {
             return new Traits(
                     all.stream().anyMatch(Traits::needsPrincipal),
                     all.stream().allMatch(Traits::isOnlyForUsers),
-                    all.stream().allMatch(Traits::mayBeMissing));
+                    all.stream().allMatch(Traits::mayBeMissing),
+                    pathVariables(all));
         }
 
         @Override
@@ -259,6 +272,12 @@ final class KeySources {
         public String toString() {
             return "hashed(" + source + ")";
         }
+    }
+
+    private static Set<String> pathVariables(List<Traits> all) {
+        return all.stream()
+                .flatMap(one -> one.pathVariables().stream())
+                .collect(Collectors.toCollection(LinkedHashSet::new));
     }
 
     private static String text(List<KeySource> sources, String between) {

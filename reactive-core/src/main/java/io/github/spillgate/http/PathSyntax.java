@@ -28,6 +28,16 @@ public interface PathSyntax {
         return patterns.isEmpty() || patterns.contains("/**");
     }
 
+    /**
+     * Checks that a rule with these paths can have a path variable in its key. Called for rules in settings.
+     *
+     * @param patterns the paths of the rule; empty if it has none
+     * @param name the name of the variable
+     * @throws IllegalArgumentException if no request can have the variable; the message says what was expected. By
+     *     default nothing is checked
+     */
+    default void checkVariable(List<String> patterns, String name) {}
+
     /** A compiled path pattern. */
     @FunctionalInterface
     interface PathMatcher {

@@ -16,6 +16,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.function.IntPredicate;
 import java.util.function.Predicate;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 
@@ -253,6 +254,27 @@ public final class Rule {
      */
     public boolean isShadow() {
         return shadow;
+    }
+
+    /**
+     * Returns whether the key contains the authenticated user, also as an alternative.
+     *
+     * @return true for a key with {@link KeySource#principal()}
+     */
+    public boolean needsPrincipal() {
+        return KeySources.traits(key).needsPrincipal();
+    }
+
+    /**
+     * Returns the name and the limits, for a log message.
+     *
+     * @return text such as {@code login: 5/15m}
+     */
+    public String summary() {
+        return name + (shadow ? " (shadow)" : "") + ": "
+                + limits.stream()
+                        .map(limit -> limit.toString().replace(" name=" + limit.name(), ""))
+                        .collect(Collectors.joining(", "));
     }
 
     KeySource key() {

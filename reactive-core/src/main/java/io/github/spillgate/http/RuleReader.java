@@ -97,7 +97,13 @@ public final class RuleReader {
             methods.forEach(RegisteredMethods::check);
             return rule.methods(methods.toArray(String[]::new));
         });
-        KeySource key = checked(setting + ".key", settings.key(), keys::parse);
+        KeySource key = checked(setting + ".key", settings.key(), text -> {
+            KeySource parsed = keys.parse(text);
+            KeySources.traits(parsed)
+                    .pathVariables()
+                    .forEach(variable -> paths.checkVariable(settings.paths(), variable));
+            return parsed;
+        });
         rule.key(key);
         checkLimits(setting + ".limits", settings);
         settings.limits().forEach(rule::limit);

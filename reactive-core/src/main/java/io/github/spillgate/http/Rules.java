@@ -13,6 +13,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 import reactor.util.Logger;
@@ -258,6 +259,6 @@ public final class Rules {
     /** Returns the rules for log messages. */
     @Override
     public String toString() {
-        return list().toString();
+        return list().stream().map(Rule::summary).collect(Collectors.joining("; ", "[", "]"));
     }
 }

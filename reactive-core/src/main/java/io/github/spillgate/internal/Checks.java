@@ -1,11 +1,14 @@
 package io.github.spillgate.internal;
 
+import java.time.Duration;
 import java.util.Collection;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /** Checks for null, with messages that say what was expected. */
 public final class Checks {
+
+    private static final Duration MINUTE = Duration.ofMinutes(1);
 
     private Checks() {}
 
@@ -86,6 +89,37 @@ public final class Checks {
             throw new IllegalArgumentException("cost " + cost + " is negative: expected 0 or more, for example 5");
         }
         return cost;
+    }
+
+    /**
+     * Returns the longest time for a decision.
+     *
+     * @param deadline the time
+     * @return the same time
+     * @throws IllegalArgumentException if it is less than 1 ms or more than a minute
+     */
+    public static Duration deadline(Duration deadline) {
+        if (deadline.compareTo(Duration.ofMillis(1)) < 0 || deadline.compareTo(MINUTE) > 0) {
+            throw new IllegalArgumentException("deadline " + deadline
+                    + " is out of range: expected at least 1 ms and at most a minute, for example 100 ms");
+        }
+        return deadline;
+    }
+
+    /**
+     * Returns the longest time for which a denial is cached.
+     *
+     * @param longest the time
+     * @return the same time
+     * @throws IllegalArgumentException if it is negative, or more than a minute
+     */
+    public static Duration cacheDenials(Duration longest) {
+        if (longest.isNegative() || longest.compareTo(MINUTE) > 0) {
+            throw new IllegalArgumentException("cacheDenials " + longest
+                    + " is out of range: expected zero, which disables the cache, or more, and at most a minute, for"
+                    + " example 1 s");
+        }
+        return longest;
     }
 
     /**

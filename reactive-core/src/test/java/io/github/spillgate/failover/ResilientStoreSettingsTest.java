@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.LimitStore;
 import java.time.Duration;
 import java.util.List;
@@ -55,7 +56,7 @@ class ResilientStoreSettingsTest extends ResilientStoreFixture {
             assertThatIllegalArgumentException()
                     .isThrownBy(() -> builder.deadline(wrong))
                     .withMessageContaining(wrong.toString())
-                    .withMessageContaining("Duration.ofMillis(100)");
+                    .withMessageContaining("100 ms");
         }
         for (int wrong : List.of(0, -1, 1_000_001)) {
             assertThatIllegalArgumentException()
@@ -70,6 +71,21 @@ class ResilientStoreSettingsTest extends ResilientStoreFixture {
         }
     }
 
+    /** Also if the store has no use for it: a wrong setting must not wait for the day on which there is a Redis. */
+    @Test
+    void aLimiterChecksItsDeadlineWhateverItsStore() {
+        RateLimiter.Builder limiter = RateLimiter.builder("x").store(LocalStore.bounded(16));
+        for (Duration wrong : List.of(Duration.ZERO, Duration.ofNanos(50_000), Duration.ofSeconds(61))) {
+            assertThatIllegalArgumentException()
+                    .isThrownBy(() -> limiter.deadline(wrong))
+                    .withMessage("deadline " + wrong + " is out of range: expected at least 1 ms and at most a minute,"
+                            + " for example 100 ms");
+        }
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> limiter.cacheDenials(Duration.ofSeconds(-1)))
+                .withMessageContaining("cacheDenials PT-1S is out of range");
+    }
+
     @Test
     void theSmallestAndLargestValuesAreAccepted() {
         Duration minute = Duration.ofMinutes(1);
@@ -78,7 +94,7 @@ class ResilientStoreSettingsTest extends ResilientStoreFixture {
                 .cacheDenials(minute)
                 .maxInFlight(1_000_000)
                 .maxInFlight(1)
-                .deadline(Duration.ofNanos(1))
+                .deadline(Duration.ofMillis(1))
                 .deadline(minute)
                 .build();
         assertThat(store.deadline()).hasValue(minute);

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.util.List;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
@@ -16,7 +17,8 @@ class ClientAddressSettingsTest {
                     FORWARDED       | Forwarded from [10.0.0.0/8], maxHops=3
                     """)
     void allSettingsAreUsed(ClientAddressSettings.Header header, String source) {
-        assertThat(new Settings(header, List.of("10.0.0.0/8"), 56, 3).read("client-address"))
+        List<String> proxies = header == ClientAddressSettings.Header.NONE ? List.of() : List.of("10.0.0.0/8");
+        assertThat(new Settings(header, proxies, 56, 3).read("client-address"))
                 .hasToString("ClientAddress[" + source + ", ipv6Prefix=56]");
     }
 
@@ -33,6 +35,16 @@ class ClientAddressSettingsTest {
                     assertThat(wrong.setting()).isEqualTo(setting);
                     assertThat(wrong.why()).contains(why);
                 });
+    }
+
+    /** Otherwise all clients behind the proxies would share the limits of the proxies' addresses. */
+    @Test
+    void trustedProxiesWithoutAHeaderAreRejected() {
+        Settings settings = new Settings(ClientAddressSettings.Header.NONE, List.of("10.0.0.0/8"), 56, 3);
+        assertThatThrownBy(() -> settings.read("client-address"))
+                .isInstanceOf(WrongSettingException.class)
+                .hasMessage("client-address.header: proxies [10.0.0.0/8] are trusted, but no header of theirs is read:"
+                        + " expected x-forwarded-for or forwarded, whichever the proxies write");
     }
 
     private record Settings(Header header, List<String> trustedProxies, int ipv6Prefix, int maxHops)

@@ -320,6 +320,7 @@ public final class RateLimiting {
         public RateLimiting start() {
             RateLimiter.Builder limiter = checked("name", requireName(), RateLimiter::builder);
             if (!options.enabled()) {
+                LOG.info("No request is limited (enabled: false)");
                 RateLimiter off = limiter.store(Fallback.allow()).build();
                 return new RateLimiting(vertx, off, Rules.off(off, RoutePaths.ofVertx()), options, Mono.empty());
             }
@@ -352,18 +353,19 @@ public final class RateLimiting {
             checked("debt", options.debt(), limiter::debt);
             checked("longest-hold", options.longestHold(), limiter::longestHold);
             decisionListeners.forEach(limiter::listener);
-            if (primary.deadline().isEmpty()) {
-                limiter.fallback(fallback()).deadline(options.deadline()).cacheDenials(options.cacheDenials());
+            // Also for a local store, so that a wrong setting is reported before there is a Redis.
+            if (primary.deadline().orElse(Duration.ZERO).isZero()) {
+                limiter.fallback(fallback());
+                checked("deadline", options.deadline(), limiter::deadline);
+                checked("cache-denials", options.cacheDenials(), limiter::cacheDenials);
             }
-            RateLimiter built = checked(
-                    "deadline or cache-denials",
-                    options.deadline() + ", " + options.cacheDenials(),
-                    any -> limiter.build());
+            RateLimiter built = limiter.build();
             try {
                 Rules rules = checked(
                         "rules",
                         read.stream().map(Rule::name).toList(),
                         names -> Rules.of(built, RoutePaths.ofVertx(), read, instrumentation(keys)));
+                LOG.info("Rules {} use {}", rules, built);
                 return new RateLimiting(vertx, built, rules, options, disconnect);
             } catch (RuntimeException e) {
                 built.close();

@@ -68,6 +68,19 @@ public final class RoutePaths implements PathSyntax {
         return patterns.isEmpty() || patterns.contains("*") || patterns.contains("/*");
     }
 
+    /** A rule without paths gets the variables of the route. */
+    @Override
+    public void checkVariable(List<String> patterns, String name) {
+        boolean isMissing = patterns.stream()
+                .noneMatch(pattern -> VARIABLE.matcher(pattern)
+                        .results()
+                        .anyMatch(one -> one.group(1).equals(name)));
+        if (isMissing && !patterns.isEmpty()) {
+            throw new IllegalArgumentException("no path of the rule has the variable " + name
+                    + ": expected one that has, for example /users/:" + name);
+        }
+    }
+
     /** Returns a prefix that all matching paths have: the pattern up to a variable or a star, without end slashes. */
     private static String literalPrefix(String pattern) {
         return pattern.split("[:*]", 2)[0].replaceAll("/+\\z", "");

@@ -18,6 +18,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.function.Function;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -26,6 +27,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class Settings {
 
+    private static final Pattern NUMBER = Pattern.compile("[+-]?[0-9.]+");
     private static final String RULE = "{\"name\": \"address\", \"limits\": \"120/1m\"}";
 
     private final String where;
@@ -126,23 +128,32 @@ final class Settings {
         return read(name, defaultValue, "true or false", value -> value instanceof Boolean flag ? flag : null);
     }
 
-    /** Reads a duration: a text such as {@code 50ms}, or a number of milliseconds. */
+    /** Reads a time with its unit, such as {@code 50ms}: a number could be milliseconds or seconds. */
     Duration duration(String name, Duration defaultValue) {
-        return read(
-                name,
-                defaultValue,
-                "a time, for example \"100ms\" or 100",
-                value -> value instanceof Number millis
-                        ? duration(whole(millis))
-                        : value instanceof String text ? duration(text) : null);
-    }
-
-    private static @Nullable Duration duration(@Nullable Long millis) {
-        return millis == null ? null : Duration.ofMillis(millis);
+        String expected = "a time with its unit, for example \"" + defaultValue.toMillis() + "ms\"";
+        Object value = take(name);
+        if (value == null) {
+            return defaultValue;
+        }
+        String text = String.valueOf(value);
+        Duration found = duration(text);
+        if (found == null) {
+            boolean isNumber = value instanceof Number || NUMBER.matcher(text).matches();
+            throw wrong(
+                    name,
+                    value,
+                    isNumber
+                            ? "found " + text + ", which has no unit: expected " + expected
+                            : found(value) + "expected " + expected);
+        }
+        return found;
     }
 
     private static @Nullable Duration duration(String text) {
         try {
+            if (text.equals("0")) {
+                return Duration.ZERO;
+            }
             if (text.endsWith("ms")) {
                 return Duration.ofMillis(Long.parseLong(text.substring(0, text.length() - 2)));
             }

@@ -46,7 +46,7 @@ class RateLimitOptionsTest {
                           "redis": {"uri": "redis://localhost:6379", "cluster": true, "namespace": "shop"},
                           "deadline": "80ms",
                           "ready-timeout": "3s",
-                          "cache-denials": 500,
+                          "cache-denials": "500ms",
                           "debt": 2.5,
                           "longest-hold": "90m",
                           "fallback": "deny",
@@ -160,6 +160,9 @@ class RateLimitOptionsTest {
                     {"rules": [{"name": "login", "shadow": "yes"}]}           | rules[0].shadow                | rule "login": found yes
                     {"name": 5}                                               | name                           | expected a text
                     {"deadline": "soon"}                                      | deadline                       | for example "100ms"
+                    {"deadline": 5}                                           | deadline                       | found 5, which has no unit: expected a time with its unit, for example "100ms"
+                    {"deadline": "50us"}                                      | deadline                       | found 50us, expected a time
+                    {"rules": [{"name": "a", "timeout": 20}]}                 | rules[0].timeout               | rule "a": found 20, which has no unit: expected a time with its unit, for example "50ms"
                     {"store": "redis"}                                        | store                          | expected one of auto, local
                     {"rules": {}}                                             | rules                          | expected an array of objects, for example [{"name": "address", "limits": "120/1m"}]
                     {"rules": [5]}                                            | rules[0]                       | expected an object, for example {"name": "address", "limits": "120/1m"}
@@ -209,12 +212,15 @@ class RateLimitOptionsTest {
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m"}, {"name": "a", "limits": "5/1m"}]} | rules[1].name            | another rule has this name
                     {"name": "x", "redis": {"uri": "http://u:pw@localhost"}}                            | redis.uri                       | //…@localhost
                     {"name": "x", "redis": {"uri": "http://u:a@pw@localhost:6379"}}                     | redis.uri                       | //…@localhost:6379
-                    {"name": "x", "redis": {"uri": "redis://localhost"}, "deadline": 9223372036854775807} | deadline or cache-denials     | deadline
+                    {"name": "x", "redis": {"uri": "redis://localhost"}, "deadline": "2m"}              | deadline                        | deadline PT2M is out of range
                     {"name": "x", "redis": {"uri": "redis://localhost", "namespace": "a b"}}            | redis.namespace                 | a b
                     {"name": "x", "store": "local", "local": {"share": 3}}                              | local.share                     | 3
                     {"name": "x", "store": "local", "debt": -1}                                         | debt                            | debt -1.0 is out of range: expected 0 to 10 times each limit, for example 1
                     {"name": "x", "store": "local", "longest-hold": "0s"}                               | longest-hold                    | expected more than zero and at most 366 days, for example
-                    {"name": "x", "redis": {"uri": "redis://localhost"}, "deadline": "0ms"}             | deadline or cache-denials            | deadline
+                    {"name": "x", "store": "local", "deadline": 0}                                      | deadline                        | deadline PT0S is out of range: expected at least 1 ms
+                    {"name": "x", "store": "local", "cache-denials": "2m"}                              | cache-denials                   | cacheDenials PT2M is out of range
+                    {"name": "x", "client-address": {"trusted-proxies": "10.0.0.0/8"}}                  | client-address.header           | expected x-forwarded-for or forwarded
+                    {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "key": "path:id", "paths": "/users/:user, /a"}]} | rules[0].key     | rule "a": no path of the rule has the variable id: expected one that has, for example /users/:id
                     {"name": "x", "client-address": {"header": "forwarded"}}                            | client-address.trusted-proxies  | no network is trusted
                     {"name": "x", "secret": "short"}                                                    | secret                          | 16
                     """)

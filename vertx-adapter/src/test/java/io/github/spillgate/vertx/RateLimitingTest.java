@@ -74,6 +74,25 @@ class RateLimitingTest extends HandlerFixture {
     }
 
     @Test
+    void theStartIsLoggedWithWhatIsInForce() throws Exception {
+        try (LogForTests log = LogForTests.listen()) {
+            done(RateLimiting.of(vertx, new RateLimitOptions(new JsonObject("""
+                                    {"name": "orders-start", "store": "local", "rules": [
+                                      {"name": "address", "limits": "100/1m, 5 concurrent"},
+                                      {"name": "login", "paths": "/login", "limits": "5/15m", "shadow": true}
+                                    ]}
+                                    """)))
+                    .start()
+                    .close());
+            assertThat(log.lines("orders-start"))
+                    .singleElement()
+                    .asString()
+                    .endsWith("Rules [address: 100/1m, 5 concurrent; login (shadow): 5/15m] use"
+                            + " RateLimiter[orders-start, store=LocalStore]");
+        }
+    }
+
+    @Test
     void permitsAreHeldForTheConfiguredTimeAtMost() throws Exception {
         RateLimiting limiting = RateLimiting.of(
                         vertx,

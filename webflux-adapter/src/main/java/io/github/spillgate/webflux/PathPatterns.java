@@ -74,6 +74,16 @@ public final class PathPatterns implements PathSyntax {
                         .anyMatch(pattern -> EVERY_PATH.matcher(pattern).matches());
     }
 
+    /** A rule in settings needs a pattern: web filters run before a request is mapped to a handler. */
+    @Override
+    public void checkVariable(List<String> patterns, String name) {
+        Pattern variable = Pattern.compile("\\{\\*?" + Pattern.quote(name) + "[:}]");
+        if (patterns.stream().noneMatch(pattern -> variable.matcher(pattern).find())) {
+            throw new IllegalArgumentException("no path of the rule has the variable " + name
+                    + ": expected one that has, for example /users/{" + name + "}");
+        }
+    }
+
     private static @Nullable Map<String, String> variables(PathPattern pattern, PathContainer path) {
         PathMatchInfo found = pattern.matchAndExtract(path);
         return found == null ? null : found.getUriVariables();

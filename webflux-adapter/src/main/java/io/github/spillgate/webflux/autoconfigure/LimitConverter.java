@@ -10,11 +10,6 @@ final class LimitConverter implements Converter<String, Limit> {
 
     @Override
     public Limit convert(String text) {
-        try {
-            return Limit.parse(text);
-        } catch (IllegalArgumentException e) {
-            // Without a cause: Spring Boot reports only the innermost cause, which lacks the example.
-            throw new IllegalArgumentException(e.getMessage());
-        }
+        return Limit.parse(text);
     }
 }

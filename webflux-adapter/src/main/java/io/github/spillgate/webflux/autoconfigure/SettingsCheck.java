@@ -1,7 +1,10 @@
 package io.github.spillgate.webflux.autoconfigure;
 
+import io.github.spillgate.Limit;
 import io.github.spillgate.http.Spelling;
 import io.github.spillgate.http.WrongSettingException;
+import io.github.spillgate.internal.Text;
+import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
@@ -20,15 +23,16 @@ import org.springframework.boot.context.properties.source.ConfigurationPropertyN
 import org.springframework.boot.context.properties.source.ConfigurationPropertySource;
 import org.springframework.boot.context.properties.source.ConfigurationPropertySources;
 import org.springframework.boot.context.properties.source.ConfigurationPropertyState;
+import org.springframework.boot.convert.DurationStyle;
 import org.springframework.core.env.ConfigurableEnvironment;
 import org.springframework.core.env.EnumerablePropertySource;
 import org.springframework.core.env.PropertySource;
 import org.springframework.core.env.SystemEnvironmentPropertySource;
 
 /**
- * A check of the settings at startup. It fails if a property below {@code spillgate} is unknown, or if an enum has an
- * invalid value. Spring Boot ignores unknown properties: a rule with {@code path:} instead of {@code paths:} would
- * limit all requests.
+ * A check of the settings at startup. It fails if a property below {@code spillgate} is unknown, if rules are outside
+ * of it, or if an enum, a limit or a time has an invalid value. Spring Boot ignores unknown properties: a rule with
+ * {@code path:} instead of {@code paths:} would limit all requests.
  *
  * <p>The check includes every property source that can list its names. It includes an environment variable only if the
  * name begins with {@code SPILLGATE_RULES_0_}, or another index. Others may be foreign, such as {@code
@@ -39,6 +43,7 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
     private static final String ROOT = "spillgate";
     private static final Pattern INTENTIONAL_ROOT =
             Pattern.compile("(.+[-_])?" + ROOT + "([-_].+|\\d+)?", Pattern.CASE_INSENSITIVE);
+    private static final Pattern NUMBER = Pattern.compile("[+-]?\\d+");
     private static final Pattern RULE_VARIABLE =
             Pattern.compile("spillgate_rules_\\d+_(.+?)(_\\d+)?", Pattern.CASE_INSENSITIVE);
 
@@ -63,7 +68,7 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
                 }
             }
         }
-        checkEnums(ConfigurationPropertyName.of(ROOT), settings);
+        checkValues(ConfigurationPropertyName.of(ROOT), settings);
     }
 
     /**
@@ -97,14 +102,38 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
             if (wrong != null) {
                 throw wrong;
             }
-        } else if (isMisspelt(name.getElement(0, Form.ORIGINAL))
-                && errorOf(property, name) == null
-                && !isOfTheApplication(root, beans)) {
+        } else if (isMisspelt(name.getElement(0, Form.ORIGINAL)) && errorOf(property, name) == null) {
+            checkIsOfTheApplication(property, root, name.subName(1), beans);
+        } else if (isLimitOfARule(name)) {
+            checkIsOfTheApplication(property, root, name, beans);
+        }
+    }
+
+    /** Returns whether this is {@code rules[0].limits} with a limit. Only the indentation can be what is wrong. */
+    private boolean isLimitOfARule(ConfigurationPropertyName name) {
+        if (!name.getElement(0, Form.UNIFORM).equals("rules")
+                || !name.isNumericIndex(1)
+                || name.getNumberOfElements() < 3
+                || !name.getElement(2, Form.UNIFORM).equals("limits")) {
+            return false;
+        }
+        try {
+            List<String> limits = texts(name);
+            limits.forEach(Limit::parse);
+            return !limits.isEmpty();
+        } catch (IllegalArgumentException e) {
+            return false;
+        }
+    }
+
+    private static void checkIsOfTheApplication(
+            String property, String root, ConfigurationPropertyName ours, ConfigurableListableBeanFactory beans) {
+        if (!isOfTheApplication(root, beans)) {
             throw new WrongSettingException(
                     property,
                     "…",
-                    "the limiter does not read it: did you mean " + ROOT + "."
-                            + name.subName(1) + "? If it is a setting of your own, expected a class with"
+                    "the limiter does not read it: did you mean " + ROOT + "." + ours
+                            + "? If it is a setting of your own, expected a class with"
                             + " @ConfigurationProperties(\"" + root + "\") that reads it",
                     null);
         }
@@ -161,10 +190,10 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
     }
 
     /**
-     * Checks the values of enums. Spring Boot would also list the valid values, but without the name of the rule, and
-     * not as they are written in settings.
+     * Checks the values that need a message of ours. Spring Boot would also reject most of them, but without the name
+     * of the rule, and behind the types of a conversion.
      */
-    private void checkEnums(ConfigurationPropertyName where, SettingNames at) {
+    private void checkValues(ConfigurationPropertyName where, SettingNames at) {
         if (at.children() == null) {
             return;
         }
@@ -172,10 +201,9 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
             ConfigurationPropertyName name = where.append(child);
             if (setting.isList()) {
                 checkElements(name, setting);
-            } else if (setting.type().isEnum()) {
-                checkEnum(name, setting.type(), null);
             } else {
-                checkEnums(name, setting);
+                checkValue(name, setting, null);
+                checkValues(name, setting);
             }
         });
     }
@@ -190,26 +218,58 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
             ConfigurationPropertyName element = list.append("[" + i + "]");
             at.children().forEach((child, setting) -> {
                 ConfigurationPropertyName name = element.append(child);
-                if (setting.type().isEnum() && !setting.isList() && source.getConfigurationProperty(name) != null) {
-                    checkEnum(name, setting.type(), text(element.append("name")));
+                if (isThere(source, name) || source.getConfigurationProperty(name) != null) {
+                    checkValue(name, setting, text(element.append("name")));
                 }
             });
         }
     }
 
-    private void checkEnum(ConfigurationPropertyName name, Class<?> type, @Nullable String rule) {
-        String value = text(name);
-        // A placeholder that is unresolved now may be resolved when the application runs.
-        if (value == null || value.isBlank() || value.contains("${")) {
+    private void checkValue(ConfigurationPropertyName name, SettingNames setting, @Nullable String rule) {
+        Class<?> type = setting.type();
+        if (!type.isEnum() && type != Duration.class && type != Limit.class) {
             return;
         }
+        for (String value : texts(name)) {
+            // A placeholder that is unresolved now may be resolved when the application runs.
+            if (value.isBlank() || value.contains("${")) {
+                continue;
+            }
+            try {
+                if (type.isEnum()) {
+                    checkEnum(name, value, type);
+                } else {
+                    WrongSettingException.checked(
+                            name.toString(), value, type == Limit.class ? Limit::parse : SettingsCheck::duration);
+                }
+            } catch (WrongSettingException e) {
+                throw e.inRule(rule);
+            }
+        }
+    }
+
+    private static void checkEnum(ConfigurationPropertyName name, String value, Class<?> type) {
         List<String> values = Arrays.stream(type.getEnumConstants())
                 .map(constant ->
                         ((Enum<?>) constant).name().toLowerCase(Locale.ROOT).replace('_', '-'))
                 .toList();
         if (values.stream().noneMatch(one -> letters(one).equals(letters(value)))) {
-            throw WrongSettingException.unknownValue(name.toString(), value, values)
-                    .inRule(rule);
+            throw WrongSettingException.unknownValue(name.toString(), value, values);
+        }
+    }
+
+    /** Spring Boot takes a number for milliseconds, where the author may have meant seconds. */
+    private static Duration duration(String value) {
+        String found = "found " + Text.quote(value);
+        if (NUMBER.matcher(value).matches() && !value.equals("0")) {
+            throw new IllegalArgumentException(
+                    found + ", which has no unit: expected a time with its unit, for example " + value + "ms or "
+                            + value + "s");
+        }
+        try {
+            return DurationStyle.detectAndParse(value);
+        } catch (IllegalArgumentException e) {
+            throw new IllegalArgumentException(found + ": expected a time with its unit, for example 100ms", e);
         }
     }
 
@@ -229,6 +289,11 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
 
     private static boolean isThere(ConfigurationPropertySource source, ConfigurationPropertyName name) {
         return source.containsDescendantOf(name) == ConfigurationPropertyState.PRESENT;
+    }
+
+    /** Returns the values of a setting: of a list, or of a text with commas. */
+    private List<String> texts(ConfigurationPropertyName name) {
+        return Binder.get(environment).bind(name, Bindable.listOf(String.class)).orElse(List.of());
     }
 
     private @Nullable String text(ConfigurationPropertyName name) {

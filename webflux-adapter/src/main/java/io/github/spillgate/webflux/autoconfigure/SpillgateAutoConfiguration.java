@@ -25,14 +25,15 @@ import io.github.spillgate.webflux.RateLimitedExceptionHandler;
 import io.github.spillgate.webflux.RateLimitedHandlerAdapter;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.Headers;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.springframework.beans.factory.ListableBeanFactory;
 import org.springframework.beans.factory.ObjectProvider;
-import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.beans.factory.annotation.Qualifier;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
@@ -48,6 +49,8 @@ import org.springframework.web.reactive.DispatcherHandler;
 import org.springframework.web.reactive.HandlerMapping;
 import org.springframework.web.reactive.result.method.annotation.RequestMappingHandlerAdapter;
 import org.springframework.web.reactive.result.method.annotation.RequestMappingHandlerMapping;
+import reactor.util.Logger;
+import reactor.util.Loggers;
 
 /** The auto-configuration of the limiter of a Spring Boot application, from {@link SpillgateProperties}. */
 @AutoConfiguration(
@@ -67,6 +70,8 @@ import org.springframework.web.reactive.result.method.annotation.RequestMappingH
     StoreConfiguration.LocalConfiguration.class
 })
 public final class SpillgateAutoConfiguration {
+
+    private static final Logger LOG = Loggers.getLogger(SpillgateAutoConfiguration.class);
 
     /**
      * The name of the limiter of the settings. It is found by its name, because the application may have limiters of
@@ -101,14 +106,13 @@ public final class SpillgateAutoConfiguration {
         WrongSettingException.checked("spillgate.debt", settings.debt(), limiter::debt);
         WrongSettingException.checked("spillgate.longest-hold", settings.longestHold(), limiter::longestHold);
         listeners.orderedStream().forEach(limiter::listener);
-        if (store.deadline().isEmpty()) {
-            limiter.fallback(fallback(settings)).deadline(settings.deadline()).cacheDenials(settings.cacheDenials());
+        // Also for a local store, so that a wrong setting is reported before there is a Redis.
+        if (store.deadline().orElse(Duration.ZERO).isZero()) {
+            limiter.fallback(fallback(settings));
+            WrongSettingException.checked("spillgate.deadline", settings.deadline(), limiter::deadline);
+            WrongSettingException.checked("spillgate.cache-denials", settings.cacheDenials(), limiter::cacheDenials);
         }
-        // Only these values, not all settings: those include a secret.
-        return WrongSettingException.checked(
-                "spillgate.deadline or spillgate.cache-denials",
-                settings.deadline() + ", " + settings.cacheDenials(),
-                any -> limiter.build());
+        return limiter.build();
     }
 
     private static LimitStore fallback(SpillgateProperties settings) {
@@ -224,6 +228,7 @@ public final class SpillgateAutoConfiguration {
             HealthRequests health,
             RuleInstrumentation instrumentation) {
         if (!settings.enabled()) {
+            LOG.info("No request is limited (spillgate.enabled=false)");
             // The rules are not read: in a test, beans that they refer to may be missing.
             return Rules.off(limiter, paths);
         }
@@ -268,14 +273,13 @@ public final class SpillgateAutoConfiguration {
         }
 
         @Bean
-        SmartInitializingSingleton spillgateAnnotations(
-                RateLimitedHandlerAdapter adapter, ObjectProvider<RequestMappingHandlerMapping> mappings) {
-            return () -> mappings.stream()
-                    .forEach(mapping -> WrongSettingException.checked(
-                            "@RateLimited", mapping.getHandlerMethods().values(), methods -> {
-                                adapter.prepare(methods);
-                                return methods;
-                            }));
+        StartCheck spillgateStartCheck(
+                ConfigurableListableBeanFactory beans,
+                @Qualifier(LIMITER) RateLimiter limiter,
+                Rules rules,
+                RateLimitedHandlerAdapter annotated,
+                SpillgateProperties settings) {
+            return new StartCheck(beans, limiter, rules, annotated, settings);
         }
     }
 }

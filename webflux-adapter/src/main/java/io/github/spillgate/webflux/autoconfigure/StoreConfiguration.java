@@ -40,6 +40,8 @@ final class StoreConfiguration {
 
     private static final Logger LOG = Loggers.getLogger(SpillgateAutoConfiguration.class);
 
+    static final String STORE = "spillgateStore";
+
     /** Returns a publisher, on which Spring waits. */
     private static final String CLOSE = "closeLater";
 
@@ -74,7 +76,7 @@ final class StoreConfiguration {
     @Conditional(EnabledProperty.DisabledCondition.class)
     static class DisabledConfiguration {
 
-        @Bean
+        @Bean(STORE)
         LimitStore spillgateStore() {
             return Fallback.allow();
         }
@@ -97,7 +99,7 @@ final class StoreConfiguration {
         }
 
         /** Creates the store. It must be closed before the client, or the client would close its connections. */
-        @Bean(destroyMethod = CLOSE)
+        @Bean(name = STORE, destroyMethod = CLOSE)
         RedisStore spillgateStore(DedicatedRedisClient dedicated, SpillgateProperties settings) {
             return redis(RedisStore.builder(dedicated.client).nodes(uris(settings)), settings);
         }
@@ -131,7 +133,7 @@ final class StoreConfiguration {
     @ConditionalOnSingleCandidate(LettuceConnectionFactory.class)
     static class ApplicationRedisConfiguration {
 
-        @Bean(destroyMethod = CLOSE)
+        @Bean(name = STORE, destroyMethod = CLOSE)
         RedisStore spillgateStore(LettuceConnectionFactory connections, SpillgateProperties settings) {
             RedisStore.Builder store = RedisStore.builder(connections.getRequiredNativeClient());
             List<RedisURI> nodes = nodes(connections);
@@ -196,7 +198,7 @@ final class StoreConfiguration {
     @ConditionalOnMissingBean(LimitStore.class)
     static class LocalConfiguration {
 
-        @Bean
+        @Bean(STORE)
         LocalStore spillgateStore(SpillgateProperties settings) {
             if (settings.store() == StoreType.AUTO) {
                 LOG.warn("No Redis is configured; each instance of this service counts on its own: expected"

@@ -208,7 +208,8 @@ class BootServiceTest {
         assertStartFails("--spillgate.rules[0].limits=often");
         assertThat(output.getAll())
                 .contains("APPLICATION FAILED TO START")
-                .contains("spillgate.rules[0].limits")
+                .contains("Property: spillgate.rules[0].limits\n")
+                .contains("Value: often\n")
                 .contains("limit \"often\"");
         assertStartFails(
                 "--spillgate.rules[0].name=login",

@@ -60,11 +60,13 @@ class SettingsCheckTest {
                     spillgate.client-address.trustedproxy| did you mean trusted-proxies?
                     spillgate.redis.host                 | expected one of uri, cluster, namespace
                     spillgate.name.first                 | spillgate.name has no settings below it
+                    rules[0].limits                      | did you mean spillgate.rules[0].limits?
                     spilgate.rules[0].limits             | did you mean spillgate.rules[0].limits?
                     spillgates.client-address.max-hops   | did you mean spillgate.client-address.max-hops?
                     """)
     void anUnknownPropertyPreventsTheStart(String property, String reason) {
-        runner.withPropertyValues(property + "=s3cret").run(context -> {
+        String value = property.equals("rules[0].limits") ? "5/1m" : "s3cret";
+        runner.withPropertyValues(property + "=" + value).run(context -> {
             WrongSettingException wrong = wrongSetting(context.getStartupFailure());
             assertThat(wrong.setting()).isEqualTo(property);
             assertThat(wrong.why()).contains(reason);
@@ -78,6 +80,15 @@ class SettingsCheckTest {
                     spillgate.rules[0].when-missing  | skipp   | did you mean skip? Expected one of
                     spillgate.store                  | lokal   | found "lokal": did you mean local? Expected one of auto, local
                     spillgate.client-address.header  | X-Real  | expected one of none, x-forwarded-for, forwarded
+                    spillgate.deadline               | 5       | found "5", which has no unit: expected a time with its unit, for example 5ms or 5s
+                    spillgate.ready-timeout          | 5 sec   | found "5 sec": expected a time with its unit, for example 100ms
+                    spillgate.deadline               | 50us    | deadline PT0.00005S is out of range: expected at least 1 ms
+                    spillgate.deadline               | 0       | deadline PT0S is out of range: expected at least 1 ms
+                    spillgate.cache-denials          | 2m      | cacheDenials PT2M is out of range
+                    spillgate.rules[0].timeout       | 20      | rule "login": found "20", which has no unit
+                    spillgate.rules[0].limits        | 5/1m, often | rule "login": limit "often"
+                    spillgate.rules[0].key           | path:id | rule "login": no path of the rule has the variable id: expected one that has, for example /users/{id}
+                    spillgate.rules[0].key           | address + path:id | no path of the rule has the variable id
                     spillgate.rules[0].phase         | before  | rule "login": found "before": expected one of before-authentication, after-authentication
                     spillgate.rules[0].methods       | GETT    | rule "login": method "GETT" is not registered for HTTP: did you mean GET?
                     spillgate.rules[0].methods       | PURGE   | one of GET, HEAD, POST, PUT, PATCH,
@@ -96,6 +107,12 @@ class SettingsCheckTest {
         runner.withPropertyValues(
                         "SPILLGATE.Store=Local",
                         "spill-gate.rules[0].refundWhen[0]=2xx",
+                        "spillgate.readyTimeout=0",
+                        "spillgate.deadline=PT0.5S",
+                        "spillgate.longest-hold=1d",
+                        "spillgate.rules[0].limits=${limits:7/1m}",
+                        "spillgate.rules[0].paths=/a/{user}, /b/{*id}, /c/{id:[0-9]+}",
+                        "spillgate.rules[0].key=path:id | path:user",
                         "spillgate.rules[0].refund_when[1]=${other:404}",
                         "spillgate.rules[0].WHEN-MISSING=${missing:Skip}",
                         "spillgate.rules[0].methods=get, Query, version-control",
@@ -165,6 +182,12 @@ class SettingsCheckTest {
     void aPropertyOfTheApplicationIsNotChecked(String property) {
         runner.withPropertyValues(property + "=true")
                 .run(context -> assertThat(context).hasNotFailed());
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"rules[0].limits=3", "rules[0].limit=5/1m", "rules.login.limits=5/1m", "rules=5/1m"})
+    void otherRulesAtTheRootAreTheApplications(String property) {
+        runner.withPropertyValues(property).run(context -> assertThat(context).hasNotFailed());
     }
 
     @Test

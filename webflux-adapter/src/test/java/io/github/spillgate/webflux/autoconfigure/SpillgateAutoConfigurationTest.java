@@ -581,6 +581,11 @@ class SpillgateAutoConfigurationTest {
                         "forwarded",
                         "spillgate.client-address.trusted-proxies",
                         "no network is trusted"),
+                new Wrong(
+                        "spillgate.client-address.trusted-proxies",
+                        "10.0.0.0/8",
+                        "spillgate.client-address.header",
+                        "expected x-forwarded-for or forwarded"),
                 new Wrong("spillgate.redis.uri", "http://localhost", "spillgate.redis.uri", ""))) {
             ReactiveWebApplicationContextRunner with = wrong.property.equals("spillgate.redis.uri") ? runner : local();
             with.withUserConfiguration(Helpers.class)
@@ -593,15 +598,6 @@ class SpillgateAutoConfigurationTest {
                             .rootCause()
                             .satisfies(e -> assertWrong(context.getStartupFailure(), wrong)));
         }
-    }
-
-    @Test
-    void aMalformedLimitIsReportedWithItsProperty() {
-        local().withPropertyValues("spillgate.rules[0].name=login", "spillgate.rules[0].limits=5/1m, often")
-                .run(context -> assertThat(context)
-                        .getFailure()
-                        .hasStackTraceContaining("spillgate.rules[0].limits")
-                        .hasStackTraceContaining("limit \"often\""));
     }
 
     @Test
@@ -620,7 +616,7 @@ class SpillgateAutoConfigurationTest {
                 .run(context -> assertThat(new WrongSettingAnalyzer(new StandardEnvironment())
                                 .analyze(context.getStartupFailure())
                                 .getDescription())
-                        .contains("Value: PT2M, PT1S")
+                        .contains("Value: PT2M")
                         .doesNotContain("s3cret"));
     }
 
