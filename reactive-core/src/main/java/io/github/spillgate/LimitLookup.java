@@ -1,6 +1,7 @@
 package io.github.spillgate;
 
 import io.github.spillgate.internal.Checks;
+import io.github.spillgate.internal.LookupTimeout;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Collection;
@@ -38,7 +39,6 @@ import reactor.core.publisher.Mono;
 public final class LimitLookup {
 
     private static final Duration DEFAULT_TIMEOUT = Duration.ofMillis(50);
-    private static final Duration LONGEST_TIMEOUT = Duration.ofDays(366); // a timer counts in nanoseconds
 
     private final Function<? super String, ? extends Mono<? extends Collection<Limit>>> limitsOf;
     private final Duration timeout;
@@ -77,8 +77,8 @@ public final class LimitLookup {
 
     /**
      * Sets the timeout of a lookup, 50 ms by default. After that the lookup is cancelled, and {@link
-     * #whenTimedOut(Otherwise)} applies. The time of the lookup is part of the limiter's deadline: the store has only
-     * the rest.
+     * #whenTimedOut(Otherwise)} applies. A lookup in {@code CachedLimits} continues, for later decisions. The limiter's
+     * deadline begins after the lookup.
      *
      * @param timeout the timeout, more than zero
      * @return a new lookup
@@ -90,8 +90,7 @@ public final class LimitLookup {
             throw new IllegalArgumentException(
                     "timeout " + given + " leaves no time: expected more than zero, for example Duration.ofMillis(20)");
         }
-        Duration held = given.compareTo(LONGEST_TIMEOUT) > 0 ? LONGEST_TIMEOUT : given;
-        return new LimitLookup(limitsOf, held, whenEmpty, whenFailed, whenTimedOut);
+        return new LimitLookup(limitsOf, given, whenEmpty, whenFailed, whenTimedOut);
     }
 
     /**
@@ -128,11 +127,6 @@ public final class LimitLookup {
         return Checks.present(otherwise, "otherwise", "Otherwise.deny()");
     }
 
-    /** Returns the timeout of a lookup. */
-    Duration timeout() {
-        return timeout;
-    }
-
     /** Returns whether the limiter's own limits may be needed. */
     boolean needsLimitsOfLimiter() {
         return whenEmpty.kind == OtherwiseKind.LIMITER
@@ -160,7 +154,8 @@ public final class LimitLookup {
             // A result that is already known needs no timer.
             return answer instanceof Fuseable.ScalarCallable
                     ? found
-                    : found.timeout(
+                    : LookupTimeout.apply(
+                            found,
                             timeout,
                             Mono.defer(() -> whenTimedOut.find("took more than " + timeout, null, limitsOfLimiter)));
         });

@@ -22,7 +22,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
-import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.LongFunction;
@@ -873,12 +872,10 @@ public final class RateLimiter implements AutoCloseable {
         });
     }
 
-    /** Looks up limits first. The time of the lookup is part of the deadline of what follows. */
+    /** Looks up limits first. */
     private <T> Mono<T> lookUp(List<Charge> charges, Function<FoundClaims, Mono<T>> then) {
         Mono<FoundClaims> found = claims.lookUp(charges);
-        return unlessClosed(() -> found.flatMap(then)
-                .contextWrite(context -> context.put(
-                        LimitStore.WAITING_SINCE, Schedulers.parallel().now(TimeUnit.NANOSECONDS))));
+        return unlessClosed(() -> found.flatMap(then));
     }
 
     private Mono<Decision> takeClaims(List<Claim> claims) {
@@ -1022,8 +1019,8 @@ public final class RateLimiter implements AutoCloseable {
         /**
          * Sets the longest time for a decision, 100 ms by default. After that the fallback decides. If the event loop
          * of the request is busy then, the fallback waits until the loop has read the replies of Redis, for half the
-         * deadline at most. The deadline includes a {@linkplain #lookup(LimitLookup) lookup}; it does not include the
-         * time that {@code acquire} waits for permits.
+         * deadline at most. The deadline begins after a {@linkplain #lookup(LimitLookup) lookup}, which has a timeout
+         * of its own, and does not include the time that {@code acquire} waits for permits.
          *
          * @param deadline at least 1 ms, and at most a minute
          * @return this builder
@@ -1172,9 +1169,8 @@ public final class RateLimiter implements AutoCloseable {
          * Returns the limiter. A store that needs a connection starts to connect in the background.
          *
          * @return the limiter
-         * @throws IllegalStateException if there is no store; no limit although a lookup may need one; a fallback, a
-         *     deadline or cached denials for a store that has its own; or a lookup that may take as long as the whole
-         *     decision
+         * @throws IllegalStateException if there is no store; no limit although a lookup may need one; or a fallback, a
+         *     deadline or cached denials for a store that has its own
          * @throws IllegalArgumentException if two limits would share a count
          */
         public RateLimiter build() {
@@ -1187,16 +1183,7 @@ public final class RateLimiter implements AutoCloseable {
                         + " or hang: expected one, for example .limit(Limit.perMinute(60)), or another setting of "
                         + lookup + ", for example .whenEmpty(Otherwise.deny())");
             }
-            RateLimiter limiter = new RateLimiter(this, store);
-            Duration longest = limiter.deadline();
-            if (lookup != null && !longest.isZero() && lookup.timeout().compareTo(longest) >= 0) {
-                limiter.close();
-                throw new IllegalStateException("limiter " + name + " has a deadline of " + longest + ", and " + lookup
-                        + " may take all of it: expected a lookup that leaves time to decide, for example "
-                        + ".timeout(Duration.ofMillis("
-                        + Math.max(1, longest.toMillis() / 2) + "))");
-            }
-            return limiter;
+            return new RateLimiter(this, store);
         }
     }
 }

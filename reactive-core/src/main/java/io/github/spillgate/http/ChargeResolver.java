@@ -2,17 +2,15 @@ package io.github.spillgate.http;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
-import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.internal.Checks;
-import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.internal.LookupTimeout;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeoutException;
-import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -21,65 +19,54 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * Resolves what a rule charges for a request: looks up the key, the limits and the cost before their deadline. Whatever
- * the functions of the user do, the result is neither empty nor an error. If limits or a cost cannot be found, those of
- * the rule apply; if the key lookup fails, no decision is possible.
+ * Resolves what a rule charges for a request: looks up the key, the limits and the cost within the timeout of the rule.
+ * Whatever the functions of the user do, the result is neither empty nor an error. If limits or a cost cannot be found,
+ * those of the rule apply; if the key lookup fails, no decision is possible.
  */
 final class ChargeResolver {
 
-    /** The context key of Reactor's hook for dropped errors. Reactor's own constant is not public. */
-    private static final String ON_ERROR_DROPPED = "reactor.onErrorDropped.local";
-
     private final RuleMatch match;
     private final Rule rule;
-    private final RateLimiter limiter;
     private final long start;
 
-    private ChargeResolver(RuleMatch match, RateLimiter limiter, long start) {
+    private ChargeResolver(RuleMatch match, long start) {
         this.match = match;
         this.rule = match.rule();
-        this.limiter = limiter;
         this.start = start;
     }
 
     /**
      * Resolves the charges of several rules at the same time.
      *
-     * @param limiter decides on the charges afterwards, so its deadline bounds the lookups
      * @param start when the lookups begin, as returned by {@link RuleDecision#now}
      */
-    static Mono<List<ResolvedRule>> resolveAll(List<RuleMatch> matches, RateLimiter limiter, long start) {
+    static Mono<List<ResolvedRule>> resolveAll(List<RuleMatch> matches, long start) {
         List<Mono<ResolvedRule>> resolved = new ArrayList<>(matches.size());
         for (RuleMatch match : matches) {
-            resolved.add(resolve(match, limiter, start));
+            resolved.add(resolve(match, start));
         }
         return Scalars.collect(resolved);
     }
 
-    static Mono<ResolvedRule> resolve(RuleMatch match, RateLimiter limiter, long start) {
-        ChargeResolver resolver = new ChargeResolver(match, limiter, start);
+    static Mono<ResolvedRule> resolve(RuleMatch match, long start) {
+        ChargeResolver resolver = new ChargeResolver(match, start);
         return resolver.findKey(resolver::resolveFor);
     }
 
     /** Resolves a charge for a peek: without a key it is nothing, and the cost is 1. */
-    static Mono<ResolvedRule> resolveForPeek(RuleMatch match, RateLimiter limiter, long start) {
-        ChargeResolver resolver = new ChargeResolver(match, limiter, start);
+    static Mono<ResolvedRule> resolveForPeek(RuleMatch match, long start) {
+        ChargeResolver resolver = new ChargeResolver(match, start);
         return resolver.findKey(resolver::peekFor);
     }
 
     /**
      * Continues when all charges are resolved: immediately if they are, else on the parallel scheduler, because a
      * function of the user may emit on any thread, for example on that of a Redis connection.
-     *
-     * @param start when the lookups began; the deadline of the store counts from then
      */
-    static <T> Mono<T> whenResolved(
-            Mono<List<ResolvedRule>> resolved, long start, Function<List<ResolvedRule>, Mono<T>> next) {
+    static <T> Mono<T> whenResolved(Mono<List<ResolvedRule>> resolved, Function<List<ResolvedRule>, Mono<T>> next) {
         return Scalars.isScalar(resolved)
                 ? next.apply(Scalars.requireValue(resolved))
-                : resolved.publishOn(Schedulers.parallel())
-                        .flatMap(found -> next.apply(found)
-                                .contextWrite(context -> context.put(LimitStore.WAITING_SINCE, start)));
+                : resolved.publishOn(Schedulers.parallel()).flatMap(next);
     }
 
     private Mono<ResolvedRule> findKey(Function<@Nullable String, Mono<ResolvedRule>> next) {
@@ -91,7 +78,7 @@ final class ChargeResolver {
             if (Scalars.isScalar(key)) {
                 return next.apply(Scalars.value(key));
             }
-            return orUndecided(beforeDeadline(key.map(Optional::of).defaultIfEmpty(Optional.empty()))
+            return orUndecided(beforeTimeout(key.map(Optional::of).defaultIfEmpty(Optional.empty()))
                     .flatMap(found -> next.apply(found.orElse(null))));
         } catch (Throwable e) {
             Exceptions.throwIfFatal(e);
@@ -139,7 +126,7 @@ final class ChargeResolver {
         Mono<String> principal = match.request().principal();
         return Scalars.isScalar(principal)
                 ? resolveForUsers(Scalars.value(principal) != null)
-                : orUndecided(beforeDeadline(principal.hasElement()).flatMap(this::resolveForUsers));
+                : orUndecided(beforeTimeout(principal.hasElement()).flatMap(this::resolveForUsers));
     }
 
     private Mono<ResolvedRule> resolveForUsers(boolean isAuthenticated) {
@@ -192,15 +179,11 @@ final class ChargeResolver {
                 T value = Scalars.value(found);
                 return Mono.just(new LookupResult<>(value == null ? own : value, null));
             }
-            LookupDeadline deadline = deadline();
-            return withoutLateErrors(found)
-                    .defaultIfEmpty(own)
-                    .map(value -> new LookupResult<>(value, null))
-                    .timeout(
-                            deadline.left(),
-                            Mono.fromSupplier(() ->
-                                    new LookupResult<>(own, RuleLookupException.late(setting, deadline.toString()))),
-                            Schedulers.parallel())
+            return LookupTimeout.apply(
+                            found.defaultIfEmpty(own).map(value -> new LookupResult<>(value, null)),
+                            timeLeft(),
+                            Mono.fromSupplier(
+                                    () -> new LookupResult<>(own, RuleLookupException.late(setting, timeoutText()))))
                     .onErrorResume(e -> Mono.just(new LookupResult<>(own, RuleLookupException.failed(setting, e))));
         } catch (Throwable e) {
             Exceptions.throwIfFatal(e);
@@ -208,53 +191,28 @@ final class ChargeResolver {
         }
     }
 
-    private <T> Mono<T> beforeDeadline(Mono<T> found) {
-        LookupDeadline deadline = deadline();
-        Mono<T> late = Mono.error(
-                () -> new TimeoutException("the key of rule " + rule.name() + " was not found within " + deadline));
-        return withoutLateErrors(found).timeout(deadline.left(), late, Schedulers.parallel());
+    private <T> Mono<T> beforeTimeout(Mono<T> found) {
+        return LookupTimeout.apply(
+                found,
+                timeLeft(),
+                Mono.error(() -> new TimeoutException(
+                        "the key of rule " + rule.name() + " was not found within " + timeoutText())));
     }
 
-    /**
-     * Returns the deadline of the lookups: the timeout of the rule, and at most half of the limiter's deadline, so that
-     * the store has the other half to decide on all rules that match the request.
-     */
-    private LookupDeadline deadline() {
-        // Zero if the limiter has no deadline, because its store decides in memory.
-        Duration longest = limiter.deadline().dividedBy(2);
-        return longest.isZero() || rule.timeout().compareTo(longest) <= 0
-                ? new LookupDeadline(rule.timeout(), "timeout", start)
-                : new LookupDeadline(longest, "half of the limiter's deadline", start);
+    /** The lookups of key, limits and cost share the timeout of the rule. The limiter's deadline begins after them. */
+    private Duration timeLeft() {
+        return rule.timeout().minusNanos(RuleDecision.now() - start);
+    }
+
+    /** Returns the timeout and its setting, as {@code 50 ms (timeout)}. */
+    private String timeoutText() {
+        Duration timeout = rule.timeout();
+        long millis = timeout.toMillis();
+        return (millis > 0 ? millis + " ms" : timeout.toNanos() + " ns") + " (timeout)";
     }
 
     private Mono<ResolvedRule> orUndecided(Mono<ResolvedRule> resolved) {
         return resolved.onErrorResume(e -> Mono.just(ResolvedRule.undecided(match, e)));
-    }
-
-    /** A source that fails after its timeout would otherwise log an error for each such request. */
-    private static <T> Mono<T> withoutLateErrors(Mono<T> source) {
-        Consumer<Throwable> ignore = ChargeResolver::ignore;
-        return source.contextWrite(context -> context.put(ON_ERROR_DROPPED, ignore));
-    }
-
-    private static void ignore(Throwable late) {
-        // The timeout has been reported.
-    }
-
-    /** A deadline, and the setting that it comes from. */
-    private record LookupDeadline(Duration total, String setting, long start) {
-
-        Duration left() {
-            Duration left = total.minusNanos(RuleDecision.now() - start);
-            return left.isNegative() ? Duration.ZERO : left;
-        }
-
-        /** Returns the time and the setting, as {@code 50 ms (timeout)}. */
-        @Override
-        public String toString() {
-            long millis = total.toMillis();
-            return (millis > 0 ? millis + " ms" : total.toNanos() + " ns") + " (" + setting + ")";
-        }
     }
 
     /**

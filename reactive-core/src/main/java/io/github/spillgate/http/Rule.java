@@ -572,9 +572,8 @@ public final class Rule {
         }
 
         /**
-         * Sets the timeout of the lookups of key, cost and limits together, 50 ms by default. It is part of the
-         * limiter's deadline: lookups end after half of the deadline at the latest, so that the store has time to
-         * decide on all rules.
+         * Sets the timeout of the lookups of key, cost and limits together, 50 ms by default. The limiter's deadline
+         * begins after them. A lookup in {@code CachedLimits} continues after the timeout, for later requests.
          *
          * @param timeout more than zero, and at most a minute
          * @return this builder

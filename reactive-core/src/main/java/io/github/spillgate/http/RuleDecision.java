@@ -116,8 +116,8 @@ final class RuleDecision {
     }
 
     private Mono<Verdict> lookUp() {
-        Mono<List<ResolvedRule>> resolved = ChargeResolver.resolveAll(enforced, limiter, start);
-        return ChargeResolver.whenResolved(thenLookUpShadows(resolved), start, found -> {
+        Mono<List<ResolvedRule>> resolved = ChargeResolver.resolveAll(enforced, start);
+        return ChargeResolver.whenResolved(thenLookUpShadows(resolved), found -> {
             found.forEach(events::lookupsFailed);
             return refuseOrCharge(found);
         });

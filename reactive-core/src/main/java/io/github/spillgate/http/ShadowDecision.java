@@ -78,7 +78,7 @@ final class ShadowDecision {
 
     private Mono<Decision> decide(DecisionEvents events) {
         long start = RuleDecision.now();
-        return ChargeResolver.resolve(match, limiter, start)
+        return ChargeResolver.resolve(match, start)
                 .flatMap(resolved -> {
                     // The time for which the rule waits for the enforced rules does not count as its own.
                     long took = RuleDecision.now() - start;

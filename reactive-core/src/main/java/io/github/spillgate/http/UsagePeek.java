@@ -24,11 +24,11 @@ final class UsagePeek {
         for (Rule rule : rules) {
             if (!rule.isShadow()) {
                 RuleMatch match = new RuleMatch(rule, request, request.pathVariables());
-                resolved.add(ChargeResolver.resolveForPeek(match, limiter, start));
+                resolved.add(ChargeResolver.resolveForPeek(match, start));
             }
         }
         return request.onRequestThread(
-                ChargeResolver.whenResolved(Scalars.collect(resolved), start, found -> peek(limiter, found)));
+                ChargeResolver.whenResolved(Scalars.collect(resolved), found -> peek(limiter, found)));
     }
 
     private static Mono<Decision> peek(RateLimiter limiter, List<ResolvedRule> rules) {

@@ -2,117 +2,133 @@ package io.github.spillgate.local;
 
 import com.github.benmanes.caffeine.cache.Cache;
 import com.github.benmanes.caffeine.cache.Caffeine;
+import com.github.benmanes.caffeine.cache.Expiry;
 import com.github.benmanes.caffeine.cache.Ticker;
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitLookupException;
 import io.github.spillgate.internal.Checks;
+import io.github.spillgate.internal.LookupTimeout;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.Collection;
-import java.util.HashSet;
 import java.util.List;
-import java.util.Set;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
-import reactor.core.Disposable;
-import reactor.core.Disposables;
+import reactor.core.Fuseable;
 import reactor.core.publisher.Mono;
-import reactor.core.publisher.MonoSink;
+import reactor.core.publisher.Sinks;
 import reactor.util.context.Context;
+import reactor.util.context.ContextView;
 
 /**
- * A cache of looked-up limits, with an expiry and a bound on its memory.
+ * A bounded cache of looked-up limits.
  *
  * <pre>{@code
  * CachedLimits plans = CachedLimits.of(database::limitsOf, 10_000, Duration.ofMinutes(1));
  * builder.lookup(LimitLookup.of(plans));
  * }</pre>
  *
- * An empty result is cached too; a failure is not. Concurrent callers with the same key share one lookup, which sees
- * the Reactor Context of the first caller. If one of them cancels, the next caller starts a new lookup, in case the
- * first one hangs. If all of them cancel, the lookup is cancelled.
+ * <p><b>Lookups.</b> Concurrent callers with the same key share one lookup, which sees the Reactor Context of the first
+ * caller. A lookup continues when all of its callers have cancelled, for example at their timeout, so its result is
+ * there for the next caller. It is cancelled at its own {@linkplain Builder#lookupTimeout(Duration) timeout}.
+ *
+ * <p><b>Results.</b> A result is {@linkplain Builder#freshFor(Duration) fresh} for a time. After that the next caller
+ * starts another lookup, and all callers get the {@linkplain Builder#staleFor(Duration) stale} result until that lookup
+ * succeeds. An empty result is cached like any other.
+ *
+ * <p><b>Failures.</b> After a failure, a key is not looked up again for a second. Callers get the stale result if there
+ * is one, or else the error.
+ *
+ * <p>There is nothing to close: no lookup takes longer than its timeout.
  */
 public final class CachedLimits implements Function<String, Mono<Collection<Limit>>> {
+    // Design notes.
+    //
+    // The timeout of callers may be shorter than a lookup. If they cancelled it, the cache would never fill. So lookups
+    // are bounded here, in time and in number.
+    //
+    // The entry of a key is immutable. A caller that finds it due replaces it, and only if that succeeds starts a
+    // lookup; so there is one at a time. The lookup replaces this entry in turn, unless the key was forgotten or
+    // evicted
+    // in between. An entry with an error ends when the key may be looked up again.
 
     private static final int ORDINARY_LENGTH = 256;
+    private static final Duration RETRY_PAUSE = Duration.ofSeconds(1);
+    private static final long NEVER = Long.MAX_VALUE / 2; // half of it can be added to any time
 
     private final Function<? super String, ? extends Mono<? extends Collection<Limit>>> limitsOf;
-    private final Cache<String, CachedLookup> entries;
+    private final long freshNanos;
+    private final long staleNanos;
+    private final Duration lookupTimeout;
+    private final int maxInFlight;
+    private final Semaphore places;
+    private final Ticker ticker;
+    private final Cache<String, Entry> entries;
 
-    private CachedLimits(
-            Function<? super String, ? extends Mono<? extends Collection<Limit>>> limitsOf,
-            int maximumKeys,
-            Duration expiry,
-            Ticker ticker) {
-        Checks.present(limitsOf, "limitsOf", "key -> plans.of(key).map(Plan::limits)");
-        Checks.present(expiry, "expiry", "Duration.ofMinutes(1)");
-        if (maximumKeys < 1) {
-            throw new IllegalArgumentException(
-                    "maximumKeys " + maximumKeys + " remembers nothing: expected 1 or more, for example 10_000");
-        }
-        if (expiry.isNegative() || expiry.isZero()) {
-            throw new IllegalArgumentException("expiry " + expiry
-                    + " remembers nothing: expected more than zero, for example Duration.ofMinutes(1)");
-        }
-        this.limitsOf = limitsOf;
+    private CachedLimits(Builder builder) {
+        this.limitsOf = builder.limitsOf;
+        this.freshNanos = nanos(builder.freshFor);
+        this.staleNanos = nanos(builder.staleFor);
+        this.lookupTimeout = builder.lookupTimeout;
+        this.maxInFlight = builder.maxInFlight;
+        this.places = new Semaphore(maxInFlight);
+        this.ticker = builder.ticker;
         this.entries = Caffeine.newBuilder()
-                .maximumWeight(maximumKeys)
-                .weigher((String key, CachedLookup entry) -> 1 + key.length() / ORDINARY_LENGTH)
-                .expireAfterWrite(expiry)
-                .ticker(ticker)
+                .maximumWeight(builder.maximumKeys)
+                .weigher((String key, Entry entry) -> 1 + key.length() / ORDINARY_LENGTH)
+                .expireAfter(Expiry.writing((String key, Entry entry) -> entry.rest(builder.ticker.read())))
+                .ticker(builder.ticker)
                 .executor(Runnable::run)
                 .build();
     }
 
-    /**
-     * Returns a cache of the results of a function, on the system clock.
-     *
-     * @param limitsOf the function that looks up the limits of a key; it must not block
-     * @param maximumKeys the highest number of cached keys; a key counts once more for each 256 characters that it has
-     * @param expiry the time for which a result is cached, from the start of the lookup
-     * @return the cache
-     * @throws IllegalArgumentException if the number or the expiry is not above zero
-     */
-    public static CachedLimits of(
-            Function<? super String, ? extends Mono<? extends Collection<Limit>>> limitsOf,
-            int maximumKeys,
-            Duration expiry) {
-        return new CachedLimits(limitsOf, maximumKeys, expiry, Ticker.systemTicker());
+    private static long nanos(Duration duration) {
+        return duration.compareTo(Duration.ofNanos(NEVER / 2)) < 0 ? duration.toNanos() : NEVER / 2;
     }
 
     /**
-     * Returns a cache of the results of a function, on the caller's clock.
+     * Returns a cache of the results of a function, with defaults for all other settings.
      *
      * @param limitsOf the function that looks up the limits of a key; it must not block
      * @param maximumKeys the highest number of cached keys; a key counts once more for each 256 characters that it has
-     * @param expiry the time for which a result is cached, from the start of the lookup
-     * @param clock the clock, read in milliseconds
+     * @param freshFor the time for which a result is fresh
      * @return the cache
-     * @throws IllegalArgumentException if the number or the expiry is not above zero
+     * @throws IllegalArgumentException if the number or the time is not above zero
      */
     public static CachedLimits of(
             Function<? super String, ? extends Mono<? extends Collection<Limit>>> limitsOf,
             int maximumKeys,
-            Duration expiry,
-            InstantSource clock) {
-        Checks.present(clock, "clock", "InstantSource.system()");
-        return new CachedLimits(limitsOf, maximumKeys, expiry, () -> TimeUnit.MILLISECONDS.toNanos(clock.millis()));
+            Duration freshFor) {
+        return builder(limitsOf).maximumKeys(maximumKeys).freshFor(freshFor).build();
+    }
+
+    /**
+     * Returns a builder of a cache of the results of a function.
+     *
+     * @param limitsOf the function that looks up the limits of a key; it must not block
+     * @return the builder
+     */
+    public static Builder builder(Function<? super String, ? extends Mono<? extends Collection<Limit>>> limitsOf) {
+        return new Builder(Checks.present(limitsOf, "limitsOf", "key -> plans.of(key).map(Plan::limits)"));
     }
 
     /**
      * Returns the limits of the key: the cached ones, or else those that are found on subscription.
      *
      * @param key the key
-     * @return the limits; an empty collection if the lookup found nothing
+     * @return the limits; an empty collection if the lookup found nothing; an error if the lookup failed, or if too
+     *     many others are in flight
      */
     @Override
     public Mono<Collection<Limit>> apply(String key) {
+        Entry known = entries.getIfPresent(key);
         // The cached Mono itself: a caller that sees a scalar Mono needs no timer.
-        CachedLookup known = entries.getIfPresent(key);
-        Mono<Collection<Limit>> found = known == null ? null : known.found;
-        return found == null
-                ? Mono.defer(() -> entries.get(key, CachedLookup::new).answer())
-                : found;
+        return known != null && known.answer instanceof Fuseable.ScalarCallable && !known.isDue(ticker.read())
+                ? known.answer
+                : Mono.deferContextual(context -> answer(key, context));
     }
 
     /**
@@ -131,99 +147,244 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
         return entries.estimatedSize();
     }
 
+    private Mono<Collection<Limit>> answer(String key, ContextView context) {
+        while (true) {
+            Entry known = entries.getIfPresent(key);
+            if (known != null && !known.isDue(ticker.read())) {
+                return known.answer;
+            }
+            if (!places.tryAcquire()) {
+                return known == null ? Mono.error(this::tooMany) : known.answer;
+            }
+            Lookup lookup = new Lookup(key, known);
+            if (lookup.enter()) {
+                lookup.start(context);
+                Entry latest = entries.getIfPresent(key);
+                return latest == null ? lookup.entry.answer : latest.answer;
+            }
+            places.release();
+        }
+    }
+
+    private LimitLookupException tooMany() {
+        return new LimitLookupException(
+                maxInFlight
+                        + " lookups of limits are in flight: expected faster lookups, or a higher bound, for example"
+                        + " .maxInFlight(" + 2L * maxInFlight + ")",
+                null);
+    }
+
+    private LimitLookupException late() {
+        return new LimitLookupException(
+                "a lookup of limits took more than " + lookupTimeout + ": expected a result, or a longer timeout, for"
+                        + " example .lookupTimeout(Duration.ofSeconds(30))",
+                null);
+    }
+
     /**
-     * One lookup of a key, and its subscribers. Their set is guarded by the entry's monitor, and no foreign code is
-     * called while it is held.
+     * What is known of a key.
+     *
+     * @param answer the limits or the error, which is a scalar; or what a first lookup will emit
+     * @param due when the next caller starts a lookup
+     * @param end when the answer may no longer be used
      */
-    private final class CachedLookup {
+    private record Entry(Mono<Collection<Limit>> answer, long due, long end) {
+
+        boolean isDue(long now) {
+            return now - due >= 0;
+        }
+
+        Duration rest(long now) {
+            return Duration.ofNanos(Math.max(0, end - now));
+        }
+    }
+
+    /** A lookup in flight, which ends once. */
+    private final class Lookup {
 
         private final String key;
-        private final Disposable.Swap lookup = Disposables.swap();
-        private volatile @Nullable Mono<Collection<Limit>> found;
+        private final @Nullable Entry stale;
+        private final Sinks.One<Collection<Limit>> result = Sinks.one();
+        private final Entry entry;
+        private final AtomicBoolean hasEnded = new AtomicBoolean();
 
-        private Set<MonoSink<Collection<Limit>>> waiting = new HashSet<>();
-        private boolean started;
-        private boolean ended;
-
-        CachedLookup(String key) {
+        Lookup(String key, @Nullable Entry stale) {
             this.key = key;
+            this.stale = stale;
+            long never = ticker.read() + NEVER;
+            this.entry = stale == null
+                    ? new Entry(result.asMono(), never, never)
+                    : new Entry(stale.answer, never, stale.end);
         }
 
-        Mono<Collection<Limit>> answer() {
-            Mono<Collection<Limit>> known = found;
-            return known == null ? Mono.create(this::join) : known;
+        /** Returns whether this is the lookup of the key; if not, another caller was faster. */
+        boolean enter() {
+            return stale == null
+                    ? entries.asMap().putIfAbsent(key, entry) == null
+                    : entries.asMap().replace(key, stale, entry);
         }
 
-        private void join(MonoSink<Collection<Limit>> sink) {
-            boolean tooLate;
-            boolean first;
-            synchronized (this) {
-                tooLate = ended;
-                first = !tooLate && !started;
-                started = true;
-                if (!tooLate) {
-                    waiting.add(sink);
-                }
-            }
-            Context context = Context.of(sink.contextView());
-            if (tooLate) {
-                // The lookup ended in between: its result is cached now, or removed and the next entry has it.
-                sink.onDispose(apply(key).subscribe(sink::success, sink::error, sink::success, context));
-                return;
-            }
-            sink.onCancel(() -> leave(sink));
-            if (first) {
-                start(context);
-            }
-        }
-
-        private void start(Context context) {
+        void start(ContextView context) {
             try {
-                lookup.update(Mono.defer(() -> limitsOf.apply(key).map(List::<Limit>copyOf))
-                        .defaultIfEmpty(List.of())
-                        .subscribe(this::succeed, this::fail, null, context));
+                Mono<List<Limit>> found = Mono.defer(() -> limitsOf.apply(key).map(List::<Limit>copyOf))
+                        .defaultIfEmpty(List.of());
+                LookupTimeout.apply(found, lookupTimeout, Mono.error(CachedLimits.this::late))
+                        .subscribe(this::succeed, this::fail, null, Context.of(context));
             } catch (Throwable e) {
                 fail(e);
                 throw e;
             }
         }
 
-        private void succeed(Collection<Limit> limits) {
-            found = Mono.just(limits);
-            end().forEach(sink -> sink.success(limits));
+        private void succeed(List<Limit> limits) {
+            if (end()) {
+                long due = ticker.read() + freshNanos;
+                entries.asMap().replace(key, entry, new Entry(Mono.just(limits), due, due + staleNanos));
+                result.tryEmitValue(limits);
+            }
         }
 
         private void fail(Throwable error) {
-            forget();
-            end().forEach(sink -> sink.error(error));
+            if (end()) {
+                long retry = ticker.read() + RETRY_PAUSE.toNanos();
+                Entry next = stale == null
+                        ? new Entry(Mono.error(error), retry, retry)
+                        : new Entry(stale.answer, retry, stale.end);
+                entries.asMap().replace(key, entry, next);
+                result.tryEmitError(error);
+            }
+        }
+
+        private boolean end() {
+            boolean isFirst = hasEnded.compareAndSet(false, true);
+            if (isFirst) {
+                places.release();
+            }
+            return isFirst;
+        }
+    }
+
+    /** Builder of a {@link CachedLimits}. Not thread-safe. */
+    public static final class Builder {
+
+        private final Function<? super String, ? extends Mono<? extends Collection<Limit>>> limitsOf;
+        private int maximumKeys = 10_000;
+        private Duration freshFor = Duration.ofMinutes(1);
+        private Duration staleFor = Duration.ofMinutes(10);
+        private Duration lookupTimeout = Duration.ofSeconds(5);
+        private int maxInFlight = 1_000;
+        private Ticker ticker = Ticker.systemTicker();
+
+        private Builder(Function<? super String, ? extends Mono<? extends Collection<Limit>>> limitsOf) {
+            this.limitsOf = limitsOf;
         }
 
         /**
-         * Removes a subscriber that has cancelled, and the entry, because its lookup may hang. The other subscribers
-         * still get the result.
+         * Bounds the number of cached keys, 10,000 by default. A key counts once more for each 256 characters that it
+         * has.
+         *
+         * @param maximumKeys above zero
+         * @return this builder
+         * @throws IllegalArgumentException if it is not above zero
          */
-        private void leave(MonoSink<Collection<Limit>> sink) {
-            forget();
-            boolean last;
-            synchronized (this) {
-                waiting.remove(sink);
-                last = !ended && waiting.isEmpty();
-                ended |= last;
+        public Builder maximumKeys(int maximumKeys) {
+            if (maximumKeys < 1) {
+                throw new IllegalArgumentException(
+                        "maximumKeys " + maximumKeys + " remembers nothing: expected 1 or more, for example 10_000");
             }
-            if (last) {
-                lookup.dispose();
-            }
+            this.maximumKeys = maximumKeys;
+            return this;
         }
 
-        private synchronized Set<MonoSink<Collection<Limit>>> end() {
-            ended = true;
-            Set<MonoSink<Collection<Limit>>> all = waiting;
-            waiting = new HashSet<>();
-            return all;
+        /**
+         * Sets the time for which a result is fresh, 1 minute by default. After that the next caller starts another
+         * lookup.
+         *
+         * @param freshFor more than zero
+         * @return this builder
+         * @throws IllegalArgumentException if it is zero or less
+         */
+        public Builder freshFor(Duration freshFor) {
+            Checks.present(freshFor, "freshFor", "Duration.ofMinutes(1)");
+            if (freshFor.isNegative() || freshFor.isZero()) {
+                throw new IllegalArgumentException("freshFor " + freshFor
+                        + " remembers nothing: expected more than zero, for example Duration.ofMinutes(1)");
+            }
+            this.freshFor = freshFor;
+            return this;
         }
 
-        private void forget() {
-            entries.asMap().remove(key, this);
+        /**
+         * Sets for how long a result that is no longer fresh is still used, 10 minutes by default: while another lookup
+         * is in flight, and if it fails. With zero, callers wait for that lookup.
+         *
+         * @param staleFor zero or more
+         * @return this builder
+         * @throws IllegalArgumentException if it is negative
+         */
+        public Builder staleFor(Duration staleFor) {
+            if (Checks.present(staleFor, "staleFor", "Duration.ofMinutes(10)").isNegative()) {
+                throw new IllegalArgumentException("staleFor " + staleFor
+                        + " is negative: expected zero or more, for example Duration.ofMinutes(10)");
+            }
+            this.staleFor = staleFor;
+            return this;
+        }
+
+        /**
+         * Sets the timeout of a lookup, 5 seconds by default. After that it is cancelled, and has failed. The timeout
+         * of callers, for example of a {@link io.github.spillgate.LimitLookup} or a rule, may be much shorter.
+         *
+         * @param lookupTimeout more than zero
+         * @return this builder
+         * @throws IllegalArgumentException if it is zero or less
+         */
+        public Builder lookupTimeout(Duration lookupTimeout) {
+            Checks.present(lookupTimeout, "lookupTimeout", "Duration.ofSeconds(5)");
+            if (lookupTimeout.isNegative() || lookupTimeout.isZero()) {
+                throw new IllegalArgumentException("lookupTimeout " + lookupTimeout
+                        + " leaves no time: expected more than zero, for example Duration.ofSeconds(5)");
+            }
+            this.lookupTimeout = lookupTimeout;
+            return this;
+        }
+
+        /**
+         * Bounds the number of lookups in flight, 1,000 by default. Above that, a key is not looked up: callers get its
+         * stale result, or a {@link LimitLookupException}.
+         *
+         * @param maxInFlight above zero
+         * @return this builder
+         * @throws IllegalArgumentException if it is not above zero
+         */
+        public Builder maxInFlight(int maxInFlight) {
+            if (maxInFlight < 1) {
+                throw new IllegalArgumentException(
+                        "maxInFlight " + maxInFlight + " allows no lookup: expected 1 or more, for example 1_000");
+            }
+            this.maxInFlight = maxInFlight;
+            return this;
+        }
+
+        /**
+         * Sets the clock of {@link #freshFor} and {@link #staleFor}, by default that of the system.
+         *
+         * @param clock the clock, read in milliseconds
+         * @return this builder
+         */
+        public Builder clock(InstantSource clock) {
+            Checks.present(clock, "clock", "InstantSource.system()");
+            this.ticker = () -> TimeUnit.MILLISECONDS.toNanos(clock.millis());
+            return this;
+        }
+
+        /**
+         * Returns the cache.
+         *
+         * @return an empty cache
+         */
+        public CachedLimits build() {
+            return new CachedLimits(this);
         }
     }
 }

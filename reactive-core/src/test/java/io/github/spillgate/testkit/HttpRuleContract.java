@@ -12,10 +12,14 @@ import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.local.CachedLimits;
 import io.lettuce.core.RedisURI;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
+import java.time.Duration;
+import java.util.List;
 import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Mono;
 
 /** The rules that apply to a request, and what each of them charges. */
 public abstract class HttpRuleContract extends HttpContract {
@@ -64,6 +68,19 @@ public abstract class HttpRuleContract extends HttpContract {
         assertThat(before.body()).contains("[\"before-1m\"]");
         assertThat(names(before)).containsExactly("before-1m");
         assertThat(handled).hasValue(3);
+    }
+
+    @Test
+    void aPlanThatIsFoundAfterTheTimeoutAppliesToLaterRequests() {
+        CachedLimits plans = CachedLimits.of(
+                key -> Mono.delay(Duration.ofMillis(300)).thenReturn(List.of(Limit.perMinute(10_000))),
+                100,
+                Duration.ofMinutes(1));
+        serve(address("plan", 100).limits((match, key) -> plans.apply(key)));
+        assertThat(field(client.get("/hello"), "X-RateLimit-Limit")).isEqualTo("100");
+        await().atMost(PATIENCE)
+                .untilAsserted(() -> assertThat(field(client.get("/hello"), "X-RateLimit-Limit"))
+                        .isEqualTo("10000"));
     }
 
     @Test

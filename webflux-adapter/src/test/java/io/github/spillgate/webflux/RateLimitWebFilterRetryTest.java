@@ -83,7 +83,6 @@ class RateLimitWebFilterRetryTest extends ServiceFixture {
         Sinks.Empty<Void> hangs = Sinks.empty();
         Mono<String> first =
                 Mono.<String>never().doFirst(() -> Schedulers.parallel().schedule(hangs::tryEmitEmpty));
-        // A lookup ends after half of the deadline, which has to be later than the retry.
         try (LimiterForTests patient = LimiterForTests.on(RedisForTests.first(), Duration.ofSeconds(40))) {
             Rules rules = Rules.of(
                     patient.limiter(),

@@ -1,0 +1,116 @@
+package io.github.spillgate.http;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.local.CachedLimits;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.testkit.VirtualTime;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Supplier;
+import org.junit.jupiter.api.AutoClose;
+import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Mono;
+
+/** A customer with a plan, in virtual time: the rule's own limits are far below those of the plan. */
+class RulePlanTest extends RulesFixture {
+
+    private static final Duration WINDOW = Duration.ofSeconds(30);
+    private static final long OWN = 10;
+    private static final long PLAN = 10_000;
+
+    @AutoClose
+    private final VirtualTime time = new VirtualTime();
+
+    @AutoClose
+    private final RateLimiter onTime =
+            RateLimiter.builder("plans").store(LocalStore.bounded(100, time)).build();
+
+    private final AtomicInteger lookups = new AtomicInteger();
+    private Supplier<Mono<Collection<Limit>>> plan = () -> found(PLAN, 300);
+
+    private final CachedLimits cache = CachedLimits.builder(key -> {
+                lookups.incrementAndGet();
+                return plan.get();
+            })
+            .freshFor(Duration.ofSeconds(2))
+            .staleFor(Duration.ofSeconds(5))
+            .clock(time)
+            .build();
+
+    private final Rule.Builder rule =
+            Rule.named("plan").key(API_KEY).limit(Limit.of(OWN, WINDOW)).limits((match, key) -> cache.apply(key));
+
+    @Test
+    void aLookupThatIsSlowerThanTheTimeoutGivesLaterRequestsTheirPlan() {
+        Rules rules = rules(onTime, rule);
+        assertThat(limits(rules, 30)).startsWith(OWN, OWN, OWN).endsWith(PLAN).hasSize(30);
+        assertThat(events).filteredOn(event -> event.startsWith("denied")).isEmpty();
+        assertThat(lookups).as("3 s, fresh for 2 s").hasValue(2);
+    }
+
+    @Test
+    void theTimeoutMayBeLongerThanTheLookup() {
+        Rules rules = rules(onTime, rule.timeout(Duration.ofMillis(500)));
+        CompletableFuture<Verdict> verdict = rules.decide(request()).toFuture();
+        time.passMillis(299);
+        assertThat(verdict).isNotDone();
+        time.passMillis(1);
+        assertThat(limitOf(verdict)).isEqualTo(PLAN);
+    }
+
+    @Test
+    void anExpiredPlanAppliesDuringASlowLookup() {
+        Rules rules = rules(onTime, rule);
+        limits(rules, 20);
+        plan = () -> found(2 * PLAN, 1_000);
+        assertThat(limits(rules, 20))
+                .containsOnly(PLAN, 2 * PLAN)
+                .startsWith(PLAN)
+                .endsWith(2 * PLAN);
+    }
+
+    @Test
+    void anExpiredPlanAppliesWhileLookupsFailAndAtMostForItsTime() {
+        Rules rules = rules(onTime, rule);
+        limits(rules, 10);
+        lookups.set(0);
+        plan = () -> Mono.delay(Duration.ofMillis(300)).then(Mono.error(new IllegalStateException("no database")));
+        List<Long> limits = limits(rules, 80);
+        assertThat(limits).startsWith(PLAN).endsWith(OWN);
+        // Fresh for 2 s and stale for 5 s, from 300 ms on; 1 s has passed.
+        assertThat(limits).filteredOn(limit -> limit == PLAN).hasSize(63);
+        // Each takes 300 ms, and the next begins a second later.
+        assertThat(lookups).hasValue(6);
+    }
+
+    private static Mono<Collection<Limit>> found(long permits, long millis) {
+        return Mono.delay(Duration.ofMillis(millis)).thenReturn(List.of(Limit.of(permits, WINDOW)));
+    }
+
+    /** Sends requests, one each 100 ms, and returns the permits of the limits that applied to them. */
+    private List<Long> limits(Rules rules, int requests) {
+        List<Long> limits = new ArrayList<>();
+        for (int i = 0; i < requests; i++) {
+            CompletableFuture<Verdict> verdict = rules.decide(request()).toFuture();
+            time.passMillis(100);
+            limits.add(limitOf(verdict));
+        }
+        return limits;
+    }
+
+    private static long limitOf(CompletableFuture<Verdict> verdict) {
+        assertThat(verdict).isDone();
+        return verdict.join().decision().orElseThrow().limits().get(0).limit().permits();
+    }
+
+    private static SentRequest request() {
+        return SentRequest.get("/").header("X-Api-Key", "ann");
+    }
+}
