@@ -59,11 +59,20 @@ final class ChargeResolver {
         return resolver.findKey(resolver::peekFor);
     }
 
+    /** Resolves the charge of one permit for a key; an error if its limits cannot be looked up. */
+    static Mono<Charge> resolveForKey(Rule rule, String key) {
+        ChargeResolver resolver = new ChargeResolver(NoRequest.match(rule), RuleDecision.now());
+        return whenResolved(
+                resolver.limits(key),
+                limits ->
+                        limits.failure == null ? Mono.just(Charge.of(key, limits.value)) : Mono.error(limits.failure));
+    }
+
     /**
-     * Continues when all charges are resolved: immediately if they are, else on the parallel scheduler, because a
+     * Continues when all lookups have ended: immediately if they have, else on the parallel scheduler, because a
      * function of the user may emit on any thread, for example on that of a Redis connection.
      */
-    static <T> Mono<T> whenResolved(Mono<List<ResolvedRule>> resolved, Function<List<ResolvedRule>, Mono<T>> next) {
+    static <R, T> Mono<T> whenResolved(Mono<R> resolved, Function<R, Mono<T>> next) {
         return Scalars.isScalar(resolved)
                 ? next.apply(Scalars.requireValue(resolved))
                 : resolved.publishOn(Schedulers.parallel()).flatMap(next);

@@ -125,10 +125,13 @@ public final class Rule {
     private final Set<String> methods;
     private final Phase phase;
     private final KeySource key;
+    private final String keyText;
     private final List<Limit> limits;
     private final @Nullable LimitSource limitSource;
+    private final @Nullable String limitsFrom;
     private final long cost;
     private final @Nullable CostSource costSource;
+    private final @Nullable String costFrom;
     private final Predicate<? super RuleMatch> unless;
     private final @Nullable WhenMissing whenMissing;
     private final boolean isOnlyForUsers;
@@ -144,11 +147,14 @@ public final class Rule {
         this.excludePaths = List.copyOf(builder.excludePaths);
         this.methods = Collections.unmodifiableSet(new LinkedHashSet<>(builder.methods));
         this.key = key;
+        this.keyText = builder.keyText == null ? key.toString() : builder.keyText;
         this.phase = phase;
         this.limits = named(builder.limits);
         this.limitSource = builder.limitSource;
+        this.limitsFrom = builder.limitsFrom;
         this.cost = builder.cost;
         this.costSource = builder.costSource;
+        this.costFrom = builder.costFrom;
         this.unless = builder.unless;
         this.whenMissing = builder.whenMissing;
         this.isOnlyForUsers = KeySources.traits(key).isOnlyForUsers();
@@ -277,16 +283,52 @@ public final class Rule {
                         .collect(Collectors.joining(", "));
     }
 
+    /**
+     * Returns the key source as text.
+     *
+     * @return the text of the settings, such as {@code bean:tenant}, or else the {@code toString()} of the source
+     */
+    public String keyText() {
+        return keyText;
+    }
+
+    /**
+     * Returns the name of the lookup of limits.
+     *
+     * @return its name in the settings, or {@code function}; empty if the limits of the rule apply to all keys
+     */
+    public Optional<String> limitsFrom() {
+        return name(limitSource, limitsFrom);
+    }
+
+    /**
+     * Returns the fixed number of permits that a request takes.
+     *
+     * @return 0 or more
+     */
+    public long cost() {
+        return cost;
+    }
+
+    /**
+     * Returns the name of the lookup of costs.
+     *
+     * @return its name in the settings, or {@code function}; empty if the fixed cost applies to all requests
+     */
+    public Optional<String> costFrom() {
+        return name(costSource, costFrom);
+    }
+
+    private static Optional<String> name(@Nullable Object source, @Nullable String name) {
+        return source == null ? Optional.empty() : Optional.of(name == null ? "function" : name);
+    }
+
     KeySource key() {
         return key;
     }
 
     Optional<LimitSource> limitSource() {
         return Optional.ofNullable(limitSource);
-    }
-
-    long cost() {
-        return cost;
     }
 
     Optional<CostSource> costSource() {
@@ -343,7 +385,7 @@ public final class Rule {
     public String toString() {
         return "Rule[" + name + ", paths=" + paths
                 + (excludePaths.isEmpty() ? "" : ", excludePaths=" + excludePaths) + ", methods=" + methods + ", "
-                + phase + ", key=" + key
+                + phase + ", key=" + keyText
                 + ", limits=" + limits + (shadow ? ", shadow" : "") + "]";
     }
 
@@ -357,9 +399,12 @@ public final class Rule {
         private final List<Limit> limits = new ArrayList<>();
         private @Nullable Phase phase;
         private @Nullable KeySource key;
+        private @Nullable String keyText;
         private @Nullable LimitSource limitSource;
+        private @Nullable String limitsFrom;
         private long cost = 1;
         private @Nullable CostSource costSource;
+        private @Nullable String costFrom;
         private Predicate<? super RuleMatch> unless = match -> false;
         private @Nullable WhenMissing whenMissing;
         private WhenUndecided whenUndecided = WhenUndecided.ALLOW;
@@ -585,6 +630,14 @@ public final class Rule {
                         + " is out of range: expected more than zero and at most a minute, for example 50 ms");
             }
             this.timeout = timeout;
+            return this;
+        }
+
+        /** Keeps the texts of the settings, for displays of the rule. */
+        Builder texts(RuleSettings settings) {
+            this.keyText = settings.key();
+            this.limitsFrom = settings.limitsFrom();
+            this.costFrom = settings.costFrom();
             return this;
         }
 

@@ -90,7 +90,7 @@ public final class RuleReader {
             throw new WrongSettingException(
                     setting + ".name", null, "the rule has no name: expected one, for example login", null);
         }
-        Rule.Builder rule = checked(setting + ".name", name, Rule::named);
+        Rule.Builder rule = checked(setting + ".name", name, Rule::named).texts(settings);
         rule.paths(checkedPaths(setting + ".paths", settings.paths()));
         rule.excludePaths(checkedPaths(setting + ".exclude-paths", settings.excludePaths()));
         checked(setting + ".methods", settings.methods(), methods -> {

@@ -215,15 +215,18 @@ public final class Rules {
     }
 
     /**
-     * Returns how much of a rule's limits a key has used; charges nothing. The limits are those of the rule itself;
-     * none are looked up.
+     * Returns how much of its limits a key has used under a rule; charges nothing. If the rule looks up limits, so does
+     * this, with the key alone: a lookup that reads the request fails.
      *
      * @param rule the name of the rule
      * @param key the key, as the key source of the rule finds it
-     * @return the decision that an attempt would get; empty if there is no such rule
+     * @return the decision that an attempt would get; empty if there is no such rule; a {@link RuleLookupException} if
+     *     the limits of the key cannot be looked up
      */
     public Mono<Decision> peek(String rule, String key) {
-        return named(rule).flatMap(found -> limiter.peek(Charge.of(key, found.limits())));
+        return named(rule)
+                .flatMap(found -> ChargeResolver.resolveForKey(found, key))
+                .flatMap(limiter::peek);
     }
 
     /**
@@ -242,14 +245,20 @@ public final class Rules {
     }
 
     /**
-     * Deletes the counts of a key under the limits of a rule.
+     * Deletes the counts of a key under the limits of a rule, and under those that it looks up.
      *
      * @param rule the name of the rule
      * @param key the key, as the key source of the rule finds it
-     * @return completes when the counts are deleted, or if there is no such rule
+     * @return completes when the counts are deleted, or if there is no such rule; a {@link RuleLookupException} if the
+     *     limits of the key cannot be looked up, after the counts of the rule's own limits are deleted
      */
     public Mono<Void> reset(String rule, String key) {
-        return named(rule).flatMap(found -> limiter.reset(Charge.of(key, found.limits())));
+        return named(rule).flatMap(found -> {
+            Charge own = Charge.of(key, found.limits());
+            return limiter.reset(own)
+                    .then(Mono.defer(() -> ChargeResolver.resolveForKey(found, key)))
+                    .flatMap(charge -> charge.equals(own) ? Mono.empty() : limiter.reset(charge));
+        });
     }
 
     private Mono<Rule> named(String rule) {

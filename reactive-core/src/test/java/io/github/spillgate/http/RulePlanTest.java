@@ -1,7 +1,10 @@
 package io.github.spillgate.http;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.tuple;
 
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.CachedLimits;
@@ -17,6 +20,7 @@ import java.util.function.Supplier;
 import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
+import reactor.test.StepVerifier;
 
 /** A customer with a plan, in virtual time: the rule's own limits are far below those of the plan. */
 class RulePlanTest extends RulesFixture {
@@ -88,6 +92,64 @@ class RulePlanTest extends RulesFixture {
         assertThat(limits).filteredOn(limit -> limit == PLAN).hasSize(63);
         // Each takes 300 ms, and the next begins a second later.
         assertThat(lookups).hasValue(6);
+    }
+
+    @Test
+    void aPeekByKeyIsUnderThePlanOfTheKey() {
+        Rules rules = rules(onTime, rule);
+        limits(rules, 2 * (int) OWN);
+        Decision decision = rules.peek("plan", "ann").block(LONG);
+        assertThat(decision.limits())
+                .extracting(usage -> usage.limit().permits(), Decision.Usage::used)
+                .containsExactly(tuple(PLAN, 2 * OWN));
+    }
+
+    @Test
+    void aPeekByKeyFailsIfThePlanCannotBeLookedUp() {
+        Rules rules = rules(onTime, rule);
+        CompletableFuture<Decision> late = rules.peek("plan", "ann").toFuture();
+        time.passMillis(50);
+        assertThat(late)
+                .failsWithin(LONG)
+                .withThrowableThat()
+                .havingCause()
+                .isInstanceOf(RuleLookupException.class)
+                .withMessage("limits-from did not answer within 50 ms (timeout)");
+        plan = () -> Mono.error(new IllegalStateException("no database"));
+        StepVerifier.create(rules.peek("plan", "bob"))
+                .verifyErrorSatisfies(error -> assertThat(error)
+                        .isInstanceOf(RuleLookupException.class)
+                        .hasMessage("limits-from failed")
+                        .hasRootCauseMessage("no database"));
+    }
+
+    @Test
+    void aPeekByKeyFailsIfTheLookupReadsTheRequest() {
+        Rules rules = rules(
+                onTime,
+                rule.limits((match, key) -> Mono.just(List.of(
+                        match.request().headers("X-Plan").isEmpty() ? Limit.of(1, WINDOW) : Limit.of(PLAN, WINDOW)))));
+        StepVerifier.create(rules.peek("plan", "ann"))
+                .verifyErrorSatisfies(error -> assertThat(error)
+                        .isInstanceOf(RuleLookupException.class)
+                        .hasRootCauseMessage("the lookup reads the request, and here only the key is known: expected a"
+                                + " lookup by its key alone, or rules.peek(request)"));
+    }
+
+    @Test
+    void aResetByKeyDeletesTheCountsOfThePlanAndOfTheRule() {
+        Duration other = WINDOW.multipliedBy(2);
+        plan = () -> Mono.delay(Duration.ofMillis(300)).thenReturn(List.of(Limit.of(PLAN, other)));
+        Rules rules = rules(onTime, rule);
+        limits(rules, 20);
+        rules.reset("plan", "ann").block(LONG);
+        assertThat(rules.peek("plan", "ann").block(LONG).limits().get(0).used()).isZero();
+        assertThat(onTime.peek(Charge.of("ann", Limit.of(OWN, WINDOW).named("plan-30s")))
+                        .block(LONG)
+                        .limits()
+                        .get(0)
+                        .used())
+                .isZero();
     }
 
     private static Mono<Collection<Limit>> found(long permits, long millis) {

@@ -41,6 +41,7 @@ class DocumentationTest {
             import io.github.spillgate.*;
             import io.github.spillgate.http.*;
             import io.github.spillgate.http.Rule.Phase;
+            import io.github.spillgate.local.CachedLimits;
             import io.github.spillgate.metrics.*;
             import io.github.spillgate.vertx.*;
             import io.micrometer.core.instrument.MeterRegistry;
@@ -57,6 +58,7 @@ class DocumentationTest {
             import java.net.http.HttpClient;
             import java.net.http.HttpRequest;
             import java.net.http.HttpResponse.BodyHandlers;
+            import java.time.Duration;
             import java.util.*;
             import java.util.concurrent.atomic.AtomicLong;
             import java.util.stream.Stream;

@@ -8,10 +8,13 @@ import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.RuleLookupException;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.Spelling;
+import io.github.spillgate.internal.Text;
 import java.time.Instant;
 import java.util.List;
+import java.util.function.BiFunction;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
@@ -32,6 +35,8 @@ import reactor.core.publisher.Mono;
  */
 @Endpoint(id = "spillgate", defaultAccess = Access.READ_ONLY)
 public final class SpillgateEndpoint {
+
+    private static final int LONGEST_ERROR = 200;
 
     private final boolean enabled;
     private final RateLimiter limiter;
@@ -69,14 +74,17 @@ public final class SpillgateEndpoint {
      *
      * @param rule the name of the rule
      * @param key the key, as the rule's key source finds it
-     * @return the usage of each limit; or the error, with status 404 or 400, or 503 if a store fails
+     * @return the usage of each limit; or the error, with status 404 or 400, or 503 if a store or the lookup of the
+     *     key's limits fails
      */
     @ReadOperation
     public Mono<WebEndpointResponse<?>> usage(@Selector String rule, @Nullable String key) {
         return whenKnown(
                 rule,
                 key,
-                charges -> charges.concatMap(limiter::peek)
+                rules::peek,
+                limiter::peek,
+                decisions -> decisions
                         .concatMapIterable(Decision::limits)
                         .map(LimitUsed::of)
                         .collectList()
@@ -88,24 +96,34 @@ public final class SpillgateEndpoint {
      *
      * @param rule the name of the rule
      * @param key the key, as the rule's key source finds it
-     * @return status 204 after the reset; or the error, with status 404 or 400, or 503 if a store fails
+     * @return status 204 after the reset; or the error, with status 404 or 400, or 503 if a store or the lookup of the
+     *     key's limits fails
      */
     @DeleteOperation
     public Mono<WebEndpointResponse<?>> reset(@Selector String rule, @Nullable String key) {
         return whenKnown(
                 rule,
                 key,
-                charges -> charges.concatMap(limiter::reset)
-                        .then()
-                        .thenReturn(new WebEndpointResponse<>(WebEndpointResponse.STATUS_NO_CONTENT)));
+                rules::reset,
+                limiter::reset,
+                resets -> resets.then().thenReturn(new WebEndpointResponse<>(WebEndpointResponse.STATUS_NO_CONTENT)));
     }
 
-    private Mono<WebEndpointResponse<?>> whenKnown(
+    /**
+     * Does something for the key under the rule of that name, and under annotations of that name.
+     *
+     * @param ofRule what to do under the rule, which may look up limits
+     * @param ofCharge what to do under annotations, which have limits of their own only
+     */
+    private <T> Mono<WebEndpointResponse<?>> whenKnown(
             String rule,
             @Nullable String key,
-            Function<Flux<Charge>, Mono<? extends WebEndpointResponse<?>>> operation) {
+            BiFunction<String, String, Mono<T>> ofRule,
+            Function<Charge, Mono<T>> ofCharge,
+            Function<Flux<T>, Mono<? extends WebEndpointResponse<?>>> response) {
+        List<Rule> configured = rules.list();
         List<Rule> all =
-                Stream.concat(rules.list().stream(), annotated.get().stream()).toList();
+                Stream.concat(configured.stream(), annotated.get().stream()).toList();
         // Annotations of several methods may have the same name. If their limits are equal, they share counts.
         List<List<Limit>> limits = all.stream()
                 .filter(one -> one.name().equals(rule))
@@ -121,14 +139,26 @@ public final class SpillgateEndpoint {
                     "the parameter key is missing: expected the key as it is stored, for example " + rule
                             + "?key=192.0.2.7 if the rule's key is address");
         }
+        Flux<T> ofAnnotations = Flux.fromIterable(limits)
+                .skip(configured.stream().anyMatch(one -> one.name().equals(rule)) ? 1 : 0)
+                .concatMap(some -> ofCharge.apply(Charge.of(key, some)));
         return Mono.<WebEndpointResponse<?>>defer(
-                        () -> operation.apply(Flux.fromIterable(limits).map(some -> Charge.of(key, some))))
+                        () -> response.apply(Flux.concat(ofRule.apply(rule, key), ofAnnotations)))
                 .onErrorResume(
                         IllegalArgumentException.class,
                         e -> wrong(WebEndpointResponse.STATUS_BAD_REQUEST, String.valueOf(e.getMessage())))
                 .onErrorResume(
                         LimitStoreException.class,
-                        e -> wrong(WebEndpointResponse.STATUS_SERVICE_UNAVAILABLE, String.valueOf(e.getMessage())));
+                        e -> wrong(WebEndpointResponse.STATUS_SERVICE_UNAVAILABLE, String.valueOf(e.getMessage())))
+                .onErrorResume(
+                        RuleLookupException.class,
+                        e -> wrong(WebEndpointResponse.STATUS_SERVICE_UNAVAILABLE, message(rule, e)));
+    }
+
+    private static String message(String rule, RuleLookupException failed) {
+        Throwable cause = failed.getCause();
+        return "rule " + rule + ": " + failed.getMessage()
+                + (cause == null ? "" : ": " + Text.quote(cause.toString(), LONGEST_ERROR));
     }
 
     private String unknown(String rule, List<Rule> all) {
@@ -177,7 +207,11 @@ public final class SpillgateEndpoint {
      * @param paths the patterns of the paths that the rule applies to; none means all paths
      * @param excludePaths the patterns of the paths that the rule does not apply to
      * @param methods the methods that the rule applies to; none means all methods
+     * @param key the key source, such as {@code header:X-Api-Key}
      * @param limits the limits of the rule
+     * @param limitsFrom the name of the lookup of a key's limits, if there is one
+     * @param cost the fixed number of permits of a request
+     * @param costFrom the name of the lookup of a request's cost, if there is one
      * @param shadow whether the rule only decides and reports, and denies no request
      * @param annotation whether the rule is a {@code @RateLimited}, which applies to the annotated methods only
      */
@@ -187,7 +221,11 @@ public final class SpillgateEndpoint {
             List<String> paths,
             List<String> excludePaths,
             List<String> methods,
+            String key,
             List<String> limits,
+            @Nullable String limitsFrom,
+            long cost,
+            @Nullable String costFrom,
             boolean shadow,
             boolean annotation) {
 
@@ -198,7 +236,11 @@ public final class SpillgateEndpoint {
                     rule.paths(),
                     rule.excludePaths(),
                     List.copyOf(rule.methods()),
+                    rule.keyText(),
                     rule.limits().stream().map(Object::toString).toList(),
+                    rule.limitsFrom().orElse(null),
+                    rule.cost(),
+                    rule.costFrom().orElse(null),
                     rule.isShadow(),
                     annotation);
         }

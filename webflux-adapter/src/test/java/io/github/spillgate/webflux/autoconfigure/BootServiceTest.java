@@ -125,7 +125,9 @@ class BootServiceTest {
         assertThat(get("/actuator/spillgate", "x").body())
                 .contains("\"source\":\"REDIS\"")
                 .contains("\"name\":\"validate\"")
-                .contains("\"limits\":[\"120/1m name=address-1m\"]");
+                .contains("\"limits\":[\"120/1m name=address-1m\"]")
+                .contains("\"key\":\"hashed(header:X-Api-Key)\",\"limits\":[\"100/24h counter name=plan-24h\"],"
+                        + "\"limitsFrom\":\"plans\",\"cost\":1,\"costFrom\":\"costs\"");
         post("/v1/validate", freeKey);
         String ofMe = "/actuator/spillgate/address?key=127.0.0.1";
         assertThat(get(ofMe, "x").body()).contains("\"limit\":\"120/1m name=address-1m\",\"used\":1,\"remaining\":119");
@@ -149,7 +151,8 @@ class BootServiceTest {
     void anEndpointKnowsTheRulesOfAnnotations() {
         assertThat(get("/actuator/spillgate", "x").body())
                 .containsOnlyOnce("\"name\":\"" + ANNOTATED + "\"")
-                .contains("\"limits\":[\"1/1m name=" + ANNOTATED + "-1m\"],\"shadow\":false,\"annotation\":true");
+                .contains("\"limits\":[\"1/1m name=" + ANNOTATED + "-1m\"]")
+                .contains("\"shadow\":false,\"annotation\":true");
         get("/v1/annotated", "x");
         String ofMe = "/actuator/spillgate/" + ANNOTATED + "?key=127.0.0.1";
         assertThat(get(ofMe, "x").body()).contains("\"used\":1,\"remaining\":0");

@@ -1,7 +1,9 @@
 package io.github.spillgate.webflux.autoconfigure;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.tuple;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.RateLimiter;
@@ -21,7 +23,7 @@ import org.junit.jupiter.api.Test;
 import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
 import reactor.core.publisher.Mono;
 
-/** The endpoint {@code spillgate} if a store fails. */
+/** The endpoint {@code spillgate} if a store or a lookup fails, and what it reports of plans. */
 class SpillgateEndpointTest {
 
     private static final Duration LONG = Duration.ofSeconds(60);
@@ -52,6 +54,57 @@ class SpillgateEndpointTest {
         }
     }
 
+    @Test
+    void theUsageOfAKeyWithAPlanIsThatOfItsPlan() {
+        Limit plan = Limit.perMinute(10_000);
+        try (RateLimiter limiter = limiter(LocalStore.bounded(16))) {
+            SpillgateEndpoint endpoint = endpoint(
+                    limiter,
+                    (match, key) -> key.equals("ann")
+                            ? Mono.delay(Duration.ofMillis(1)).thenReturn(List.of(plan))
+                            : Mono.error(new IllegalStateException("no \"database\"")));
+            limiter.tryAcquire(Charge.of("ann", plan.named("login-1m")).permits(20))
+                    .block(LONG);
+            assertThat(usage(endpoint, "ann")).containsExactly("10000/1m name=login-1m 20 9980");
+            assertThat(endpoint.reset("login", "ann").block(LONG).getStatus()).isEqualTo(204);
+            assertThat(usage(endpoint, "ann")).containsExactly("10000/1m name=login-1m 0 10000");
+            for (Mono<WebEndpointResponse<?>> failed :
+                    List.of(endpoint.usage("login", "bob"), endpoint.reset("login", "bob"))) {
+                assertUnavailable(
+                        failed,
+                        "rule login: limits-from failed: \"java.lang.IllegalStateException: no \\\"database\\\"\"");
+            }
+        }
+    }
+
+    @Test
+    void theOverviewHasKeyLimitsAndCostOfARule() {
+        try (RateLimiter limiter = limiter(LocalStore.bounded(16))) {
+            assertThat(endpoint(limiter, (match, key) -> Mono.empty())
+                            .overview()
+                            .rules())
+                    .extracting(
+                            SpillgateEndpoint.RuleInForce::key,
+                            SpillgateEndpoint.RuleInForce::limits,
+                            SpillgateEndpoint.RuleInForce::limitsFrom,
+                            SpillgateEndpoint.RuleInForce::cost,
+                            SpillgateEndpoint.RuleInForce::costFrom)
+                    .containsExactly(tuple("constant:all", List.of("5/1m name=login-1m"), "function", 2L, null));
+        }
+    }
+
+    private static List<String> usage(SpillgateEndpoint endpoint, String key) {
+        List<?> limits = (List<?>) endpoint.usage("login", key).block(LONG).getBody();
+        return limits.stream()
+                .map(SpillgateEndpoint.LimitUsed.class::cast)
+                .map(limit -> limit.limit() + " " + limit.used() + " " + limit.remaining())
+                .toList();
+    }
+
+    private static RateLimiter limiter(LimitStore store) {
+        return RateLimiter.builder("endpoint").store(store).build();
+    }
+
     private static RateLimiter limiter(LimitStore store, LimitStore fallback) {
         return RateLimiter.builder("endpoint")
                 .store(store)
@@ -61,9 +114,16 @@ class SpillgateEndpointTest {
     }
 
     private static SpillgateEndpoint endpoint(RateLimiter limiter) {
+        return endpoint(limiter, null);
+    }
+
+    private static SpillgateEndpoint endpoint(RateLimiter limiter, Rule.LimitSource plans) {
         Rule login = Rule.named("login")
                 .key(KeySource.constant("all"))
                 .limit(Limit.perMinute(5))
+                .limits(plans)
+                .cost(2)
+                .timeout(LONG)
                 .build();
         Rules rules = Rules.of(limiter, PathPatterns.ofSpring(), List.of(login));
         return new SpillgateEndpoint(true, limiter, rules, List::of);
