@@ -11,7 +11,7 @@ import java.util.Objects;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
-/** A claim that a limiter creates for its store. */
+/** A claim that a limiter creates for its store. It is bounded in memory: ledgers, leases and queues keep it. */
 final class CountClaim implements Claim {
 
     private static final String HAS_ID = "a claim that holds permits has an id";
@@ -108,15 +108,16 @@ final class CountClaim implements Claim {
                     + " has a limit: expected one of them to have, for example"
                     + " Charge.of(\"user:42\", Limit.perMinute(120))");
         }
-        String key = charge.encodedKey();
+        String encoded = charge.encodedKey();
+        String key = Keys.bounded(charge.key(), encoded);
         String group = charge.encodedGroup();
         if (limits.size() == 1) {
-            CountName name = new CountName(limits.get(0), key, group);
-            return List.of(new CountClaim(store, name, charge.key(), charge.permits(), null));
+            CountName name = new CountName(limits.get(0), encoded, group);
+            return List.of(new CountClaim(store, name, key, charge.permits(), null));
         }
         List<Claim> claims = new ArrayList<>(limits.size());
         for (Prefix limit : limits) {
-            claims.add(new CountClaim(store, new CountName(limit, key, group), charge.key(), charge.permits(), null));
+            claims.add(new CountClaim(store, new CountName(limit, encoded, group), key, charge.permits(), null));
         }
         return claims;
     }

@@ -77,7 +77,8 @@ public interface Decision {
         /**
          * Returns the key that is charged.
          *
-         * @return the key as the caller passed it, not encoded
+         * @return the key as the caller passed it, not encoded; if it has more than 128 characters, {@code #} and its
+         *     SHA-256 digest in Base64, as it is stored
          */
         String key();
 

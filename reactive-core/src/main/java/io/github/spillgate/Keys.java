@@ -49,6 +49,11 @@ final class Keys {
         return key;
     }
 
+    /** Returns a key of at most {@value #LONGEST} characters as it is, and the encoded form of a longer one. */
+    static String bounded(String key, String encoded) {
+        return key.length() > LONGEST ? encoded : key;
+    }
+
     private static String encodeFrom(int first, String key) {
         StringBuilder encoded = new StringBuilder(LONGEST).append(key, 0, first);
         int i = first;

@@ -212,8 +212,7 @@ final class DenialCache {
     }
 
     /**
-     * The state of a count when the store denied. It is copied from the usage, which is not kept: the claim of a usage
-     * has the key as the client sent it, and that may be long.
+     * The state of a count when the store denied. It is copied from the usage, which is larger.
      *
      * @param handle the identity of the count
      * @param room a claim with at most this room is denied

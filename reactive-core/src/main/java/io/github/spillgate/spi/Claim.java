@@ -42,7 +42,8 @@ public interface Claim {
     /**
      * Returns the key that is charged.
      *
-     * @return the key as the caller passed it, not encoded
+     * @return the key as the caller passed it, not encoded; if it has more than 128 characters, the digest that the
+     *     identity contains
      */
     String key();
 
