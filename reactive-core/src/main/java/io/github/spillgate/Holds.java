@@ -284,7 +284,7 @@ final class Holds {
             switch (renewal.outcome()) {
                 case RENEWED -> {}
                 case RESTORED -> restored.add(id);
-                case RELEASED, FOREIGN -> lost.put(id, renewal.outcome());
+                case RELEASED, FULL, FOREIGN -> lost.put(id, renewal.outcome());
             }
         }
         long now = now();

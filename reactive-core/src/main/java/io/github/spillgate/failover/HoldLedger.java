@@ -158,7 +158,7 @@ final class HoldLedger extends Ledger {
     HoldRenewal.RenewalOutcome renew() {
         UUID id = current.holdId();
         HoldRenewal.RenewalOutcome outcome = own.renew(current.permits());
-        if (id != null && outcome != HoldRenewal.RenewalOutcome.RELEASED) {
+        if (id != null && own.isHeld(id)) {
             addUnreconciled(id, current.permits());
         }
         return outcome;

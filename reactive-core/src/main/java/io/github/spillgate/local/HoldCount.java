@@ -37,8 +37,8 @@ public final class HoldCount extends Count {
     /** The highest number of tombstones. */
     public static final int MOST_TOMBSTONES = 64;
 
-    /** The highest number of holds, with those above the limit. */
-    public static final int MOST_HOLDS = 10_000;
+    /** A renewal takes unknown permits only while fewer than this number are held: ten times the highest limit. */
+    public static final int MOST_HELD = 10_000;
 
     private final Map<UUID, Hold> holds = new LinkedHashMap<>();
     private long used;
@@ -151,10 +151,11 @@ public final class HoldCount extends Count {
      */
     public HoldRenewal.RenewalOutcome renew(long cost) {
         Hold hold = hold();
-        if (hold == null && holds.size() < MOST_HOLDS) {
-            take(cost);
-        }
         if (hold == null) {
+            if (used >= MOST_HELD) {
+                return HoldRenewal.RenewalOutcome.FULL;
+            }
+            take(cost);
             return HoldRenewal.RenewalOutcome.RESTORED;
         }
         if (hold.isTombstone()) {

@@ -70,7 +70,8 @@ final class HoldCommands {
         return switch (reply.status(i)) {
             case FREE -> reply.flag(i) ? RenewalOutcome.RENEWED : RenewalOutcome.RESTORED;
             case DENIED -> RenewalOutcome.RELEASED;
-            default -> RenewalOutcome.FOREIGN;
+            case UNWRITTEN -> RenewalOutcome.FULL;
+            case FOREIGN, LATE -> RenewalOutcome.FOREIGN;
         };
     }
 

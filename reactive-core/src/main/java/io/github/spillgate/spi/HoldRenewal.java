@@ -22,6 +22,9 @@ public record HoldRenewal(Claim claim, RenewalOutcome outcome) {
         /** It was released before, and is not held. */
         RELEASED,
 
+        /** The store did not know it and does not hold it, because 10,000 permits are held, or more. */
+        FULL,
+
         /** The store cannot hold it, because another program has written the key of its count. */
         FOREIGN
     }

@@ -2,7 +2,7 @@
 
 local HOLDS_HEAD, HOLD = 31, 28
 local TOMBSTONE_LIFE, MOST_TOMBSTONES = 60000, 64
-local MOST_HOLDS = 10000
+local MOST_HELD = 10000
 local NO_EXPIRY = 281474976710655 -- the highest number of six bytes
 
 -- Returns the expiry, the life and the permits of the hold that begins behind this position.
@@ -74,16 +74,6 @@ local function findHold(holds, id)
   return at and at - 1
 end
 
--- Returns whether a release of this id has overtaken its request.
-local function isTombstone(holds, id)
-  local at = findHold(holds, id)
-  if at then
-    local _, _, held = holdAt(holds, at)
-    return held == 0
-  end
-  return false
-end
-
 -- Returns whether these permits are held under this id already, or fit.
 local function fitsHold(holds, limit, id, permits)
   local at = findHold(holds, id)
@@ -111,21 +101,25 @@ local function removeHold(holds, at)
   holds.entries = string.sub(holds.entries, 1, at) .. string.sub(holds.entries, at + HOLD + 1)
 end
 
--- Returns whether the permits were held before.
+-- Returns whether the permits were held before, and 0 or the status why they are not held now.
 local function renewHold(holds, limit, id, permits)
   local at = findHold(holds, id)
   if not at then
-    if #holds.entries < MOST_HOLDS * HOLD then
-      addHold(holds, id, limit.window, permits)
+    if holds.used >= MOST_HELD then
+      return false, UNWRITTEN
     end
-    return false
+    addHold(holds, id, limit.window, permits)
+    return false, 0
   end
   local expiry, _, held = holdAt(holds, at)
+  if held == 0 then
+    return false, DENIED
+  end
   expiry = max(expiry, now + limit.window)
   holds.entries = string.sub(holds.entries, 1, at + 16) .. pack('<I6I4I2', expiry, expiry - now, held) ..
     string.sub(holds.entries, at + HOLD + 1)
   noteHoldTimes(holds, expiry, expiry - now, held)
-  return true
+  return true, 0
 end
 
 local function lastExpiry(holds)

@@ -9,8 +9,9 @@
 --                 cost:7    the permits
 --                 id:16     the id under which they were taken
 --
--- Reply: the time, and for each hold a usage of its count, see wire.lua: "granted" is 1 if the permits were held, and
--- DENIED means that they were released before. A foreign value does not prevent the other changes.
+-- Reply: the time, and for each hold a usage of its count, see wire.lua: "granted" is 1 if the permits were held.
+-- DENIED means that they were released before, UNWRITTEN that too many are held; neither are held. A foreign
+-- value does not prevent the other changes.
 
 local limits, at = readLimits()
 local mode
@@ -29,14 +30,13 @@ while at <= #argument do
     if not holds then
       reply[#reply + 1] = usageOf(nil, 0, FOREIGN)
     else
-      local wasHeld, isReleased = false, false
+      local wasHeld, status = false, 0
       if mode == 0 then
         releaseHold(holds, id)
       else
-        isReleased = isTombstone(holds, id)
-        wasHeld = not isReleased and renewHold(holds, limits[l], id, cost)
+        wasHeld, status = renewHold(holds, limits[l], id, cost)
       end
-      reply[#reply + 1] = usageOf(holds, wasHeld and 1 or 0, isReleased and DENIED or 0, now)
+      reply[#reply + 1] = usageOf(holds, wasHeld and 1 or 0, status, now)
     end
   end
   if holds then

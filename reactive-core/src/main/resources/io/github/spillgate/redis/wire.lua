@@ -25,8 +25,8 @@
 --   bucket:          level:7, in the units of bucket.lua; 0:7; 0:7
 --   holds:           used:7; the time when nothing is used any more:7; 0:7
 --
--- Times of a usage are in milliseconds. All three fields are 0 if the request was not decided, because one of its
--- counts is FOREIGN, UNWRITTEN or LATE.
+-- Times of a usage are in milliseconds. All three fields are 0 if decide.lua did not decide the request, because one of
+-- its counts is FOREIGN, UNWRITTEN or LATE.
 
 local LOG, ALIGNED_COUNTER, BUCKET, CONCURRENT = 1, 3, 4, 5
 local TAKE, LEASE = 1, 2 -- modes of a group, see decide.lua

@@ -13,6 +13,7 @@ final class HoldModel extends CountModel {
 
     private static final long TOMBSTONE_LIFE = 60_000;
     private static final int MOST_TOMBSTONES = 64;
+    private static final int MOST_HELD = 10_000;
 
     /** A hold since a time; without permits, the tombstone of one that was released before it was taken. */
     private record Hold(@Nullable UUID id, long since, long life, long permits) {
@@ -70,7 +71,9 @@ final class HoldModel extends CountModel {
 
     RenewalOutcome renew(Limit limit, long cost, long now) {
         Hold found = found();
-        if (found == null) {
+        if (found == null && used(limit, now) >= MOST_HELD) {
+            return RenewalOutcome.FULL;
+        } else if (found == null) {
             take(limit, cost, now);
             return RenewalOutcome.RESTORED;
         } else if (found.isTombstone()) {

@@ -1080,6 +1080,30 @@ public abstract class LimitStoreContract {
         assertThat(only(now(unprotected().peek(List.of(hold("a", 1))))).used()).isZero();
     }
 
+    /** A holder must know that the store does not count it. */
+    @Test
+    void aRenewalSaysThatTooManyPermitsAreHeld() {
+        Claim first = hold("a", 1);
+        int most = 10_000;
+        List<Claim> holds = Stream.generate(() -> first.withHoldId(UUID.randomUUID()))
+                .limit(most + 2)
+                .toList();
+        for (int from = 0; from < most; from += 500) {
+            assertThat(renewed(holds.subList(from, from + 500)))
+                    .extracting(HoldRenewal::outcome)
+                    .containsOnly(HoldRenewal.RenewalOutcome.RESTORED);
+        }
+        assertThat(renewed(holds.subList(most - 1, most + 2)))
+                .containsExactlyInAnyOrder(
+                        new HoldRenewal(holds.get(most - 1), HoldRenewal.RenewalOutcome.RENEWED),
+                        new HoldRenewal(holds.get(most), HoldRenewal.RenewalOutcome.FULL),
+                        new HoldRenewal(holds.get(most + 1), HoldRenewal.RenewalOutcome.FULL));
+        unprotected().release(holds.subList(0, 1)).block();
+        assertThat(renewed(holds.subList(most, most + 1)))
+                .containsExactly(new HoldRenewal(holds.get(most), HoldRenewal.RenewalOutcome.RESTORED));
+        assertThat(only(now(unprotected().peek(List.of(first)))).used()).isEqualTo(most);
+    }
+
     @Test
     void aRenewalNeverShortensAHold() {
         Claim shorter = hold("a", 1);
