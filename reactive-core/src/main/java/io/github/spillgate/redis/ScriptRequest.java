@@ -35,6 +35,9 @@ final class ScriptRequest {
     static final int LIMIT_LENGTH = 1 + 7 + 6 + 6 + 1;
     private static final int CLAIM_LENGTH = 2 + 7;
 
+    /** The shortest life of a reset mark, in milliseconds. */
+    private static final long LEAST_LIFE_OF_RESET = 600_000;
+
     /** The expected length of a request that is rare or short. */
     private static final int SHORT = 64;
 
@@ -177,9 +180,14 @@ final class ScriptRequest {
         return request.toBytesWithoutLimits();
     }
 
-    /** Returns for how long permits from before a reset can be refunded. Other instances may have leased some. */
+    /**
+     * Returns for how long a reset is known. Permits from before it can be refunded as long as they would count, and
+     * other instances may have leased some; a cost can be settled later, when the work ends.
+     */
     private static long lifeOfMark(Limit limit) {
-        return limit.reach().toMillis() + limit.leaseTime().toMillis();
+        return Math.max(
+                LEAST_LIFE_OF_RESET,
+                limit.reach().toMillis() + limit.leaseTime().toMillis());
     }
 
     /**

@@ -22,6 +22,7 @@ import java.util.stream.IntStream;
 import org.junit.jupiter.api.RepeatedTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Flux;
 import reactor.core.scheduler.Schedulers;
@@ -168,6 +169,22 @@ class LocalStoreTest {
         }
         caller.join();
         assertThat(late.get().isAllowed()).isFalse();
+    }
+
+    /** The limits page warns of that. A refund without a decision does not say whose permits these are. */
+    @ParameterizedTest
+    @CsvSource({"0, 1", "9, 1", "10, 3"})
+    void permitsThatAreRefundedTwiceAreTakenFromTheirSlotOnly(long pause, long left) {
+        RateLimiter limiter = limiter(LocalStore.bounded(100, clock), Limit.parse("5/1s resolution=10ms"));
+        while (clock.millis() % 10 != 0) {
+            clock.advanceMillis(1);
+        }
+        Decision first = limiter.tryAcquire("a", 2).block();
+        limiter.refund("a", 2).block();
+        clock.advanceMillis(pause);
+        limiter.tryAcquire("a", 3).block();
+        limiter.refund(first).block();
+        assertThat(limiter.peek("a").block().limits().get(0).used()).isEqualTo(left);
     }
 
     /** Several large verdicts over keys that are always new, in a store that can remember just one of them. */

@@ -324,6 +324,13 @@ class StoreOracleTest {
                 form("log", 5),
                 List.of(two, new Tick(300), TAKE, new Tick(300), two, new Tick(401), oldest, PEEK, new Tick(300), PEEK),
                 true);
+        // The same permits are refunded again, with their decision: others may be in their slot by then.
+        for (String kind : List.of("log", "counter", "clock", "bucket")) {
+            for (int pause : new int[] {0, 1, 100}) {
+                assertSameReplies(
+                        form(kind, 5), List.of(two, oldest, new Tick(pause), take(3), new Refund(0), PEEK), true);
+            }
+        }
     }
 
     @SafeVarargs

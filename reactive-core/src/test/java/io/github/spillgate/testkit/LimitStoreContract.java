@@ -669,6 +669,22 @@ public abstract class LimitStoreContract {
         assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(1);
     }
 
+    /** Work may take longer than the window. */
+    @ParameterizedTest
+    @MethodSource("shortKinds")
+    void nothingIsSettledAfterAResetEvenWhenThePermitsWouldHaveExpired(Limit limit) {
+        assumeSettlements();
+        RateLimiter limiter = limiter(limit);
+        Decision before = now(limiter.tryAcquire("a", 2));
+        limiter.reset("a").block();
+        Instant expired = before.at().plus(SOON.multipliedBy(3));
+        while (now(limiter.peek("a")).at().isBefore(expired)) {
+            tick();
+        }
+        limiter.settle(before, 5).block();
+        assertThat(only(now(limiter.peek("a"))).used()).isZero();
+    }
+
     @Test
     void aDenialAndAPeekHaveNothingToSettle() {
         RateLimiter limiter = limiter(Limit.of(1, NEVER));
@@ -1137,6 +1153,14 @@ public abstract class LimitStoreContract {
         Claim claim = DecidedClaims.of(now(limiter.peek(Charge.of(key).permits(permits))))
                 .get(0);
         return claim.withHoldId(UUID.randomUUID());
+    }
+
+    static Stream<Limit> shortKinds() {
+        return Stream.of(
+                Limit.of(5, SOON),
+                Limit.counter(5, SOON),
+                Limit.counter(5, SOON).alignedToClock(),
+                Limit.bucket(5, SOON, 5));
     }
 
     static Stream<Limit> kinds() {
