@@ -30,6 +30,9 @@ final class Availability {
     /** If only the fallback has decided for this time, the store counts as unavailable, whatever the breaker says. */
     private static final long LONGEST_UNNOTICED = TimeUnit.MILLISECONDS.toNanos(500);
 
+    /** The shortest time between two log lines on foreign values. */
+    private static final long FOREIGN_VALUE_PAUSE = TimeUnit.MINUTES.toNanos(1);
+
     private static final long NEVER = Long.MIN_VALUE;
 
     /** The highest number of causes of one outage that are logged. */
@@ -47,8 +50,10 @@ final class Availability {
     private final String store;
     private final String fallback;
     private final AtomicBoolean unavailable = new AtomicBoolean();
-    private final AtomicBoolean foreignValueLogged = new AtomicBoolean();
     private final AtomicBoolean refusalLogged = new AtomicBoolean();
+
+    /** When the next foreign value is logged. */
+    private final AtomicLong nextForeignValueLog = new AtomicLong(Deadlines.now());
 
     /** When the fallback first decided since the store last did. */
     private final AtomicLong fallenBackSince = new AtomicLong(NEVER);
@@ -256,10 +261,16 @@ final class Availability {
         lastExplanation = new Explanation(lastExplanation.message, ExplanationKind.SYMPTOM);
     }
 
-    /** Records that another program has written a key of the store. */
-    void recordForeignValue(Throwable error) {
-        if (foreignValueLogged.compareAndSet(false, true)) {
-            LOG.warn("{} cannot decide on a key; falling back to {} for it: {}", store, fallback, error.getMessage());
+    /**
+     * Records that another program has written a key of the store, which replies, so this is no outage. Logged at most
+     * once a minute.
+     */
+    void recordForeignValue(String foreign) {
+        fallenBackSince.set(NEVER);
+        long now = Deadlines.now();
+        long next = nextForeignValueLog.get();
+        if (now - next >= 0 && nextForeignValueLog.compareAndSet(next, now + FOREIGN_VALUE_PAUSE)) {
+            LOG.warn("{} cannot decide on a key; falling back to {} for it: {}", store, fallback, foreign);
         }
     }
 

@@ -77,7 +77,10 @@ final class CircuitGate {
         NO_TIME("no time is left"),
 
         /** The store does not know of all local grants on these counts. */
-        UNRECONCILED("local grants on the same keys are not reconciled yet");
+        UNRECONCILED("local grants on the same keys are not reconciled yet"),
+
+        /** Local grants on these counts cannot be charged. The store decides on all others, so this is no outage. */
+        FOREIGN("another program has written one of the keys");
 
         /** Why it is not sent, for messages; empty if it is. */
         private final String reason;
@@ -336,13 +339,18 @@ final class CircuitGate {
         if (error instanceof ForeignValueException) {
             // The store works, but another program has written one of its keys.
             recordReply(nanos);
-            availability.recordForeignValue(error);
+            recordForeignValue(String.valueOf(error.getMessage()));
             return;
         }
         if (Availability.isRefusal(error)) {
             isRefusing = true;
         }
         tryCountFailure(nanos, error);
+    }
+
+    /** Records that another program has written a key of the store. */
+    void recordForeignValue(String problem) {
+        availability.recordForeignValue(problem);
     }
 
     private void tryCountFailure(long nanos, Throwable error) {
@@ -414,7 +422,9 @@ final class CircuitGate {
         if (!hasFallenBack) {
             hasFallenBack = true;
         }
-        availability.recordFallback(passage.reason);
+        if (passage != Passage.FOREIGN) {
+            availability.recordFallback(passage.reason);
+        }
     }
 
     /**

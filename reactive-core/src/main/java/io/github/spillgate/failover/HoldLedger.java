@@ -255,6 +255,11 @@ final class HoldLedger extends Ledger {
     }
 
     @Override
+    boolean isInFlight(Reconciliation reconciliation) {
+        return inFlight == reconciliation;
+    }
+
+    @Override
     void handOver(Reconciliation reconciliation) {
         unreconciled.clear();
         inFlight = reconciliation;
@@ -269,7 +274,7 @@ final class HoldLedger extends Ledger {
 
     @Override
     void notCharged(Reconciliation reconciliation) {
-        if (inFlight == reconciliation) {
+        if (isInFlight(reconciliation)) {
             inFlight = null;
             noteStaleReplies();
         }

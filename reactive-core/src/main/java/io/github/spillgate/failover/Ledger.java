@@ -156,6 +156,9 @@ abstract class Ledger extends Count {
     /** Returns whether grants were handed over, and it is not known yet whether they are charged. */
     abstract boolean isInFlight();
 
+    /** Returns whether these grants are in flight. */
+    abstract boolean isInFlight(Reconciliation reconciliation);
+
     /**
      * Hands over all grants.
      *

@@ -416,6 +416,12 @@ public final class LocalFallback implements LimitStore {
         return queue.handOver(most, skip);
     }
 
+    /** Returns whether these grants count here, and the result of their reconciliation is not known. */
+    boolean isInFlight(Reconciliation reconciliation) {
+        return Boolean.TRUE.equals(
+                ledgers.apply(reconciliation.claim(), false, ledger -> ledger.isInFlight(reconciliation)));
+    }
+
     /** Notes that the primary store has charged a reconciliation, like {@link Ledger#charged}. */
     @Nullable
     ChargedPermits charged(Reconciliation reconciliation, StoreDecision reply) {

@@ -197,6 +197,11 @@ final class LocalGrants {
         return true;
     }
 
+    /** Returns whether grants on one of these counts cannot be charged, because another program has written its key. */
+    boolean cannotCharge(List<Claim> claims) {
+        return local != null && local.reconcilers.cannotCharge(claims);
+    }
+
     /** Returns whether all grants on these counts that were handed over are in flight, with results soon. */
     boolean isBeingReconciled(List<Claim> claims) {
         return local != null && !local.reconcilers.hold(claims);

@@ -460,6 +460,11 @@ final class RateLedger extends Ledger {
     }
 
     @Override
+    boolean isInFlight(Reconciliation reconciliation) {
+        return inFlight != null && inFlight.isOf(reconciliation);
+    }
+
+    @Override
     @Nullable
     Reconciliation reconciliation(String id, InstantSource clock) {
         List<Grants> grants = grantsNow().grants();
@@ -481,7 +486,7 @@ final class RateLedger extends Ledger {
     @Override
     @Nullable
     ChargedPermits charged(Reconciliation reconciliation, StoreDecision reply) {
-        GrantsInFlight sent = inFlight != null && inFlight.isOf(reconciliation) ? inFlight : null;
+        GrantsInFlight sent = isInFlight(reconciliation) ? inFlight : null;
         StoreUsage usage = usageIn(reply);
         if (usage != null) {
             recordUsage(usage, reply, sent);

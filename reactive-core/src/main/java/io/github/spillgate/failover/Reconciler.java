@@ -10,10 +10,12 @@ import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Queue;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
@@ -31,7 +33,8 @@ import reactor.core.scheduler.Schedulers;
 /**
  * Charges the grants of the fallback in the primary store, or in one node of it: in small batches, one at a time. After
  * each batch it pauses as long as the batch took, at most 5 ms, so that decisions are hardly delayed. A batch is sent
- * with the same ids until its result is known, so nothing is charged twice.
+ * with the same ids until its result is known, so nothing is charged twice. Grants that cannot be charged, because
+ * another program has written the key of their count, are sent again as long as they count.
  *
  * <p>It runs once a second while there is something to reconcile. It passes the same gate as decisions, so it also
  * detects that the store is back if there are no decisions.
@@ -68,6 +71,15 @@ final class Reconciler {
 
     /** The batch with an unknown result. Used by one run at a time. */
     private volatile List<Reconciliation> batch = List.of();
+
+    /** The reconciliations that the store could not charge, to be sent again. Used by one run at a time. */
+    private final Queue<Reconciliation> refused = new ArrayDeque<>();
+
+    /** The identities of their counts. */
+    private final Set<String> foreign = ConcurrentHashMap.newKeySet();
+
+    /** When the store last could not charge one. Used by one run at a time. */
+    private volatile long refusedAt = Deadlines.now() - INTERVAL;
 
     /** Whether the store can charge a batch without loading a script first. Used by one run at a time. */
     private volatile boolean ready;
@@ -137,9 +149,14 @@ final class Reconciler {
         }
     }
 
-    /** Returns whether grants on one of these counts were handed over and are not in flight. */
+    /** Returns whether grants on one of these counts were handed over and are not in flight, or cannot be charged. */
     boolean holds(List<Claim> claims) {
-        return claims.stream().anyMatch(claim -> held.contains(claim.identity()));
+        return claims.stream().anyMatch(claim -> held.contains(claim.identity())) || cannotCharge(claims);
+    }
+
+    /** Returns whether grants on one of these counts cannot be charged, because another program has written its key. */
+    boolean cannotCharge(List<Claim> claims) {
+        return !foreign.isEmpty() && claims.stream().anyMatch(claim -> foreign.contains(claim.identity()));
     }
 
     private void run() {
@@ -177,7 +194,8 @@ final class Reconciler {
         List<Reconciliation> unfinished = new ArrayList<>(batch);
         unfinished.removeIf(this::dropIfExpired);
         waitsForAnswer = false;
-        List<Reconciliation> sending = unfinished.isEmpty() ? fallback.handOver(BATCH, this::isSkipped) : unfinished;
+        List<Reconciliation> handedOver = unfinished.isEmpty() ? fallback.handOver(BATCH, this::isSkipped) : unfinished;
+        List<Reconciliation> sending = handedOver.isEmpty() ? refusedBefore() : handedOver;
         batch = sending;
         held.retainAll(identities(sending));
         if (sending.isEmpty()) {
@@ -195,7 +213,7 @@ final class Reconciler {
             void answered(@Nullable StoreDecision known) {
                 gate.recordReply(took());
                 gate.release(passage);
-                finish(known);
+                finish(known, gate);
                 if (fallback.isReconciled()) {
                     gate.recordReconciliation(took());
                 }
@@ -207,7 +225,7 @@ final class Reconciler {
             void failed(Throwable error) {
                 if (error instanceof LimitStoreException && !(error instanceof LimitStoreUnavailableException)) {
                     // Another attempt would fail too, and delay everything behind this batch.
-                    finish(null);
+                    finish(null, gate);
                 } else {
                     held.addAll(identities(sending));
                 }
@@ -215,6 +233,24 @@ final class Reconciler {
         };
         ask(() -> primary.reconcile(sending), reply);
         reply.sent(sending);
+    }
+
+    /** Returns grants to send again that could not be charged: once a second, unless all of the last batch could. */
+    private List<Reconciliation> refusedBefore() {
+        List<Reconciliation> again = new ArrayList<>();
+        boolean isDue = Deadlines.now() - refusedAt >= INTERVAL;
+        for (int left = isDue ? refused.size() : 0; left > 0 && again.size() < BATCH; left--) {
+            Reconciliation next = refused.remove();
+            if (unanswered.on(next.claim().identity())) {
+                refused.add(next);
+            } else if (!fallback.isInFlight(next)) {
+                // Its count was reset or evicted.
+                finish(next, null);
+            } else if (!dropIfExpired(next)) {
+                again.add(next);
+            }
+        }
+        return again;
     }
 
     private <T> void ask(Supplier<Mono<T>> what, Reply<T> reply) {
@@ -246,7 +282,7 @@ final class Reconciler {
         if (reconciliation.counts()) {
             return false;
         }
-        fallback.notCharged(reconciliation);
+        finish(reconciliation, null);
         return true;
     }
 
@@ -282,8 +318,8 @@ final class Reconciler {
         close.tryEmitEmpty();
     }
 
-    /** Ends a batch: those in the reply are charged, the others cannot be. */
-    private void finish(@Nullable StoreDecision known) {
+    /** Ends a batch: those in the reply are charged, the others cannot be; without a reply, the store never can. */
+    private void finish(@Nullable StoreDecision known, CircuitGate gate) {
         List<Reconciliation> finished = batch;
         Map<String, StoreDecision> charged = new HashMap<>();
         if (known != null) {
@@ -292,13 +328,27 @@ final class Reconciler {
             }
         }
         for (Reconciliation one : finished) {
-            finish(one, charged.get(one.claim().identity()));
+            StoreDecision reply = charged.get(one.claim().identity());
+            if (reply == null && known != null) {
+                refuse(one, gate);
+            } else {
+                finish(one, reply);
+            }
         }
         held.removeAll(identities(finished));
         batch = List.of();
     }
 
+    private void refuse(Reconciliation one, CircuitGate gate) {
+        refusedAt = Deadlines.now();
+        foreign.add(one.claim().identity());
+        refused.add(one);
+        gate.recordForeignValue("local grants on " + one.claim().identity()
+                + " cannot be charged: expected a count or no value under its key; delete the value");
+    }
+
     private void finish(Reconciliation one, @Nullable StoreDecision reply) {
+        foreign.remove(one.claim().identity());
         if (reply == null) {
             fallback.notCharged(one);
             return;

@@ -93,6 +93,11 @@ final class Reconcilers {
         return byNode.values().stream().anyMatch(reconciler -> reconciler.holds(claims));
     }
 
+    /** Returns whether grants on one of these counts cannot be charged, because another program has written its key. */
+    boolean cannotCharge(List<Claim> claims) {
+        return byNode.values().stream().anyMatch(reconciler -> reconciler.cannotCharge(claims));
+    }
+
     /** Makes a last attempt, and ends all of them. */
     synchronized Mono<Void> end() {
         Mono<Void> known = end;

@@ -1,5 +1,6 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreRefusedException;
@@ -224,7 +225,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
         Passage passed = gate.pass();
         if (passed == Passage.ASK && !operation.isChange() && failover.grants().mustReconcileFirst(claims)) {
             gate.releaseWithoutResult(passed);
-            return Passage.UNRECONCILED;
+            return failover.grants().cannotCharge(claims) ? Passage.FOREIGN : Passage.UNRECONCILED;
         }
         return passed;
     }
@@ -552,7 +553,9 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
     private void fallBack(@Nullable Throwable primaryError) {
         Turns.count();
         failover.fallbacks().count();
-        gate.recordFallback(passage);
+        if (!(primaryError instanceof ForeignValueException)) {
+            gate.recordFallback(passage);
+        }
         if (Fallback.isError(failover.fallback())) {
             Throwable error =
                     primaryError != null ? primaryError : passage.isSent() ? unanswered() : gate.notAsked(passage);

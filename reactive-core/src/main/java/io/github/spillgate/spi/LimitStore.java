@@ -153,8 +153,8 @@ public interface LimitStore {
      *
      * @param reconciliations the reconciliations, no two with the same identity
      * @return the usage of each count afterwards, in the order of the reconciliations, without those that cannot be
-     *     charged; {@linkplain StoreDecision#parts() a part} with a stamp has only those that were charged now; empty,
-     *     by default, if this store cannot reconcile
+     *     charged now, which are sent again while they count; {@linkplain StoreDecision#parts() a part} with a stamp
+     *     has only those that were charged now; empty, by default, if this store cannot reconcile
      */
     default Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
         return Mono.empty();
