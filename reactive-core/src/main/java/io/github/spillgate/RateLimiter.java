@@ -631,8 +631,8 @@ public final class RateLimiter implements AutoCloseable {
      * too many within a window. No more is refunded than was taken. Waiters of this limiter for the same charges are
      * woken.
      *
-     * <p>The limiter does not know whose permits these are. So do not refund or settle a decision whose permits were
-     * refunded like this: that may refund permits of other requests.
+     * <p>The limiter does not know which decision took these permits. So do not refund or settle a decision after its
+     * permits were refunded like this: that may refund permits of other requests.
      *
      * <p>A cancelled refund may or may not have happened.
      *

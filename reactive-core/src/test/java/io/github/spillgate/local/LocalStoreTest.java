@@ -171,7 +171,7 @@ class LocalStoreTest {
         assertThat(late.get().isAllowed()).isFalse();
     }
 
-    /** The limits page warns of that. A refund without a decision does not say whose permits these are. */
+    /** The limits page warns of that. A refund without a decision does not say which request took the permits. */
     @ParameterizedTest
     @CsvSource({"0, 1", "9, 1", "10, 3"})
     void permitsThatAreRefundedTwiceAreTakenFromTheirSlotOnly(long pause, long left) {
