@@ -409,9 +409,8 @@ class CachedLimitsTest {
                         "staleFor PT-0.001S is negative: expected zero or more, for example Duration.ofMinutes(10)");
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> builder.lookupTimeout(Duration.ZERO))
-                .withMessage(
-                        "lookupTimeout PT0S leaves no time: expected more than zero, for example"
-                                + " Duration.ofSeconds(5)");
+                .withMessage("lookupTimeout PT0S leaves no time: expected more than zero, for example"
+                        + " Duration.ofSeconds(5)");
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> builder.maxInFlight(0))
                 .withMessage("maxInFlight 0 allows no lookup: expected 1 or more, for example 1_000");
