@@ -221,7 +221,7 @@ class DenialCacheTest {
             assertThatIllegalArgumentException()
                     .isThrownBy(() -> ResilientStore.builder(remote).cacheDenials(Duration.ofMillis(millis)))
                     .withMessageStartingWith("cacheDenials PT")
-                    .withMessageContaining("for example Duration.ofSeconds(1)");
+                    .withMessageContaining("for example 1 s");
         }
 
         // Scope
