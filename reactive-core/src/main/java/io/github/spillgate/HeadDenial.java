@@ -20,8 +20,8 @@ final class HeadDenial {
     /** The number of lease times after which all permits that are leased now are spent or refunded. */
     private static final int LEASE_TIMES = 2;
 
-    /** The longest time between two attempts for permits of a concurrency limit. */
-    private static final long LONGEST_POLL = TimeUnit.SECONDS.toNanos(1);
+    /** The longest time between two attempts for permits of a concurrency limit, before jitter: with it, a second. */
+    private static final long LONGEST_POLL = (long) (TimeUnit.SECONDS.toNanos(1) / (1 + JITTER));
 
     final Decision decision;
     final List<Claim> claims;

@@ -559,6 +559,20 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
+    void theHeadAsksForReleasedPermitsAtLeastOnceASecond() {
+        RateLimiter limiter = heldLimiter(Limit.concurrent(1).retryAfter(Duration.ofHours(1)));
+        store.take(HoldIds.assign(claims(limiter, "a", 1))).block();
+        waitFor(limiter, "a");
+        held.answerAll();
+        for (int i = 0; i < 50; i++) {
+            time.passMillis(1_000);
+            assertThat(held.held()).as("attempts after %d s", i).isOne();
+            held.answerAll();
+        }
+        limiter.close();
+    }
+
+    @Test
     void aWaitingRequestIsNotCountedAsDenied() {
         Limit strict = Limit.perSecond(1).countingDenied();
         RateLimiter limiter = heldLimiter(strict);
