@@ -33,6 +33,9 @@ final class HeadDenial {
     /** The time before which the claims do not fit. */
     final long fitsAt;
 
+    /** The time until which the decision says to wait: not before {@link #fitsAt}. */
+    final long deniedUntil;
+
     /**
      * Creates a denial.
      *
@@ -61,6 +64,7 @@ final class HeadDenial {
         // were measured from the reply, an instance with a slow network would always be later than the others.
         this.retryAt = WaitQueue.saturatedSum(sentAt, untilRetry);
         this.fitsAt = WaitQueue.saturatedSum(sentAt, untilFits);
+        this.deniedUntil = WaitQueue.saturatedSum(sentAt, Math.max(untilFits, atLeastAMillisecond(wait.toMillis())));
     }
 
     /** Returns whether the claims may fit before the next attempt, so that a shorter wait may be enough. */

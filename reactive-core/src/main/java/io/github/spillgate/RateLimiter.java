@@ -222,7 +222,8 @@ public final class RateLimiter implements AutoCloseable {
      * the last reply of the store and the number of waiters ahead, that the wait would be too long. The time of the
      * store's own reply is not part of it. If the first waiter of the queue is denied, it gets the store's decision. A
      * later waiter gets a decision with {@link Source#LIMITER}; its {@link Decision#retryAfter()} is the shortest wait
-     * that may be enough.
+     * that may be enough, and never shorter than that of the first waiter. If the queue is full, or does not know when
+     * permits are free, it is at least a second.
      *
      * <p><b>Bound.</b> The queue is {@linkplain Builder#waiters(int, int) bounded}; if it is full, the caller is denied
      * at once.

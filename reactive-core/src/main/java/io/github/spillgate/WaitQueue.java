@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 import reactor.core.Disposable;
 import reactor.core.Exceptions;
@@ -40,7 +41,8 @@ final class WaitQueue {
     // at most N in a window, so a waiter with more than N permits ahead of it needs a second window, and so on. A
     // caller is denied at once if this bound is above its longest wait. While attempts are in flight, the bound counts
     // from the sending of the first one, and no waiter that is already in the queue is denied for that reason, because
-    // only the replies show whether permits remain.
+    // only the replies show whether permits remain. A denial names this bound, and at least what the denial of the head
+    // names; if the queue is full, or the bound has passed, at least a second, so that clients do not retry at once.
     //
     // Replaced limits. The waiters get new claims, in their order. Attempts in flight have the old claims, so their
     // grants serve no waiter and are refunded, and their denials are ignored. Waiters with other counts than
@@ -74,6 +76,9 @@ final class WaitQueue {
 
     /** The maximum number of nested calls of {@link #drain()} by one thread. */
     private static final int MAX_DEPTH = 8;
+
+    /** The wait that a denial names if the queue does not know when it has a place, or when permits are free. */
+    private static final long UNKNOWN_WAIT = TimeUnit.SECONDS.toNanos(1);
 
     private static final long MILLISECOND = TimeUnit.MILLISECONDS.toNanos(1);
 
@@ -121,13 +126,15 @@ final class WaitQueue {
         waiter.queue = this;
         long now = queues.nanos();
         waiter.deadline = saturatedSum(now, waiter.longestWait);
+        HeadDenial denied = denial;
         long earliest = saturatedSum(headServedAt(now), waiters.delayBehindHead(waiter));
-        if (earliest > waiter.deadline || waiters.size() >= queues.maxPerQueue() || !reservePlace()) {
-            deny(waiter, now, earliest);
+        boolean isTooLong = earliest > waiter.deadline;
+        if (isTooLong || waiters.size() >= queues.maxPerQueue() || !reservePlace()) {
+            long atLeast = denied == null ? now : denied.deniedUntil;
+            deny(waiter, denied, now, Math.max(earliest, isTooLong ? atLeast : Math.max(atLeast, now + UNKNOWN_WAIT)));
             return;
         }
         waiters.append(waiter);
-        HeadDenial denied = denial;
         if (denied != null && denied.isPoll() && waiter.deadline < timerAt) {
             // Later, because the map of queues is locked now.
             tasks.add(() -> onTimer(denied));
@@ -404,8 +411,16 @@ final class WaitQueue {
             return;
         }
         if (request.wakes != wakes) {
-            // Permits may be free since. But frequent refunds must not extend a wait by one attempt after another.
-            denyOverdue(request, decision);
+            // Permits may be free since. But frequent refunds must not extend a wait by one attempt after another. Of
+            // the waiters that were in the queue at this request, only the head is denied while the other attempts are
+            // in flight. A head that requests less than was denied has had no attempt yet.
+            HeadDenial outdated =
+                    headDenial(request, decision, decision.retryAfter().orElse(Duration.ZERO));
+            denyOverdue(
+                    outdated,
+                    one -> one.deadline - one.longestWait <= request.sentAt
+                            && (one != waiters.first() || one.requestsSameAs(request.claims))
+                            && (inFlight == 0 || one == head));
             return;
         }
         Optional<Duration> wait = decision.retryAfter();
@@ -415,37 +430,12 @@ final class WaitQueue {
             tasks.add(() -> head.deny(decision));
             return;
         }
-        denial = new HeadDenial(request.claims, request.sentAt, decision, wait.get(), queues.nanos());
+        denial = headDenial(request, decision, wait.get());
         lastGrant = null;
     }
 
-    /**
-     * Denies the waiters that have waited for their longest wait and were in the queue at this request; only the head,
-     * as long as the other attempts are in flight. A head that requests less than was denied has had no attempt yet.
-     */
-    private void denyOverdue(HeadRequest request, StoreDecision decision) {
-        long now = queues.nanos();
-        if (waiters.canAllWait(now + 1)) {
-            return;
-        }
-        Waiter next;
-        for (Waiter one = waiters.first(); one != null; one = next) {
-            next = inFlight > 0 ? null : one.next;
-            Waiter overdue = one;
-            if (one.deadline > now || one.deadline - one.longestWait > request.sentAt) {
-                continue;
-            }
-            if (one != waiters.first()) {
-                deny(one, now, now);
-            } else if (one.requestsSameAs(request.claims)) {
-                tasks.add(() -> overdue.deny(decision));
-            } else {
-                continue;
-            }
-            waiters.remove(one);
-        }
-        onHeadChange();
-        releasePlaces();
+    private HeadDenial headDenial(HeadRequest request, StoreDecision decision, Duration wait) {
+        return new HeadDenial(request.claims, request.sentAt, decision, wait, queues.nanos());
     }
 
     /**
@@ -476,39 +466,44 @@ final class WaitQueue {
             }
             if (earliest <= one.deadline) {
                 waiters.append(one);
-            } else if (waiters.isEmpty() && one.requestsSameAs(denied.claims)) {
-                tasks.add(() -> one.deny(denied.decision));
             } else {
-                deny(one, denied.receivedAt, denied.isPoll() ? Math.max(earliest, denied.retryAt) : earliest);
+                deny(one, denied, waiters.isEmpty(), headMustWait ? Math.max(earliest, denied.deniedUntil) : earliest);
             }
         }
         onHeadChange();
     }
 
-    /** Denies the waiters that have waited for their longest wait. */
-    private void denyOverdue(HeadDenial denied, long now) {
+    /** Denies the waiters that have waited for their longest wait and fulfil the condition. */
+    private void denyOverdue(HeadDenial denied, Predicate<Waiter> isDenied) {
+        long now = queues.nanos();
+        if (waiters.canAllWait(now + 1)) {
+            return;
+        }
         Waiter next;
         for (Waiter one = waiters.first(); one != null; one = next) {
             next = one.next;
-            Waiter overdue = one;
-            if (one.deadline > now) {
-                continue;
+            if (one.deadline <= now && isDenied.test(one)) {
+                deny(one, denied, one == waiters.first(), denied.deniedUntil);
+                waiters.remove(one);
             }
-            if (one == waiters.first() && one.requestsSameAs(denied.claims)) {
-                tasks.add(() -> overdue.deny(denied.decision));
-            } else {
-                deny(one, now, Math.max(now, denied.retryAt));
-            }
-            waiters.remove(one);
         }
         onHeadChange();
         releasePlaces();
     }
 
-    private void deny(Waiter waiter, long now, long earliest) {
-        long nanos = earliest - now;
-        long wait = Math.max(1, nanos / MILLISECOND + (nanos % MILLISECOND == 0 ? 0 : 1));
-        HeadDenial known = denial;
+    /** Denies a waiter by this denial. The head gets the decision of the store if it is on the same claims. */
+    private void deny(Waiter waiter, HeadDenial denied, boolean isHead, long earliest) {
+        if (isHead && waiter.requestsSameAs(denied.claims)) {
+            tasks.add(() -> waiter.deny(denied.decision));
+        } else {
+            deny(waiter, denied, queues.nanos(), earliest);
+        }
+    }
+
+    /** Denies a waiter until the earliest time at which it can be served; for a while, if that time is not known. */
+    private void deny(Waiter waiter, @Nullable HeadDenial known, long now, long earliest) {
+        long nanos = earliest > now ? earliest - now : UNKNOWN_WAIT;
+        long wait = nanos / MILLISECOND + (nanos % MILLISECOND == 0 ? 0 : 1);
         long at = known == null
                 ? queues.clock().millis()
                 : known.decision.at().toEpochMilli() + (now - known.receivedAt) / MILLISECOND;
@@ -531,7 +526,7 @@ final class WaitQueue {
     private void followDenial(HeadDenial denied) {
         long now = queues.nanos();
         if (denied.isPoll() && now < denied.retryAt) {
-            denyOverdue(denied, now);
+            denyOverdue(denied, one -> true);
         }
         if (denial != denied) {
             return; // It does not apply to the new head.

@@ -427,7 +427,9 @@ class AcquireTest extends AcquireFixture {
         assertThat(decisions).hasSize(1);
         waitFor(limiter, "c");
         assertThat(decisions).as("three wait in total").hasSize(2);
-        assertThat(decisions.get(1).retryAfter()).contains(Duration.ofMillis(1));
+        assertThat(decisions.get(1).retryAfter())
+                .as("the queue of this key is empty")
+                .contains(Duration.ofSeconds(1));
         assertThat(limiter.queues().size()).isEqualTo(2);
         first.dispose();
         waitFor(limiter, "c");
@@ -435,6 +437,46 @@ class AcquireTest extends AcquireFixture {
         time.passMillis(2_000);
         assertThat(served).containsExactlyInAnyOrder("a", "b", "c");
         assertNoWaiterIsLeft(limiter);
+    }
+
+    @Test
+    void aFullQueueNamesASecondBeforeTheFirstReply() {
+        RateLimiter limiter =
+                builder(held, Limit.perSecond(1_000)).waiters(2, 2).build();
+        for (int i = 0; i < 3; i++) {
+            waitFor(limiter, "a");
+        }
+        assertThat(decisions)
+                .singleElement()
+                .satisfies(decision -> assertThat(decision.retryAfter()).contains(Duration.ofSeconds(1)));
+        held.answerAll();
+        assertNoWaiterIsLeft(limiter);
+    }
+
+    @Test
+    void aFullQueueNamesAtLeastTheWaitOfItsHead() {
+        Limit running = Limit.concurrent(1).retryAfter(Duration.ofSeconds(5));
+        RateLimiter limiter = builder(store, running).waiters(1, 1).build();
+        limiter.tryAcquire("a").block();
+        waitFor(limiter, "a");
+        waitFor(limiter, "a");
+        assertThat(decisions)
+                .singleElement()
+                .satisfies(decision -> assertThat(decision.retryAfter()).contains(Duration.ofSeconds(5)));
+        limiter.close();
+    }
+
+    @Test
+    void anOverdueWaiterBehindTheHeadGetsAtLeastTheWaitOfTheHead() {
+        RateLimiter limiter = limiter(Limit.concurrent(1).retryAfter(Duration.ofSeconds(5)));
+        limiter.tryAcquire("a").block();
+        waitFor(limiter, "a");
+        wait(limiter, "late", 1, Duration.ofMillis(100));
+        time.passMillis(100);
+        assertThat(decisions)
+                .singleElement()
+                .satisfies(decision -> assertThat(decision.retryAfter()).contains(Duration.ofMillis(4_900)));
+        limiter.close();
     }
 
     @Test
@@ -480,7 +522,7 @@ class AcquireTest extends AcquireFixture {
         held.answer(0);
         assertThat(decisions).singleElement().satisfies(decision -> {
             assertThat(decision.isAllowed()).isFalse();
-            assertThat(decision.retryAfter()).isPresent();
+            assertThat(decision.retryAfter()).as("as of the head").contains(Duration.ofMillis(59_991));
         });
         head.dispose();
         held.answerAll();
