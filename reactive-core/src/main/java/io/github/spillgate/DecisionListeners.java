@@ -1,11 +1,11 @@
 package io.github.spillgate;
 
+import io.github.spillgate.internal.LoggedCauses;
 import io.github.spillgate.internal.Text;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
@@ -16,14 +16,12 @@ import reactor.util.Loggers;
 final class DecisionListeners {
 
     private static final Logger LOG = Loggers.getLogger(DecisionListeners.class);
-    private static final long PAUSE = TimeUnit.MINUTES.toNanos(1);
     private static final int LONGEST = 200;
 
     private final String limiter;
     private final List<DecisionListener> listeners;
 
-    /** The earliest time of the next log line, in nanoseconds. */
-    private final AtomicLong nextLog = new AtomicLong(now());
+    private final LoggedCauses loggedCauses = new LoggedCauses(DecisionListeners::now);
 
     private DecisionListeners(String limiter, List<DecisionListener> listeners) {
         this.limiter = limiter;
@@ -68,9 +66,7 @@ final class DecisionListeners {
     }
 
     private void log(Throwable e) {
-        long now = now();
-        long next = nextLog.get();
-        if (now - next >= 0 && nextLog.compareAndSet(next, now + PAUSE)) {
+        if (loggedCauses.add("", e)) {
             LOG.warn(
                     "A listener of limiter {} failed; decisions are not affected: {}",
                     limiter,

@@ -4,7 +4,9 @@ import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.internal.LoggedCauses;
 import io.github.spillgate.internal.SharedFailure;
+import io.github.spillgate.internal.Text;
 import java.util.HashSet;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
@@ -31,7 +33,6 @@ final class Availability {
     private static final long LONGEST_UNNOTICED = TimeUnit.MILLISECONDS.toNanos(500);
 
     /** The shortest time between two log lines on foreign values. */
-    private static final long FOREIGN_VALUE_PAUSE = TimeUnit.MINUTES.toNanos(1);
 
     private static final long NEVER = Long.MIN_VALUE;
 
@@ -50,10 +51,6 @@ final class Availability {
     private final String store;
     private final String fallback;
     private final AtomicBoolean unavailable = new AtomicBoolean();
-    private final AtomicBoolean refusalLogged = new AtomicBoolean();
-
-    /** When the next foreign value is logged. */
-    private final AtomicLong nextForeignValueLog = new AtomicLong(Deadlines.now());
 
     /** When the fallback first decided since the store last did. */
     private final AtomicLong fallenBackSince = new AtomicLong(NEVER);
@@ -69,6 +66,9 @@ final class Availability {
 
     /** What was last wrong, also if the store is available. */
     private volatile Explanation lastExplanation = new Explanation("no reply by the deadline", ExplanationKind.SYMPTOM);
+
+    /** The causes of log lines about single keys and operations. */
+    private final LoggedCauses loggedCauses = new LoggedCauses(Deadlines::now);
 
     /** The causes of the present outage that the log names, as {@link #causeIn}; guarded by this. */
     private final Set<String> causesLogged = new HashSet<>();
@@ -141,7 +141,7 @@ final class Availability {
             if (known != null) {
                 missedDeadlines.clear();
                 missedWhileStalled.set(0);
-                LOG.warn("Falling back to {}; {} is unavailable: {}", fallback, store, known.message);
+                LOG.warn("Falling back to {}; {} is unavailable: {}", fallback, store, Text.line(known.message));
             }
         }
     }
@@ -194,7 +194,7 @@ final class Availability {
     void recordFailure(Throwable error, boolean isOpen) {
         explain(error);
         if (LOG.isDebugEnabled()) {
-            LOG.debug("{} failed: {}", store, error.toString());
+            LOG.debug("{} failed: {}", store, Text.line(error.toString()));
         }
         if (isOpen || isUnnoticedForLong()) {
             startOutage();
@@ -223,7 +223,7 @@ final class Availability {
         Explanation known = lastExplanation;
         if (unavailable.get() && noteCause(known)) {
             boolean isReached = known.kind == ExplanationKind.REFUSAL;
-            LOG.warn(isReached ? "{} cannot decide: {}" : "{} cannot be reached: {}", store, known.message);
+            LOG.warn(isReached ? "{} cannot decide: {}" : "{} cannot be reached: {}", store, Text.line(known.message));
         }
     }
 
@@ -267,17 +267,18 @@ final class Availability {
      */
     void recordForeignValue(String foreign) {
         fallenBackSince.set(NEVER);
-        long now = Deadlines.now();
-        long next = nextForeignValueLog.get();
-        if (now - next >= 0 && nextForeignValueLog.compareAndSet(next, now + FOREIGN_VALUE_PAUSE)) {
-            LOG.warn("{} cannot decide on a key; falling back to {} for it: {}", store, fallback, foreign);
+        // One cause for all keys, because the other program may have written many.
+        if (loggedCauses.add("foreign value")) {
+            LOG.warn(
+                    "{} cannot decide on a key; falling back to {} for it: {}", store, fallback, Text.line(foreign));
         }
     }
 
     /** Records that the store refused a refund or a reset. */
     void recordRefusal(Throwable error) {
-        if (refusalLogged.compareAndSet(false, true)) {
-            LOG.warn("{} refuses an operation; decisions are not affected: {}", store, error.getMessage());
+        String message = Text.line(error.getMessage());
+        if (loggedCauses.add(causeIn(message))) {
+            LOG.warn("{} refuses an operation; decisions are not affected: {}", store, message);
         }
     }
 

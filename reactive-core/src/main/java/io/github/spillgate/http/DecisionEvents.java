@@ -4,14 +4,13 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.HoldExpiredException;
 import io.github.spillgate.http.RuleListener.Outcome;
 import io.github.spillgate.http.RuleTracer.Span;
+import io.github.spillgate.internal.LoggedCauses;
 import io.github.spillgate.internal.Text;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -30,8 +29,7 @@ import reactor.util.context.ContextView;
 final class DecisionEvents {
 
     private static final Logger LOG = Loggers.getLogger(DecisionEvents.class);
-    private static final long PAUSE_OF_EXPIRY_LOG = TimeUnit.MINUTES.toNanos(1);
-    private static final AtomicLong NEXT_EXPIRY_LOG = new AtomicLong(System.nanoTime());
+    private static final LoggedCauses RULES_WITH_LOST_PERMITS = new LoggedCauses(System::nanoTime);
 
     private final RuleInstrumentation instrumentation;
     private final @Nullable MisconfigurationLog warnings;
@@ -133,11 +131,9 @@ final class DecisionEvents {
         }
     }
 
-    /** Logs at most once a minute for all rules. */
+    /** Logs at most once a minute for each rule. */
     private static void logExpired(Rule rule, HoldExpiredException why) {
-        long now = System.nanoTime();
-        long next = NEXT_EXPIRY_LOG.get();
-        if (now - next >= 0 && NEXT_EXPIRY_LOG.compareAndSet(next, now + PAUSE_OF_EXPIRY_LOG)) {
+        if (RULES_WITH_LOST_PERMITS.add(rule.name())) {
             LOG.warn(
                     "rule {}: {}; the response goes on, so more requests than the limit may be running",
                     rule.name(),

@@ -2,16 +2,17 @@ package io.github.spillgate.http;
 
 import io.github.spillgate.http.Rule.WhenLookupFails;
 import io.github.spillgate.http.Rule.WhenUndecided;
+import io.github.spillgate.internal.LoggedCauses;
 import io.github.spillgate.internal.Text;
-import java.util.Set;
-import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import reactor.core.scheduler.Schedulers;
 import reactor.util.Logger;
 import reactor.util.Loggers;
 
 /**
- * Logs possible misconfigurations, each kind once: a forwarding header although no proxy is trusted, and failures, with
- * what happens to the requests.
+ * Logs possible misconfigurations: once a forwarding header although no proxy is trusted; at most once a minute for each
+ * rule and cause failures, with what happens to the requests.
  */
 final class MisconfigurationLog {
 
@@ -25,9 +26,8 @@ final class MisconfigurationLog {
     private final boolean trustsNoProxy;
     private final String remedy;
     private final AtomicBoolean isProxyLogged = new AtomicBoolean();
-
-    /** Bounded: contains texts of this class only, at most one for each kind of failure. */
-    private final Set<String> loggedKinds = ConcurrentHashMap.newKeySet();
+    private final LoggedCauses loggedCauses =
+            new LoggedCauses(() -> Schedulers.parallel().now(TimeUnit.NANOSECONDS));
 
     MisconfigurationLog(ClientAddress client, String remedy) {
         this.trustsNoProxy = client.isPeer();
@@ -52,8 +52,8 @@ final class MisconfigurationLog {
         String consequence = rule.whenLookupFails() == WhenLookupFails.UNDECIDED
                 ? consequence(rule, "when-lookup-fails: undecided, ")
                 : why.setting().equals(RuleLookupException.LIMITS) ? OWN_LIMITS : OWN_COST;
-        if (loggedKinds.add(why.setting() + consequence)) {
-            Throwable cause = why.getCause();
+        Throwable cause = why.getCause();
+        if (loggedCauses.add(rule.name() + " " + why.setting() + consequence, cause)) {
             LOG.warn(
                     "rule {}: {}{}{}",
                     rule.name(),
@@ -69,8 +69,9 @@ final class MisconfigurationLog {
             // Already logged as a failed lookup.
             return;
         }
-        String consequence = why instanceof ImpossibleVerdictException ? DENIED : consequence(rule, "");
-        if (loggedKinds.add(consequence)) {
+        boolean isOfAllRules = why instanceof ImpossibleVerdictException;
+        String consequence = isOfAllRules ? DENIED : consequence(rule, "");
+        if (loggedCauses.add((isOfAllRules ? "" : rule.name()) + consequence, why)) {
             LOG.warn(
                     "rule {} could not be decided: {}{}",
                     rule.name(),

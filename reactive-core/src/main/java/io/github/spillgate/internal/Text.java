@@ -1,5 +1,7 @@
 package io.github.spillgate.internal;
 
+import org.jspecify.annotations.Nullable;
+
 /** The quoting of untrusted values in messages: short, on one line, and without control characters. */
 public final class Text {
 
@@ -18,6 +20,18 @@ public final class Text {
     }
 
     /**
+     * Returns a message on one line and without control characters: all characters but printable ASCII are escaped.
+     *
+     * @param message the message of an error; null if it has none
+     * @return the text for a log line
+     */
+    public static String line(@Nullable String message) {
+        StringBuilder line = new StringBuilder();
+        String.valueOf(message).chars().forEach(c -> append(line, (char) c));
+        return line.toString();
+    }
+
+    /**
      * Returns the value in quotation marks, escaped, and cut after a number of characters.
      *
      * @param value the value
@@ -30,10 +44,8 @@ public final class Text {
             char c = value.charAt(i);
             if (c == '"' || c == '\\') {
                 quoted.append('\\').append(c);
-            } else if (c >= ' ' && c < 0x7f) {
-                quoted.append(c);
             } else {
-                quoted.append(String.format("\\u%04x", (int) c));
+                append(quoted, c);
             }
         }
         if (value.length() > longest) {
@@ -42,5 +54,13 @@ public final class Text {
             quoted.append('"');
         }
         return quoted.toString();
+    }
+
+    private static void append(StringBuilder text, char c) {
+        if (c >= ' ' && c < 0x7f) {
+            text.append(c);
+        } else {
+            text.append(String.format("\\u%04x", (int) c));
+        }
     }
 }

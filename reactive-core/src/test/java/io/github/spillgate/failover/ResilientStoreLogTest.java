@@ -2,6 +2,7 @@ package io.github.spillgate.failover;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.Decision;
 import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
@@ -233,6 +234,38 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
                 .containsExactly(
                         "WARN ControlledStore cannot decide on a key; falling back to LocalFallback for it: the value "
                                 + "under a key is not ours");
+    }
+
+    @Test
+    void aForeignValueIsLoggedAgainAfterAMinute() {
+        for (int minute = 0; minute < 3; minute++) {
+            remote.failsWith(
+                    new ForeignValueException("the value under key " + minute + " is not ours\r\n\u001b", null));
+            acquire(100);
+            time.pass(Duration.ofMinutes(1));
+        }
+        List<String> lines = lines().stream()
+                .filter(line -> line.contains("cannot decide on a key"))
+                .toList();
+        assertThat(lines).hasSize(3);
+        assertThat(lines.get(2)).endsWith("the value under key 2 is not ours\\u000d\\u000a\\u001b");
+    }
+
+    @Test
+    void eachCauseOfARefusalIsLoggedAtMostOnceAMinute() {
+        for (int minute = 0; minute < 2; minute++) {
+            for (String command : List.of("unlink", "eval", "eval")) {
+                remote.isAvailable();
+                Decision granted = limiter.tryAcquire("a").block();
+                remote.failsWith(new LimitStoreRefusedException(
+                        "NOPERM: expected the right to run " + command + ", for example +" + command, null));
+                limiter.refund(granted).subscribe();
+            }
+            time.pass(Duration.ofMinutes(1));
+        }
+        assertThat(lines())
+                .filteredOn(line -> line.contains("refuses an operation"))
+                .hasSize(4);
     }
 
     @Test

@@ -7,8 +7,11 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.http.Rule.WhenLookupFails;
 import io.github.spillgate.http.Rule.WhenUndecided;
 import io.github.spillgate.testkit.LogForTests;
+import io.github.spillgate.testkit.VirtualTime;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
@@ -73,6 +76,47 @@ class MisconfigurationLogTest extends RulesFixture {
                                 "rule broken could", "IllegalStateException: a\\u000d\\u000aWARN b\\u001b[2K\\u2028xxx")
                         .hasSizeLessThan(400));
         assertThat(log.lines("x".repeat(300))).isEmpty();
+    }
+
+    @Test
+    void eachRuleAndCauseIsLoggedAtMostOnceAMinute() {
+        List<Exception> causes = List.of(new IllegalStateException("x"), new IOException("y"), new IOException("z"));
+        try (VirtualTime time = new VirtualTime()) {
+            AtomicReference<Exception> cause = new AtomicReference<>();
+            Rule.Builder a =
+                    Rule.named("a").key(match -> Mono.error(cause.get())).limit(Limit.perMinute(100));
+            Rules rules = rules(a, broken("b"));
+            for (int minute = 0; minute < 2; minute++) {
+                for (Exception e : causes) {
+                    cause.set(e);
+                    decide(rules);
+                }
+                time.pass(Duration.ofMinutes(1));
+            }
+        }
+        assertThat(lines(UNDECIDED)).hasSize(6);
+        assertThat(lines(UNDECIDED).subList(3, 6))
+                .containsExactlyInAnyOrder(
+                        undecided("a", "lang.IllegalStateException: x"),
+                        undecided("a", "lang.IllegalStateException: java.io.IOException: y"),
+                        undecided("b", "lang.IllegalStateException: b"));
+    }
+
+    private static String undecided(String rule, String cause) {
+        return "rule " + rule + " could not be decided: \"java." + cause + "\"; it lets such requests through"
+                + " (when-undecided: allow)";
+    }
+
+    @Test
+    void aFailedLookupIsLoggedAgainAfterAMinute() {
+        try (VirtualTime time = new VirtualTime()) {
+            Rules rules = rules(address("address", 100).limits((match, key) -> Mono.error(new IOException("x"))));
+            decide(rules);
+            time.pass(Duration.ofMinutes(1));
+            decide(rules);
+            decide(rules);
+        }
+        assertThat(lines("limits-from failed")).hasSize(2);
     }
 
     @Test

@@ -5,13 +5,14 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule.WhenUndecided;
 import io.github.spillgate.internal.Checks;
+import io.github.spillgate.internal.LoggedCauses;
 import io.github.spillgate.internal.Text;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.context.properties.bind.BindException;
 import org.springframework.cloud.gateway.event.FilterArgsEvent;
@@ -21,6 +22,7 @@ import org.springframework.cloud.gateway.route.RouteDefinitionRouteLocator;
 import org.springframework.cloud.gateway.support.ConfigurationService;
 import org.springframework.http.HttpHeaders;
 import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
 import reactor.util.Logger;
 import reactor.util.Loggers;
 
@@ -68,7 +70,8 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
     private final ConfigurationService configurations;
     private final Map<String, Config> configs = new ConcurrentHashMap<>();
     private final Map<String, GatewayPlan> plans = new ConcurrentHashMap<>();
-    private final AtomicBoolean failureLogged = new AtomicBoolean();
+    private final LoggedCauses loggedCauses =
+            new LoggedCauses(() -> Schedulers.parallel().now(TimeUnit.NANOSECONDS));
 
     private GatewayRateLimiter(
             RateLimiter limiter, RateLimitResponses responses, Fields fields, ConfigurationService configurations) {
@@ -209,14 +212,18 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
     }
 
     private Response undecided(String route, GatewayPlan plan, Throwable why) {
-        if (failureLogged.compareAndSet(false, true)) {
+        boolean isAllowed = plan.config().whenUndecided == WhenUndecided.ALLOW;
+        if (loggedCauses.add(route + " " + isAllowed, why)) {
             // Quoted: the error of a custom store may contain input of a client.
             LOG.warn(
-                    "route {} could not be decided; other routes may be affected: {}",
-                    route,
-                    Text.quote(why.toString(), LONGEST_ERROR));
+                    "route {} could not be decided: {}; {}",
+                    Text.line(route),
+                    Text.quote(why.toString(), LONGEST_ERROR),
+                    isAllowed
+                            ? "it lets such requests through (when-undecided: allow)"
+                            : "such requests are denied (when-undecided: deny)");
         }
-        return response(plan, null, plan.config().whenUndecided == WhenUndecided.ALLOW, UNKNOWN);
+        return response(plan, null, isAllowed, UNKNOWN);
     }
 
     private Response response(GatewayPlan plan, @Nullable Decision decision, boolean isAllowed, long remaining) {

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.http.Rule.WhenUndecided;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
@@ -14,6 +15,7 @@ import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.LogForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
+import io.github.spillgate.testkit.VirtualTime;
 import java.net.URI;
 import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
@@ -249,14 +251,15 @@ class GatewayRateLimiterTest {
     }
 
     @Test
-    void theCauseOfUndecidedRequestsIsLoggedOnceAndSanitized() {
+    void theCauseOfUndecidedRequestsIsLoggedOnceAMinuteForEachRoute() {
         LimitStore broken = new Unprotected(LocalStore.bounded(100)) {
             @Override
             public Mono<StoreDecision> take(List<Claim> claims) {
                 return Mono.error(new IllegalStateException("a\r\nWARN b\u001b[2K\u2028" + "x".repeat(1_000)));
             }
         };
-        try (LogForTests log = LogForTests.listen();
+        try (VirtualTime time = new VirtualTime();
+                LogForTests log = LogForTests.listen();
                 RateLimiter limiter =
                         RateLimiter.builder("gateway").store(broken).build()) {
             GatewayRateLimiter gateway = GatewayRateLimiter.of(
@@ -264,18 +267,27 @@ class GatewayRateLimiterTest {
                     RateLimitResponses.standard(),
                     GatewayRateLimiter.Fields.standard(),
                     new ConfigurationService(null, () -> null, () -> null));
-            gateway.configure(Map.of("route", gateway.newConfig().setLimits("10/s")));
+            gateway.configure(Map.of(
+                    "open", gateway.newConfig().setLimits("10/s"),
+                    "a\nb", gateway.newConfig().setLimits("10/s").setWhenUndecided(WhenUndecided.DENY)));
             for (int i = 0; i < 3; i++) {
-                assertThat(gateway.isAllowed("route", user).block(LONG).isAllowed())
+                assertThat(gateway.isAllowed("open", user).block(LONG).isAllowed())
                         .isTrue();
+                assertThat(gateway.isAllowed("a\nb", user).block(LONG).isAllowed())
+                        .isFalse();
             }
             assertThat(log.lines("could not be decided"))
-                    .singleElement()
-                    .satisfies(line -> assertThat(line)
-                            .contains(
-                                    "route route could",
-                                    "IllegalStateException: a\\u000d\\u000aWARN b\\u001b[2K\\u2028xxx")
+                    .hasSize(2)
+                    .allSatisfy(line -> assertThat(line)
+                            .contains("IllegalStateException: a\\u000d\\u000aWARN b\\u001b[2K\\u2028xxx")
                             .hasSizeLessThan(400));
+            assertThat(log.lines("route open could").get(0))
+                    .endsWith("; it lets such requests through (when-undecided: allow)");
+            assertThat(log.lines("route a\\u000ab could").get(0))
+                    .endsWith("; such requests are denied (when-undecided: deny)");
+            time.pass(Duration.ofMinutes(1));
+            gateway.isAllowed("open", user).block(LONG);
+            assertThat(log.lines("could not be decided")).hasSize(3);
             assertThat(log.lines("x".repeat(300))).isEmpty();
         }
     }
