@@ -32,8 +32,6 @@ final class Availability {
     /** If only the fallback has decided for this time, the store counts as unavailable, whatever the breaker says. */
     private static final long LONGEST_UNNOTICED = TimeUnit.MILLISECONDS.toNanos(500);
 
-    /** The shortest time between two log lines on foreign values. */
-
     private static final long NEVER = Long.MIN_VALUE;
 
     /** The highest number of causes of one outage that are logged. */

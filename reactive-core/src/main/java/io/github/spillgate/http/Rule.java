@@ -663,7 +663,7 @@ public final class Rule {
                         + (limitSource == null ? "" : " for keys that the lookup does not find")
                         + ": expected one, for example .limit(Limit.perMinute(120))");
             }
-            String tooMuch = limitSource == null && costSource == null ? whyTooMuch(cost, limits) : null;
+            String tooMuch = whyTooMuch();
             if (tooMuch != null) {
                 throw refused(tooMuch);
             }
@@ -680,8 +680,15 @@ public final class Rule {
             return rule;
         }
 
-        /** Returns why one of these limits denies every request of this cost; null if none does. */
-        static @Nullable String whyTooMuch(long cost, List<Limit> limits) {
+        /**
+         * Returns why one of the limits denies every request; null if none does. If limits or costs are looked up, only
+         * the requests are denied for which the lookup finds nothing.
+         */
+        @Nullable
+        String whyTooMuch() {
+            if (limitSource != null || costSource != null) {
+                return null;
+            }
             for (Limit limit : limits) {
                 if (cost > limit.burst()) {
                     return "cost " + cost + " exceeds limit " + limit

@@ -112,10 +112,13 @@ public final class RuleReader {
             rule.limits(named(setting + ".limits-from", limitsFrom, Rule.LimitSource.class));
         }
         checked(setting + ".cost", settings.cost(), cost -> rule.cost(cost));
-        checkCost(setting + ".cost", settings);
         String costFrom = settings.costFrom();
         if (costFrom != null) {
             rule.cost(named(setting + ".cost-from", costFrom, Rule.CostSource.class));
+        }
+        String tooMuch = rule.whyTooMuch();
+        if (tooMuch != null) {
+            throw new WrongSettingException(setting + ".cost", settings.cost(), tooMuch, null);
         }
         Rule.Phase phase = settings.phase();
         if (phase == Rule.Phase.BEFORE_AUTHENTICATION && KeySources.traits(key).needsPrincipal()) {
@@ -189,14 +192,6 @@ public final class RuleReader {
             return Charge.of("any", List.of(one, other)).limits().size() == 2;
         } catch (IllegalArgumentException e) {
             return false;
-        }
-    }
-
-    /** If limits are looked up, the cost may exceed those of the rule: keys that are not found are then denied. */
-    private static void checkCost(String setting, RuleSettings rule) {
-        String tooMuch = rule.limitsFrom() == null ? Rule.Builder.whyTooMuch(rule.cost(), rule.limits()) : null;
-        if (tooMuch != null) {
-            throw new WrongSettingException(setting, rule.cost(), tooMuch, null);
         }
     }
 

@@ -19,6 +19,7 @@ import io.lettuce.core.RedisURI;
 import io.micrometer.core.instrument.Timer;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.vertx.core.Context;
+import io.vertx.core.Future;
 import io.vertx.core.Vertx;
 import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;
@@ -90,6 +91,20 @@ class RateLimitingTest extends HandlerFixture {
                     .endsWith("Rules [address: 100/1m, 5 concurrent; login (shadow): 5/15m] use"
                             + " RateLimiter[orders-start, store=LocalStore]");
         }
+    }
+
+    @Test
+    void aCostAboveALimitIsForRulesThatLookItUp() throws Exception {
+        JsonObject options = new JsonObject("""
+            {"name": "a", "store": "local", "rules": [
+                {"name": "export", "limits": "5/1m", "cost": 6, "cost-from": "size"}]}
+            """);
+        RateLimiting limiting = RateLimiting.of(vertx, new RateLimitOptions(options))
+                .cost("size", FutureSources.cost(ctx -> Future.succeededFuture(1L)))
+                .start();
+        serve(limiting.handler());
+        assertThat(get("/hello").statusCode()).isEqualTo(200);
+        done(limiting.close());
     }
 
     @Test
