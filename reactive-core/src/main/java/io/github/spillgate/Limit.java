@@ -125,8 +125,8 @@ public final class Limit {
     private final Duration reach;
 
     /**
-     * The last prefix of identities, because each charge with limits of its own needs one: without it, a local decision
-     * takes 1.2 times as long. Most limits are used by one limiter; a race only creates it twice.
+     * The last prefix of identities, because each charge with limits of its own needs one. Most limits are used by one
+     * limiter; a race only creates it twice.
      */
     private @Nullable Prefix prefix;
 

@@ -16,8 +16,8 @@ final class BucketTraffic {
     // What others have taken shows in the level, but for permits that were taken and returned between two replies. So
     // all that can have returned counts as taken. As long as the level shows that the bucket was not empty, that much
     // has returned. For the rest of the time it is unknown: of a bucket that is seldom used, nearly all is. Half of
-    // what is unknown is shared evenly. With all of it, 16 instances that use half of the rate would share 1.7 times
-    // the limit; without it, a key with a page load a minute would be left with a tenth of its burst.
+    // what is unknown is shared evenly. With all of it, instances that use half of the rate would share much more than
+    // the limit; without it, a key with a page load a minute would keep only a small part of its burst.
     //
     // Of the time before the first reply only the level is known. The own permits begin to add up then, too. After a
     // loss that time begins again, but what was taken before it still says which instances use the bucket.

@@ -5,7 +5,7 @@ import io.github.spillgate.spi.Claim;
 import java.util.concurrent.atomic.AtomicReferenceFieldUpdater;
 
 /**
- * The permits in use under one identity, in memory. An entry of a {@link CountTable}; for stores, not for applications.
+ * The permits in use under one identity, in memory. An entry of a {@link CountTable}; no API.
  *
  * <p>Not thread-safe: a thread holds the monitor of the count while it uses it, and the table sees to that.
  *

@@ -12,7 +12,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The holders of a concurrency limit. Each step is about the hold of the claim that {@link #advance} was given. For
- * stores, not for applications.
+ * the stores of this library, not for applications: it is no API.
  */
 public final class HoldCount extends Count {
     // Design notes.

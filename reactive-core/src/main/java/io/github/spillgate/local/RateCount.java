@@ -5,8 +5,7 @@ import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.List;
 
 /**
- * A count of a rate limit, in memory: permits return as time passes, and a refund returns them earlier. For stores, not
- * for applications.
+ * A count of a rate limit, in memory: permits return as time passes, and a refund returns them earlier. No API.
  */
 public abstract class RateCount extends Count {
 

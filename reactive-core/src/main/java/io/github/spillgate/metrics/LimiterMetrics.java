@@ -18,7 +18,7 @@ import java.util.function.ToDoubleFunction;
  * <table> <caption>Meters</caption>
  * <tr><th>meter</th><th>value</th></tr>
  * <tr><td>{@code spillgate.breaker}, by {@code state}</td><td>1 for the current state of the circuit breaker, {@code
- * closed}, {@code open} or {@code half_open}, and 0 for the others</td></tr>
+ * closed}, {@code open}, {@code half_open}, or {@code none} for a store without one, and 0 for the others</td></tr>
  * <tr><td>{@code spillgate.fallbacks}</td><td>requests that the fallback has answered</td></tr>
  * <tr><td>{@code spillgate.deadlines.missed}</td><td>of these, missed deadlines while the breaker was closed</td></tr>
  * <tr><td>{@code spillgate.reconciliation.pending}</td><td>permits that wait to be charged in the store</td></tr>

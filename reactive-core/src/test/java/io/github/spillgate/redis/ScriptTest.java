@@ -21,7 +21,7 @@ class ScriptTest {
     @ParameterizedTest
     @CsvSource({
         "docs/redis.md, each command carries its script",
-        "docs/decisions/0037-scripts-are-sent-by-eval.md, A new connection sends about",
+        "docs/decisions/0037-missing-scripts-are-sent-by-eval.md, A new connection sends about",
     })
     void thePagesStateTheLengthOfTheScriptThatDecides(String page, String sentence) throws IOException {
         Matcher stated =
