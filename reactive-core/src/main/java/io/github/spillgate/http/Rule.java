@@ -124,9 +124,17 @@ public final class Rule {
     private final List<String> excludePaths;
     private final Set<String> methods;
     private final Phase phase;
+
+    /** The phase that was set; null for the default, which depends on the key. */
+    private final @Nullable Phase setPhase;
+
     private final KeySource key;
     private final String keyText;
     private final List<Limit> limits;
+
+    /** The limits with the names that they were added with. */
+    private final List<Limit> addedLimits;
+
     private final @Nullable LimitSource limitSource;
     private final @Nullable String limitsFrom;
     private final long cost;
@@ -149,7 +157,9 @@ public final class Rule {
         this.key = key;
         this.keyText = builder.keyText == null ? key.toString() : builder.keyText;
         this.phase = phase;
+        this.setPhase = builder.phase;
         this.limits = named(builder.limits);
+        this.addedLimits = List.copyOf(builder.limits);
         this.limitSource = builder.limitSource;
         this.limitsFrom = builder.limitsFrom;
         this.cost = builder.cost;
@@ -178,6 +188,16 @@ public final class Rule {
         // The name of a rule is part of the names of its limits, so the same check applies.
         Limit.perMinute(1).named(name);
         return new Builder(name);
+    }
+
+    /**
+     * Returns a builder with the properties of this rule, for a changed copy of it. {@link Builder#limit(Limit)
+     * limit(…)} and the like add to those of the rule; {@link Builder#limits(Collection) limits(…)} replaces its limits.
+     *
+     * @return a new builder
+     */
+    public Builder toBuilder() {
+        return new Builder(this);
     }
 
     /** Returns these limits with the names that they have in this rule. */
@@ -417,6 +437,26 @@ public final class Rule {
             this.name = name;
         }
 
+        private Builder(Rule rule) {
+            this(rule.name);
+            paths.addAll(rule.paths);
+            excludePaths.addAll(rule.excludePaths);
+            methods.addAll(rule.methods);
+            limits.addAll(rule.addedLimits);
+            phase = rule.setPhase;
+            key = rule.key;
+            limitSource = rule.limitSource;
+            cost = rule.cost;
+            costSource = rule.costSource;
+            unless = rule.unless;
+            whenMissing = rule.whenMissing;
+            whenUndecided = rule.whenUndecided;
+            whenLookupFails = rule.whenLookupFails;
+            refundWhen = rule.refundWhen;
+            shadow = rule.shadow;
+            timeout = rule.timeout;
+        }
+
         /**
          * Adds paths that the rule applies to. Without any, it applies to all paths.
          *
@@ -489,6 +529,18 @@ public final class Rule {
          */
         public Builder limit(Limit limit) {
             limits.add(Checks.present(limit, "limit", "Limit.perMinute(120)"));
+            return this;
+        }
+
+        /**
+         * Replaces the limits.
+         *
+         * @param limits the limits, at least one; all of them must allow a request
+         * @return this builder
+         */
+        public Builder limits(Collection<Limit> limits) {
+            this.limits.clear();
+            limits.forEach(this::limit);
             return this;
         }
 
