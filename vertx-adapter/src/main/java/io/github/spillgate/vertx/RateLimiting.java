@@ -42,6 +42,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
 import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
@@ -66,6 +67,10 @@ public final class RateLimiting {
     private final Vertx vertx;
     private final RateLimiter limiter;
     private final Rules rules;
+
+    /** Reads rules with the functions and the client addresses of this limiter. */
+    private final Function<RateLimitOptions.ParsedOptions, List<Rule>> reader;
+
     private final RateLimitHeaders headers;
     private final DenialWriter denials;
     private final boolean preflights;
@@ -78,11 +83,13 @@ public final class RateLimiting {
             Vertx vertx,
             RateLimiter limiter,
             Rules rules,
+            Function<RateLimitOptions.ParsedOptions, List<Rule>> reader,
             RateLimitOptions.ParsedOptions options,
             Mono<Void> disconnect) {
         this.vertx = vertx;
         this.limiter = limiter;
         this.rules = rules;
+        this.reader = reader;
         this.headers = RateLimitHeaders.all()
                 .rateLimit(options.headers().rateLimit())
                 .xRateLimit(options.headers().xRateLimit())
@@ -138,6 +145,22 @@ public final class RateLimiting {
     }
 
     /**
+     * Replaces all rules by those of other options; if one of them is invalid, none is replaced. Counts, the functions
+     * that rules refer to, and all other settings stay as they are.
+     *
+     * @param options the options, of which only the rules are used
+     * @throws WrongSettingException if a rule is invalid; the message names the setting and what was expected
+     */
+    public void replaceRules(RateLimitOptions options) {
+        List<Rule> read = reader.apply(
+                Checks.some(options, "options", "new RateLimitOptions(config)").read());
+        checked("rules", read.stream().map(Rule::name).toList(), names -> {
+            rules.replace(read);
+            return names;
+        });
+    }
+
+    /**
      * Returns the limiter.
      *
      * @return the limiter, which {@link #close()} closes
@@ -170,10 +193,11 @@ public final class RateLimiting {
 
     /**
      * Waits until the limiter has connected to Redis. Compose it with the deployment of the first verticle, so that the
-     * first requests are decided in Redis:
+     * first requests are decided in Redis. Outside of Vert.x, await the result: the threads that connect do not keep the
+     * JVM running.
      *
      * <pre>{@code
-     * limiting.ready().compose(ready -> vertx.deployVerticle(...));
+     * limiting.ready().compose(ready -> vertx.deployVerticle(...)).await();
      * }</pre>
      *
      * @return completes when the next decision does not wait for a connection; also after {@code ready-timeout}, or if
@@ -322,21 +346,20 @@ public final class RateLimiting {
             if (!options.enabled()) {
                 LOG.info("No request is limited (enabled: false)");
                 RateLimiter off = limiter.store(Fallback.allow()).build();
-                return new RateLimiting(vertx, off, Rules.off(off, RoutePaths.ofVertx()), options, Mono.empty());
+                return new RateLimiting(
+                        vertx, off, Rules.off(off, RoutePaths.ofVertx()), this::readRules, options, Mono.empty());
             }
-            KeySyntax keys = keys();
-            List<Rule> read = RuleReader.of(keys, RoutePaths.ofVertx(), new NamedBeans(named))
-                    .read("rules", options.rules());
+            List<Rule> read = readRules(options);
             List<RedisURI> uris = redisUris();
             if (uris.isEmpty()) {
-                return build(limiter, store != null ? store : local(), keys, read, Mono.empty());
+                return build(limiter, store != null ? store : local(), read, Mono.empty());
             }
             AbstractRedisClient client = redisClient(uris);
             Mono<Void> disconnect = Mono.fromFuture(() -> client.shutdownAsync(0, 2, TimeUnit.SECONDS));
             try {
                 RedisStore redis = redisStore(client, uris);
                 disconnect = redis.closeLater().then(disconnect);
-                return build(limiter, redis, keys, read, disconnect);
+                return build(limiter, redis, read, disconnect);
             } catch (RuntimeException e) {
                 disconnect.subscribe();
                 throw e;
@@ -344,11 +367,7 @@ public final class RateLimiting {
         }
 
         private RateLimiting build(
-                RateLimiter.Builder limiter,
-                LimitStore primary,
-                KeySyntax keys,
-                List<Rule> read,
-                Mono<Void> disconnect) {
+                RateLimiter.Builder limiter, LimitStore primary, List<Rule> read, Mono<Void> disconnect) {
             limiter.store(primary);
             checked("debt", options.debt(), limiter::debt);
             checked("longest-hold", options.longestHold(), limiter::longestHold);
@@ -364,9 +383,9 @@ public final class RateLimiting {
                 Rules rules = checked(
                         "rules",
                         read.stream().map(Rule::name).toList(),
-                        names -> Rules.of(built, RoutePaths.ofVertx(), read, instrumentation(keys)));
+                        names -> Rules.of(built, RoutePaths.ofVertx(), read, instrumentation()));
                 LOG.info("Rules {} use {}", rules, built);
-                return new RateLimiting(vertx, built, rules, options, disconnect);
+                return new RateLimiting(vertx, built, rules, this::readRules, options, disconnect);
             } catch (RuntimeException e) {
                 built.close();
                 throw e;
@@ -386,8 +405,13 @@ public final class RateLimiting {
             return name;
         }
 
-        private RuleInstrumentation instrumentation(KeySyntax keys) {
-            return instrumentation.warnings(keys, "client-address.header and trusted-proxies");
+        private List<Rule> readRules(RateLimitOptions.ParsedOptions from) {
+            return RuleReader.of(keys(), RoutePaths.ofVertx(), new NamedBeans(named))
+                    .read("rules", from.rules());
+        }
+
+        private RuleInstrumentation instrumentation() {
+            return instrumentation.warnings(keys(), "client-address.header and trusted-proxies");
         }
 
         private KeySyntax keys() {

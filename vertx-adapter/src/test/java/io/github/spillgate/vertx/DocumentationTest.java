@@ -15,6 +15,7 @@ import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;
 import java.io.BufferedReader;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -45,6 +46,7 @@ class DocumentationTest {
             import io.github.spillgate.metrics.*;
             import io.github.spillgate.vertx.*;
             import io.micrometer.core.instrument.MeterRegistry;
+            import io.vertx.config.*;
             import io.vertx.core.*;
             import io.vertx.core.buffer.Buffer;
             import io.vertx.core.eventbus.Message;
@@ -115,18 +117,11 @@ class DocumentationTest {
         Path page = DOCS.resolve("getting-started-vertx.md");
         List<ShownResponse> shown = ShownResponse.on(Snippets.of(page, "text"));
         assertThat(shown).extracting(ShownResponse::status).containsExactly(200, 429);
-        List<String> files = Snippets.all("java vertx").stream()
-                .filter(Snippets.Snippet::isFile)
-                .map(Snippets.Snippet::text)
-                .toList();
+        List<String> files = Snippets.of(page, "java vertx");
         assertThat(files).hasSize(1).first(InstanceOfAssertFactories.STRING).contains(LISTENS);
         Snippets.assertCompiles("Hello", files.get(0).replace(LISTENS, LISTENS_AND_TELLS), temp);
         Files.writeString(temp.resolve("limits.json"), Snippets.of(page, "json").get(0));
-        Process service = new ProcessBuilder(
-                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                        "-cp",
-                        temp + System.getProperty("path.separator") + System.getProperty("java.class.path"),
-                        "com.example.hello.Hello")
+        Process service = java("com.example.hello.Hello")
                 .redirectError(ProcessBuilder.Redirect.DISCARD)
                 .start();
         try {
@@ -140,6 +135,59 @@ class DocumentationTest {
         } finally {
             service.destroyForcibly().waitFor();
         }
+    }
+
+    @Test
+    void theShownServiceRunsAndEndsWithAnErrorIfItCannotStart() throws Exception {
+        String shown = Snippets.all("java vertx").stream()
+                .filter(snippet -> snippet.isFile() && snippet.page().endsWith(PAGE.getFileName()))
+                .map(Snippets.Snippet::text)
+                .findFirst()
+                .orElseThrow();
+        String listens = ".listen(config().getInteger(\"port\"))";
+        assertThat(shown).contains(listens);
+        Snippets.assertCompiles(
+                "Main",
+                shown.replace(listens, listens + ".onSuccess(it -> System.out.println(\"port \" + it.actualPort()))"),
+                temp);
+        // Nothing listens at the address of Redis. So it connects for a while, on threads that keep no JVM running.
+        JsonObject limiter = new JsonObject("""
+            {"name": "orders", "redis": {"uri": "redis://localhost:1"}, "rules": [{"name": "all", "limits": "9/1m"}]}
+            """);
+        Path config = temp.resolve("config.json");
+        Files.writeString(
+                config, new JsonObject().put("port", 0).put("limiter", limiter).encode());
+        Process service = java("com.example.orders.Main")
+                .redirectError(ProcessBuilder.Redirect.DISCARD)
+                .start();
+        try {
+            int port = port(service);
+            assertThat(ClientForTests.of(port).pipelined(List.of("/v1/orders")))
+                    .singleElement()
+                    .satisfies(answer -> assertThat(answer.status()).isEqualTo(200));
+            Files.writeString(
+                    config,
+                    new JsonObject().put("port", port).put("limiter", limiter).encode());
+            Process second =
+                    java("com.example.orders.Main").redirectErrorStream(true).start();
+            String output = new String(second.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+            assertThat(second.waitFor()).as(output).isOne();
+            assertThat(output).contains("BindException");
+            service.destroy();
+            assertThat(service.waitFor(60, TimeUnit.SECONDS))
+                    .as("its shutdown ends")
+                    .isTrue();
+        } finally {
+            service.destroyForcibly().waitFor();
+        }
+    }
+
+    private ProcessBuilder java(String main) {
+        return new ProcessBuilder(
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "-cp",
+                temp + System.getProperty("path.separator") + System.getProperty("java.class.path"),
+                main);
     }
 
     private static int port(Process service) throws IOException {

@@ -1,6 +1,7 @@
 package io.github.spillgate.vertx;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
@@ -9,6 +10,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.http.WrongSettingException;
 import io.github.spillgate.metrics.DecisionMetrics;
 import io.github.spillgate.metrics.RuleMetrics;
 import io.github.spillgate.testkit.LogForTests;
@@ -104,6 +106,35 @@ class RateLimitingTest extends HandlerFixture {
                 .start();
         serve(limiting.handler());
         assertThat(get("/hello").statusCode()).isEqualTo(200);
+        done(limiting.close());
+    }
+
+    @Test
+    void rulesAreReplacedByThoseOfOtherOptions() throws Exception {
+        String rule = """
+            {"name": "a", "store": "local", "rules": [
+                {"name": "all", "key": "bean:one", "limits": "%s", "paths": "%s"}]}
+            """;
+        RateLimiting limiting = RateLimiting.of(
+                        vertx, new RateLimitOptions(new JsonObject(rule.formatted("2/1h", "/*"))))
+                .key("one", FutureSources.key(ctx -> Future.succeededFuture("one")))
+                .start();
+        serve(limiting.handler());
+        assertThat(get("/hello").statusCode()).isEqualTo(200);
+        assertThatThrownBy(() ->
+                        limiting.replaceRules(new RateLimitOptions(new JsonObject(rule.formatted("9/1h", "hello")))))
+                .isInstanceOfSatisfying(
+                        WrongSettingException.class,
+                        e -> assertThat(e.setting()).isEqualTo("rules[0].paths[0]"));
+        assertThat(limiting.rules().list().get(0).limits())
+                .containsExactly(Limit.perHour(2).named("all-1h"));
+        limiting.replaceRules(new RateLimitOptions(new JsonObject(rule.formatted("3/1h", "/*"))));
+        assertThat(List.of(
+                        get("/hello").statusCode(),
+                        get("/hello").statusCode(),
+                        get("/hello").statusCode()))
+                .as("the count is kept")
+                .containsExactly(200, 200, 429);
         done(limiting.close());
     }
 
