@@ -52,6 +52,21 @@ class LocalStoreTest {
         assertThat(denied).isBetween(1L, 100L);
     }
 
+    /** The example in docs/limits.md. */
+    @Test
+    void theWaitOfACounterIsExactAlthoughLongerThanItsWindow() {
+        RateLimiter limiter =
+                limiter(LocalStore.bounded(100, clock), Limit.perDay(100).counter());
+        assertThat(limiter.tryAcquire("a", 100).block().isAllowed()).isTrue();
+        assertThat(limiter.tryAcquire("a", 100).block().retryAfter()).hasValue(Duration.ofDays(2));
+        Duration wait = Duration.parse("PT24H14M24S");
+        assertThat(limiter.tryAcquire("a").block().retryAfter()).hasValue(wait);
+        clock.advance(wait.minusMillis(1));
+        assertThat(limiter.tryAcquire("a").block().isAllowed()).isFalse();
+        clock.advanceMillis(1);
+        assertThat(limiter.tryAcquire("a").block().isAllowed()).isTrue();
+    }
+
     @Test
     void aPeekStoresNothing() {
         LocalStore store = LocalStore.bounded(100, clock);
