@@ -34,7 +34,16 @@ public final class VertxService {
     }
 
     /** Starts the service on the Redis of the examples, and prints requests to try. */
-    public static void main(String[] args) throws IOException {
+    public static void main(String[] args) {
+        try {
+            run();
+        } catch (Throwable e) {
+            e.printStackTrace();
+            System.exit(1); // event loops would keep the JVM running
+        }
+    }
+
+    private static void run() throws IOException {
         String port = System.getenv("SERVER_PORT");
         Integer wanted = port == null ? null : port(port);
         ExampleRedis redis = ExampleRedis.open();
