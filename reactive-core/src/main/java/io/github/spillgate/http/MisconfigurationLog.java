@@ -11,8 +11,8 @@ import reactor.util.Logger;
 import reactor.util.Loggers;
 
 /**
- * Logs possible misconfigurations: once a forwarding header although no proxy is trusted; at most once a minute for each
- * rule and cause failures, with what happens to the requests.
+ * Logs possible misconfigurations: a forwarding header although no proxy is trusted, once; and failures, with what
+ * happens to the requests, at most once a minute for each rule and cause.
  */
 final class MisconfigurationLog {
 

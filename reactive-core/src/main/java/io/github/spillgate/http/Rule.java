@@ -191,8 +191,8 @@ public final class Rule {
     }
 
     /**
-     * Returns a builder with the properties of this rule, for a changed copy of it. {@link Builder#limit(Limit)
-     * limit(…)} and the like add to those of the rule; {@link Builder#limits(Collection) limits(…)} replaces its limits.
+     * Returns a builder with the properties of this rule, for a changed copy of it. {@link Builder#limits(Collection)
+     * limits(…)} replaces its limits; {@link Builder#limit(Limit) limit(…)}, paths and methods are added to its own.
      *
      * @return a new builder
      */

@@ -193,7 +193,7 @@ public final class RateLimiting {
 
     /**
      * Waits until the limiter has connected to Redis. Compose it with the deployment of the first verticle, so that the
-     * first requests are decided in Redis. Outside of Vert.x, await the result: the threads that connect do not keep the
+     * first requests are decided in Redis. Await the result in {@code main}: the threads that connect do not keep the
      * JVM running.
      *
      * <pre>{@code
