@@ -11,7 +11,6 @@ import io.github.spillgate.testkit.Snippets.Snippet;
 import io.github.spillgate.testkit.Thorough;
 import java.io.IOException;
 import java.io.StringReader;
-import java.lang.reflect.Constructor;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -111,42 +110,14 @@ class SnippetsTest {
             %s
                 }
             }
-
-            class Run extends Snippet implements Runnable {
-                @Override
-                public void run() {
-                    snippet();
-                }
-
-                @Override
-                Mono<String> work() {
-                    return Mono.just("done");
-                }
-
-                @Override
-                Mono<String> cheaperWork() {
-                    return Mono.just("denied");
-                }
-
-                @Override
-                Mono<String> call(Order order) {
-                    return Mono.just("done");
-                }
-
-                @Override
-                Mono<Boolean> passwordMatches() {
-                    return Mono.just(true);
-                }
-            }
             """;
 
     /** What a snippet on the page of tests has in it that needs Docker. */
     private static final String NEEDS_DOCKER = "GenericContainer";
 
-    private static final String CLASS = """
-            import io.github.spillgate.*;
+    /** The context of the snippet about the contract of stores. */
+    private static final String WITH_MY_STORE = """
             import io.github.spillgate.spi.*;
-            import io.github.spillgate.testkit.*;
             import java.util.*;
             import reactor.core.publisher.*;
 
@@ -212,9 +183,9 @@ class SnippetsTest {
 
     private static String inContext(Snippet snippet) {
         if (snippet.isFile()) {
-            return snippet.text();
+            return snippet.text().contains("MyStore") ? WITH_MY_STORE.formatted(snippet.text()) : snippet.text();
         }
-        return (snippet.text().startsWith("class ") ? CLASS : AROUND).formatted(snippet.text());
+        return AROUND.formatted(snippet.text());
     }
 
     @TestFactory
@@ -222,22 +193,17 @@ class SnippetsTest {
         List<DynamicTest> tests = new ArrayList<>();
         for (Snippet snippet : Snippets.all("java")) {
             if (snippet.page().endsWith("docs/testing.md")
-                    && !snippet.text().startsWith("class ")
+                    && !snippet.text().contains("MyStore")
                     && !snippet.text().contains(NEEDS_DOCKER)) {
+                String type = snippet.type("");
                 tests.add(DynamicTest.dynamicTest(snippet.place(), () -> {
-                    assertCompiles(AROUND.formatted(snippet.text()));
-                    ShownTests.call("Run", temp, SnippetsTest::run);
+                    Snippets.assertCompiles(type, snippet.text(), temp);
+                    ShownTests.assertPass(type, temp);
                 }));
             }
         }
         assertThat(tests).hasSizeGreaterThan(1);
         return tests.stream();
-    }
-
-    private static void run(Class<?> type) throws ReflectiveOperationException {
-        Constructor<?> constructor = type.getDeclaredConstructor();
-        constructor.setAccessible(true);
-        ((Runnable) constructor.newInstance()).run();
     }
 
     /** Each dependency in a snippet must be an artifact of this build, or have the version that this build uses. */
