@@ -267,8 +267,7 @@ final class Availability {
         fallenBackSince.set(NEVER);
         // One cause for all keys, because the other program may have written many.
         if (loggedCauses.add("foreign value")) {
-            LOG.warn(
-                    "{} cannot decide on a key; falling back to {} for it: {}", store, fallback, Text.line(foreign));
+            LOG.warn("{} cannot decide on a key; falling back to {} for it: {}", store, fallback, Text.line(foreign));
         }
     }
 

@@ -144,7 +144,7 @@ class ScriptRequestTest {
                 .isEqualTo(new Bytes()
                         .put(1_792_000_000_123_456L, 7)
                         .put(2 * DAY, 7)
-                        .put(1_030, 7)
+                        .put(600_000, 7)
                         .all());
         assertThat(ScriptRequest.reset(List.of(), 0))
                 .isEqualTo(new Bytes().put(0, 7).all());
