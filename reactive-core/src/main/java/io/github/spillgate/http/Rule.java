@@ -445,9 +445,12 @@ public final class Rule {
             limits.addAll(rule.addedLimits);
             phase = rule.setPhase;
             key = rule.key;
+            keyText = rule.keyText;
             limitSource = rule.limitSource;
+            limitsFrom = rule.limitsFrom;
             cost = rule.cost;
             costSource = rule.costSource;
+            costFrom = rule.costFrom;
             unless = rule.unless;
             whenMissing = rule.whenMissing;
             whenUndecided = rule.whenUndecided;
@@ -518,6 +521,7 @@ public final class Rule {
          */
         public Builder key(KeySource key) {
             this.key = key;
+            this.keyText = null;
             return this;
         }
 
@@ -553,6 +557,7 @@ public final class Rule {
          */
         public Builder limits(LimitSource limitSource) {
             this.limitSource = limitSource;
+            this.limitsFrom = null;
             return this;
         }
 
@@ -580,6 +585,7 @@ public final class Rule {
          */
         public Builder cost(CostSource costSource) {
             this.costSource = costSource;
+            this.costFrom = null;
             return this;
         }
 
@@ -685,11 +691,11 @@ public final class Rule {
             return this;
         }
 
-        /** Keeps the texts of the settings, for displays of the rule. */
-        Builder texts(RuleSettings settings) {
-            this.keyText = settings.key();
-            this.limitsFrom = settings.limitsFrom();
-            this.costFrom = settings.costFrom();
+        /** Sets the texts of the settings of the present key and lookups, for displays of the rule. */
+        Builder texts(@Nullable String key, @Nullable String limits, @Nullable String cost) {
+            this.keyText = key;
+            this.limitsFrom = limits;
+            this.costFrom = cost;
             return this;
         }
 

@@ -90,7 +90,7 @@ public final class RuleReader {
             throw new WrongSettingException(
                     setting + ".name", null, "the rule has no name: expected one, for example login", null);
         }
-        Rule.Builder rule = checked(setting + ".name", name, Rule::named).texts(settings);
+        Rule.Builder rule = checked(setting + ".name", name, Rule::named);
         rule.paths(checkedPaths(setting + ".paths", settings.paths()));
         rule.excludePaths(checkedPaths(setting + ".exclude-paths", settings.excludePaths()));
         checked(setting + ".methods", settings.methods(), methods -> {
@@ -116,6 +116,7 @@ public final class RuleReader {
         if (costFrom != null) {
             rule.cost(named(setting + ".cost-from", costFrom, Rule.CostSource.class));
         }
+        rule.texts(settings.key(), limitsFrom, costFrom);
         String tooMuch = rule.whyTooMuch();
         if (tooMuch != null) {
             throw new WrongSettingException(setting + ".cost", settings.cost(), tooMuch, null);

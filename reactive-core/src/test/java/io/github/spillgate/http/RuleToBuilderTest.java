@@ -38,7 +38,8 @@ class RuleToBuilderTest {
             .whenLookupFails(WhenLookupFails.UNDECIDED)
             .refundWhen("2xx")
             .shadow(true)
-            .timeout(Duration.ofMillis(20));
+            .timeout(Duration.ofMillis(20))
+            .texts("bean:key", "plans", "sizes");
 
     private static Stream<Field> properties() {
         return Stream.of(Rule.Builder.class.getDeclaredFields())
@@ -67,6 +68,21 @@ class RuleToBuilderTest {
         Rule raised = rule.toBuilder().limits(List.of(Limit.perMinute(50))).build();
         assertThat(raised.limits()).containsExactly(Limit.perMinute(50).named("login-1m"));
         assertThat(rule.limits()).containsExactly(Limit.perMinute(5).named("login-1m"));
+    }
+
+    @Test
+    void aReplacedKeyOrLookupDoesNotKeepTheTextOfTheSettings() {
+        Rule rule = all.build();
+        Rule other = rule.toBuilder()
+                .key(KeySource.header("X-Other"))
+                .limits((match, key) -> Mono.empty())
+                .cost(match -> Mono.empty())
+                .build();
+        assertThat(rule.keyText()).isEqualTo("bean:key");
+        assertThat(other.keyText()).isEqualTo("header:X-Other");
+        assertThat(rule.limitsFrom()).contains("plans");
+        assertThat(other.limitsFrom()).contains("function");
+        assertThat(other.costFrom()).contains("function");
     }
 
     @Test
