@@ -9,7 +9,6 @@ import io.github.spillgate.http.Verdicts;
 import io.netty.channel.Channel;
 import io.netty.channel.ChannelFutureListener;
 import io.netty.channel.EventLoop;
-import io.vertx.core.http.HttpHeaders;
 import io.vertx.core.http.HttpServerRequest;
 import io.vertx.core.http.HttpServerResponse;
 import io.vertx.core.http.impl.HttpServerConnection;
@@ -111,13 +110,15 @@ final class LimitedRequest {
             // Also if the client has disconnected.
             settleAndRelease();
         });
-        if (ctx.request().headers().contains(HttpHeaders.UPGRADE)
-                && ctx.request().connection() instanceof HttpServerConnection connection) {
+        if (ctx.request().connection() instanceof HttpServerConnection connection) {
             endWithConnection(ctx, connection.channelHandlerContext().channel());
         }
     }
 
-    /** Ends with the connection: after an upgrade to WebSocket, Vert.x does not call the end handlers. */
+    /**
+     * Ends with the connection at the latest. Vert.x (tried with 5.1.6) calls no end handler after an upgrade to
+     * WebSocket, after {@code toNetSocket}, or if the client disconnects during {@code sendFile}.
+     */
     private void endWithConnection(RoutingContext ctx, Channel channel) {
         // Netty calls the close handler of the socket one task later, or two if a write noticed the disconnection.
         ChannelFutureListener closed = future -> endAfterTasks(channel.eventLoop(), 3);

@@ -1,0 +1,293 @@
+package io.github.spillgate.vertx;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.http.KeySource;
+import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.Rules;
+import io.netty.channel.ChannelFuture;
+import io.netty.util.concurrent.DefaultPromise;
+import io.vertx.core.Future;
+import io.vertx.core.buffer.Buffer;
+import io.vertx.core.http.HttpClient;
+import io.vertx.core.http.HttpClientOptions;
+import io.vertx.core.http.HttpClientRequest;
+import io.vertx.core.http.HttpMethod;
+import io.vertx.core.http.HttpVersion;
+import io.vertx.core.http.impl.HttpServerConnection;
+import io.vertx.ext.web.Router;
+import io.vertx.ext.web.RoutingContext;
+import io.vertx.ext.web.handler.FileSystemAccess;
+import io.vertx.ext.web.handler.StaticHandler;
+import java.io.RandomAccessFile;
+import java.lang.reflect.Array;
+import java.lang.reflect.Field;
+import java.net.InetAddress;
+import java.net.Socket;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * Clients that abort a request at each of its stages. None of them holds a permit any longer; the hold time is so long
+ * that none expires.
+ */
+class RateLimitHandlerAbortTest extends HandlerFixture {
+
+    private static final int PERMITS = 3;
+
+    /** More than the buffers of a connection hold. */
+    private static final int FILE_SIZE = 64 * 1024 * 1024;
+
+    @TempDir
+    Path directory;
+
+    private final AtomicInteger begun = new AtomicInteger();
+    private final Rules rules = rules(
+            local,
+            Rule.named("running")
+                    .key(KeySource.constant("all"))
+                    .limit(Limit.concurrent(PERMITS).hold(Duration.ofHours(1)).named("c")),
+            Rule.named("bytes")
+                    .paths("/file")
+                    .key(KeySource.constant("all"))
+                    .limit(Limit.perHour(1_000).named("b")),
+            lateKey().paths("/late"));
+
+    @BeforeEach
+    void start() throws Exception {
+        try (RandomAccessFile file =
+                new RandomAccessFile(directory.resolve("large.bin").toFile(), "rw")) {
+            file.setLength(FILE_SIZE);
+        }
+        start(this::routes);
+    }
+
+    private void routes(Router router) {
+        router.route().handler(RateLimitHandler.create(rules)).handler(ctx -> {
+            begun.incrementAndGet();
+            ctx.next();
+        });
+        router.route("/file").handler(ctx -> {
+            RateLimitHandler.cost(ctx, "bytes", 7);
+            Future<Void> unused =
+                    ctx.response().sendFile(directory.resolve("large.bin").toString());
+        });
+        router.route("/static/*").handler(StaticHandler.create(FileSystemAccess.ROOT, directory.toString()));
+        router.route("/stream").handler(this::stream);
+        router.route("/own").handler(ctx -> {
+            // Replaces the one of Vert.x Web.
+            ctx.response().closeHandler(closed -> {});
+            stream(ctx);
+        });
+        router.route("/upload")
+                .handler(ctx -> ctx.request().handler(part -> {}).endHandler(read -> end(ctx, "uploaded")));
+        router.route("/socket").handler(ctx -> ctx.request().toWebSocket());
+        router.route("/tunnel").handler(ctx -> ctx.request().toNetSocket());
+        router.route("/hello").handler(ctx -> end(ctx, "hello"));
+        // Nothing answers /wait and /late.
+        router.route().handler(ctx -> {});
+    }
+
+    private void stream(RoutingContext ctx) {
+        ctx.response().setChunked(true);
+        vertx.setPeriodic(1, timer -> {
+            if (ctx.response().closed()) {
+                vertx.cancelTimer(timer);
+            } else if (!ctx.response().writeQueueFull()) {
+                ctx.response().write("part");
+            }
+        });
+    }
+
+    static Stream<Arguments> stages() {
+        String upgrade = "Connection: Upgrade\r\nUpgrade: ";
+        return Stream.of(
+                        new Stage("decision", get("/late", ""), false),
+                        new Stage("body", post("/upload", ""), false),
+                        new Stage("half a body", post("/upload", "half"), false),
+                        new Stage("body that is not read", post("/wait", ""), false),
+                        new Stage("handler", get("/wait", ""), false),
+                        new Stage("stream", get("/stream", ""), true),
+                        new Stage("stream with a close handler", get("/own", ""), true),
+                        new Stage("file", get("/file", ""), true),
+                        new Stage("file and body", post("/file", ""), true),
+                        new Stage("static file", get("/static/large.bin", ""), true),
+                        new Stage("static file and body", get("/static/large.bin", "Content-Length: 9\r\n"), true),
+                        new Stage(
+                                "WebSocket",
+                                get(
+                                        "/socket",
+                                        upgrade + "websocket\r\nSec-WebSocket-Version: 13\r\n"
+                                                + "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"),
+                                true),
+                        new Stage("upgrade", get("/tunnel", upgrade + "other\r\n"), true),
+                        new Stage("CONNECT", "CONNECT /tunnel HTTP/1.1\r\nHost: localhost\r\n\r\n", true),
+                        new Stage("pipelined handlers", get("/wait", "").repeat(2), false),
+                        new Stage("pipelined files", get("/file", "").repeat(3), true))
+                .flatMap(stage -> Stream.of(Arguments.of(stage, false), Arguments.of(stage, true)));
+    }
+
+    private static String get(String path, String fields) {
+        return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + fields + "\r\n";
+    }
+
+    private static String post(String path, String body) {
+        return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n" + body;
+    }
+
+    @ParameterizedTest(name = "{0}, reset: {1}")
+    @MethodSource("stages")
+    void noPermitOutlivesItsConnection(Stage stage, boolean resets) throws Exception {
+        List<Socket> clients = new ArrayList<>();
+        for (int i = 0; i < PERMITS; i++) {
+            Socket client = new Socket(InetAddress.getLoopbackAddress(), server.actualPort());
+            clients.add(client);
+            client.setSoTimeout((int) LONG.toMillis());
+            client.setSoLinger(resets, 0);
+            client.getOutputStream().write(stage.request.getBytes(StandardCharsets.US_ASCII));
+            if (stage.answers) {
+                assertThat(client.getInputStream().readNBytes(12)).hasSize(12);
+            }
+        }
+        if (stage.name.equals("decision")) {
+            done(asked);
+        } else {
+            await().atMost(LONG).until(() -> begun.get() == PERMITS);
+            assertThat(used("running")).isEqualTo(PERMITS);
+        }
+        for (Socket client : clients) {
+            client.close();
+        }
+        key.tryEmitValue("a");
+        assertAllFree();
+        if (stage.request.contains(" /file ")) {
+            await().atMost(LONG)
+                    .untilAsserted(() -> assertThat(used("bytes") % 7).isZero());
+            assertThat(used("bytes")).isPositive();
+        }
+    }
+
+    static Stream<Arguments> streams() {
+        return Stream.of("/wait", "/upload", "/stream", "/own", "/file", "/static/large.bin")
+                .flatMap(path -> Stream.of(Arguments.of(path, false), Arguments.of(path, true)));
+    }
+
+    @ParameterizedTest(name = "{0}, connection closed: {1}")
+    @MethodSource("streams")
+    void noPermitOutlivesItsStream(String path, boolean closesConnection) throws Exception {
+        HttpClient http2 = vertx.createHttpClient(
+                new HttpClientOptions().setProtocolVersion(HttpVersion.HTTP_2).setHttp2ClearTextUpgrade(false));
+        HttpMethod method = path.equals("/upload") ? HttpMethod.POST : HttpMethod.GET;
+        List<HttpClientRequest> requests = new ArrayList<>();
+        for (int i = 0; i < PERMITS; i++) {
+            HttpClientRequest request = done(http2.request(method, server.actualPort(), "127.0.0.1", path));
+            requests.add(request);
+            request.response().onSuccess(response -> response.pause());
+            if (path.equals("/upload")) {
+                request.setChunked(true);
+                done(request.write(Buffer.buffer("part")));
+            } else {
+                done(request.end());
+            }
+        }
+        await().atMost(LONG).until(() -> begun.get() == PERMITS);
+        assertThat(used("running")).isEqualTo(PERMITS);
+        for (HttpClientRequest request : requests) {
+            if (closesConnection) {
+                request.connection().close();
+            } else {
+                request.reset(8);
+            }
+        }
+        assertAllFree();
+    }
+
+    /** Nothing of a request stays with its connection, which may serve any number of them. */
+    @ParameterizedTest
+    @ValueSource(strings = {"/hello", "/large"})
+    void aConnectionKeepsNothingOfItsRequests(String path) throws Exception {
+        AtomicReference<ChannelFuture> closing = new AtomicReference<>();
+        List<Integer> listeners = Collections.synchronizedList(new ArrayList<>());
+        server.close();
+        start(router -> router.route().handler(RateLimitHandler.create(rules)).handler(ctx -> {
+            HttpServerConnection connection =
+                    (HttpServerConnection) ctx.request().connection();
+            closing.set(connection.channelHandlerContext().channel().closeFuture());
+            listeners.add(listeners(closing.get()));
+            if (path.equals("/hello")) {
+                end(ctx, "hello");
+            } else {
+                Future<Void> unused =
+                        ctx.response().sendFile(directory.resolve("large.bin").toString(), 0, 100);
+            }
+        }));
+        for (int i = 0; i < 1_000; i++) {
+            assertThat(get(path).statusCode()).isEqualTo(200);
+        }
+        assertThat(listeners).hasSize(1_000);
+        assertThat(listeners.get(999)).isEqualTo(listeners.get(0));
+    }
+
+    /** Netty does not tell how many there are. */
+    private static int listeners(ChannelFuture future) {
+        try {
+            int count = 0;
+            for (String name : List.of("listener", "listeners")) {
+                Field field = DefaultPromise.class.getDeclaredField(name);
+                field.setAccessible(true);
+                Object value = field.get(future);
+                if (value != null && name.equals("listeners")) {
+                    Field all = value.getClass().getDeclaredField("listeners");
+                    all.setAccessible(true);
+                    Object array = all.get(value);
+                    for (int i = 0; i < Array.getLength(array); i++) {
+                        count += Array.get(array, i) == null ? 0 : 1;
+                    }
+                } else {
+                    count += value == null ? 0 : 1;
+                }
+            }
+            return count;
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    private void assertAllFree() {
+        await().atMost(LONG).untilAsserted(() -> assertThat(used("running")).isZero());
+        assertThat(get("/hello").statusCode()).isEqualTo(200);
+    }
+
+    private long used(String rule) {
+        return rules.peek(rule, "all").block(LONG).limits().get(0).used();
+    }
+
+    /**
+     * A stage of a request, at which its client aborts it.
+     *
+     * @param request what the client sends
+     * @param answers whether the client waits for the first bytes of the response
+     */
+    private record Stage(String name, String request, boolean answers) {
+
+        @Override
+        public String toString() {
+            return name;
+        }
+    }
+}
