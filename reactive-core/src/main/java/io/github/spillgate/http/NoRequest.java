@@ -24,6 +24,11 @@ enum NoRequest implements Request {
     }
 
     @Override
+    public String path() {
+        throw unknown();
+    }
+
+    @Override
     public String peer() {
         throw unknown();
     }

@@ -39,7 +39,6 @@ public interface PathSyntax {
     default void checkVariable(List<String> patterns, String name) {}
 
     /** A compiled path pattern. */
-    @FunctionalInterface
     interface PathMatcher {
 
         /**
@@ -50,5 +49,14 @@ public interface PathSyntax {
          */
         @Nullable
         Map<String, String> match(Request request);
+
+        /**
+         * Matches a path that a handler of static resources may read for a request.
+         *
+         * @param path the path: decoded, with a slash at its start, and without empty segments and dot segments
+         * @return the path variables, as for a request; null if the path does not match
+         */
+        @Nullable
+        Map<String, String> match(String path);
     }
 }

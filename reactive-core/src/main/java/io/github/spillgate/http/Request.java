@@ -20,6 +20,14 @@ public interface Request {
     String method();
 
     /**
+     * Returns the path that the router of the framework matches, within the application and without parameters that the
+     * router ignores.
+     *
+     * @return the path, with a slash at its start, not decoded
+     */
+    String path();
+
+    /**
      * Returns the other end of the connection, as far as the framework knows it.
      *
      * @return the address, as text and without a port; null if there is none

@@ -98,9 +98,10 @@ final class RuleSet {
      */
     List<RuleMatch> match(Request request, @Nullable Phase phase) {
         List<RuleMatch> matches = List.of();
+        PathForms forms = PathForms.of(request.path());
         // Without an iterator: this loop runs for each request, also for those that no rule matches.
         for (int i = 0; i < rules.size(); i++) {
-            RuleMatch match = rules.get(i).match(request, phase);
+            RuleMatch match = rules.get(i).match(request, forms, phase);
             if (match != null) {
                 matches = matches.isEmpty() ? new ArrayList<>(rules.size()) : matches;
                 matches.add(match);
@@ -113,29 +114,61 @@ final class RuleSet {
     private record CompiledRule(Rule rule, List<PathMatcher> paths, List<PathMatcher> excluded) {
 
         @Nullable
-        RuleMatch match(Request request, @Nullable Phase phase) {
+        RuleMatch match(Request request, PathForms forms, @Nullable Phase phase) {
             if ((phase != null && rule.phase() != phase) || !rule.appliesTo(request.method())) {
                 return null;
             }
-            if (paths.isEmpty()) {
-                return isExcluded(request) ? null : new RuleMatch(rule, request, request.pathVariables());
+            Map<String, String> variables = paths.isEmpty() ? request.pathVariables() : match(paths, request, forms);
+            return variables == null || isExcluded(request, forms) ? null : new RuleMatch(rule, request, variables);
+        }
+
+        /** Returns the variables of the form that is decoded most often: another spelling must not be another key. */
+        private static @Nullable Map<String, String> match(
+                List<PathMatcher> patterns, Request request, PathForms forms) {
+            if (forms.isAnyPath()) {
+                return Map.of();
             }
-            for (int i = 0; i < paths.size(); i++) {
-                Map<String, String> variables = paths.get(i).match(request);
+            for (int i = 0; i < forms.others().size(); i++) {
+                Map<String, String> variables =
+                        match(patterns, request, forms.others().get(i));
                 if (variables != null) {
-                    return isExcluded(request) ? null : new RuleMatch(rule, request, variables);
+                    return variables;
+                }
+            }
+            return match(patterns, request, (String) null);
+        }
+
+        private boolean isExcluded(Request request, PathForms forms) {
+            if (excluded.isEmpty() || forms.isAnyPath() || match(excluded, request, (String) null) == null) {
+                return false;
+            }
+            for (String form : forms.others()) {
+                if (match(excluded, request, form) == null) {
+                    return false;
+                }
+            }
+            return true;
+        }
+
+        /**
+         * Returns the variables of the first pattern that matches a form of the path; null if none does.
+         *
+         * @param form the form; null for the path itself
+         */
+        private static @Nullable Map<String, String> match(
+                List<PathMatcher> patterns, Request request, @Nullable String form) {
+            for (int i = 0; i < patterns.size(); i++) {
+                PathMatcher pattern = patterns.get(i);
+                Map<String, String> variables = form == null ? pattern.match(request) : pattern.match(form);
+                if (variables == null && form != null) {
+                    // A file may be read with a slash behind its name, and a directory without one.
+                    variables = pattern.match(form + "/");
+                }
+                if (variables != null) {
+                    return variables;
                 }
             }
             return null;
-        }
-
-        private boolean isExcluded(Request request) {
-            for (int i = 0; i < excluded.size(); i++) {
-                if (excluded.get(i).match(request) != null) {
-                    return true;
-                }
-            }
-            return false;
         }
     }
 }

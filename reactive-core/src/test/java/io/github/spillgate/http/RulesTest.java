@@ -21,6 +21,7 @@ import io.github.spillgate.testkit.StoreForTests;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -106,8 +107,17 @@ class RulesTest extends RulesFixture {
     /** The rules of such a request are unknown, so it must not bypass them. */
     @Test
     void requestThatCannotBeMatchedIsNotUnmatched() {
-        PathSyntax failing = pattern -> request -> {
-            throw new IllegalStateException("no such path");
+        PathSyntax failing = pattern -> new PathSyntax.PathMatcher() {
+
+            @Override
+            public Map<String, String> match(Request request) {
+                throw new IllegalStateException("no such path");
+            }
+
+            @Override
+            public Map<String, String> match(String path) {
+                throw new IllegalStateException("no such path");
+            }
         };
         Rules rules =
                 Rules.of(limiter, failing, List.of(address("a", 1).paths("/a").build()));

@@ -83,7 +83,8 @@ public final class SentRequest implements Request {
         return this;
     }
 
-    String path() {
+    @Override
+    public String path() {
         return path;
     }
 
@@ -94,12 +95,20 @@ public final class SentRequest implements Request {
                 throw new IllegalArgumentException(
                         "path \"" + pattern + "\" is no pattern: expected one, for example /a");
             }
-            return request -> {
-                String path = request.as(SentRequest.class).path;
-                boolean meant = pattern.endsWith("*")
-                        ? path.startsWith(pattern.substring(0, pattern.length() - 1))
-                        : path.equals(pattern);
-                return meant ? Map.of("pattern", pattern) : null;
+            return new PathSyntax.PathMatcher() {
+
+                @Override
+                public Map<String, String> match(Request request) {
+                    return match(request.path());
+                }
+
+                @Override
+                public Map<String, String> match(String path) {
+                    boolean meant = pattern.endsWith("*")
+                            ? path.startsWith(pattern.substring(0, pattern.length() - 1))
+                            : path.equals(pattern);
+                    return meant ? Map.of("pattern", pattern) : null;
+                }
             };
         };
     }

@@ -1,14 +1,16 @@
 package io.github.spillgate.vertx;
 
 import io.github.spillgate.http.PathSyntax;
+import io.github.spillgate.http.Request;
 import io.netty.handler.codec.http.QueryStringDecoder;
-import io.vertx.ext.web.RoutingContext;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.UnaryOperator;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The path patterns of Vert.x Web routes, for rules: {@code /users/:id}, {@code /static/*}, and {@code /about}, which
@@ -39,27 +41,28 @@ public final class RoutePaths implements PathSyntax {
         if (star >= 0 && star < pattern.length() - 1) {
             throw refused(pattern, "has a star before its end");
         }
-        List<String> names = new ArrayList<>();
-        // A star also matches a line break: a client may send one, and the router treats it like any other character.
-        Pattern compiled = Pattern.compile(regex(pattern, names), Pattern.DOTALL);
+        RoutePattern encoded = RoutePattern.of(pattern);
         if (VARIABLE.matcher(pattern).replaceAll("").contains(":")) {
             throw refused(pattern, "has a variable without a name");
         }
         if (pattern.contains("{") || pattern.contains("?") || pattern.contains("#")) {
             throw refused(pattern, "has one of the characters { ? #, which no path contains");
         }
-        if (names.stream().distinct().count() < names.size()) {
+        if (encoded.names.stream().distinct().count() < encoded.names.size()) {
             throw refused(pattern, "has two variables of one name");
         }
-        String prefix = literalPrefix(pattern);
-        return request -> {
-            String path = request.as(RoutingContext.class).normalizedPath();
-            // Without a matcher: this runs for each request and rule, also if none matches.
-            if (!path.startsWith(prefix)) {
-                return null;
+        RoutePattern decoded = pattern.indexOf('%') < 0 ? encoded : RoutePattern.of(decoded(pattern));
+        return new PathMatcher() {
+
+            @Override
+            public @Nullable Map<String, String> match(Request request) {
+                return encoded.match(request.path(), RoutePaths::decoded);
             }
-            Matcher found = compiled.matcher(path);
-            return found.matches() ? variables(found, names) : null;
+
+            @Override
+            public @Nullable Map<String, String> match(String path) {
+                return decoded.match(path, value -> value);
+            }
         };
     }
 
@@ -108,17 +111,6 @@ public final class RoutePaths implements PathSyntax {
         return regex.append(endsWithSlash ? "/+" : "/*").toString();
     }
 
-    private static Map<String, String> variables(Matcher found, List<String> names) {
-        if (names.isEmpty()) {
-            return Map.of();
-        }
-        Map<String, String> variables = new LinkedHashMap<>();
-        for (int i = 0; i < names.size(); i++) {
-            variables.put(names.get(i), decoded(found.group(i + 1)));
-        }
-        return variables;
-    }
-
     /** Decodes a path variable. Unlike in a query, a plus is not a space. */
     private static String decoded(String value) {
         try {
@@ -131,5 +123,42 @@ public final class RoutePaths implements PathSyntax {
     private static IllegalArgumentException refused(String pattern, String why) {
         return new IllegalArgumentException(
                 "path \"" + pattern + "\" " + why + ": expected one, for example /users/:id or /static/*");
+    }
+
+    /**
+     * A pattern as a regular expression.
+     *
+     * @param prefix a prefix that all matching paths have
+     * @param names the names of the variables
+     */
+    private record RoutePattern(Pattern regex, String prefix, List<String> names) {
+
+        static RoutePattern of(String pattern) {
+            List<String> names = new ArrayList<>();
+            // A star also matches a line break: a client may send one, and the router treats it like other characters.
+            Pattern regex = Pattern.compile(RoutePaths.regex(pattern, names), Pattern.DOTALL);
+            return new RoutePattern(regex, literalPrefix(pattern), names);
+        }
+
+        /** Returns the variables; null if the path does not match. */
+        @Nullable
+        Map<String, String> match(String path, UnaryOperator<String> decoder) {
+            // Without a matcher: this runs for each request and rule, also if none matches.
+            if (!path.startsWith(prefix)) {
+                return null;
+            }
+            Matcher found = regex.matcher(path);
+            if (!found.matches()) {
+                return null;
+            }
+            if (names.isEmpty()) {
+                return Map.of();
+            }
+            Map<String, String> variables = new LinkedHashMap<>();
+            for (int i = 0; i < names.size(); i++) {
+                variables.put(names.get(i), decoder.apply(found.group(i + 1)));
+            }
+            return variables;
+        }
     }
 }

@@ -29,6 +29,11 @@ final class RoutingRequest implements Request {
         return ctx.request().method().name();
     }
 
+    @Override
+    public String path() {
+        return ctx.normalizedPath();
+    }
+
     /**
      * Returns the address of the connection. The remote address of the request may come from a header that any client
      * can write.

@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 import org.springframework.http.HttpCookie;
 import org.springframework.web.reactive.HandlerMapping;
@@ -28,6 +29,9 @@ import reactor.core.publisher.Mono;
 public final class ExchangeRequest implements Request {
 
     private static final String ANONYMOUS = "org.springframework.security.authentication.AnonymousAuthenticationToken";
+
+    /** The matrix parameters of a segment. */
+    private static final Pattern PARAMETERS = Pattern.compile(";[^/]*");
 
     private final ServerWebExchange exchange;
 
@@ -49,6 +53,13 @@ public final class ExchangeRequest implements Request {
     @Override
     public String method() {
         return exchange.getRequest().getMethod().name();
+    }
+
+    /** Returns the path without matrix parameters, which Spring's patterns ignore. */
+    @Override
+    public String path() {
+        String path = exchange.getRequest().getPath().pathWithinApplication().value();
+        return path.indexOf(';') < 0 ? path : PARAMETERS.matcher(path).replaceAll("");
     }
 
     /**

@@ -1,12 +1,15 @@
 package io.github.spillgate.webflux;
 
 import io.github.spillgate.http.PathSyntax;
+import io.github.spillgate.http.Request;
 import io.github.spillgate.internal.Checks;
 import java.util.List;
 import java.util.Map;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 import org.springframework.http.server.PathContainer;
+import org.springframework.http.server.PathContainer.Options;
+import org.springframework.http.server.RequestPath;
 import org.springframework.web.server.ServerWebExchange;
 import org.springframework.web.util.pattern.PathPattern;
 import org.springframework.web.util.pattern.PathPattern.PathMatchInfo;
@@ -59,10 +62,21 @@ public final class PathPatterns implements PathSyntax {
                             + ": expected one, for example /users/{id}",
                     e);
         }
-        return request -> {
-            PathContainer path =
-                    request.as(ServerWebExchange.class).getRequest().getPath().pathWithinApplication();
-            return variables(compiled, path);
+        // A path that is decoded already.
+        Options options = Options.create(parser.getPathOptions().separator(), false);
+        return new PathMatcher() {
+
+            @Override
+            public @Nullable Map<String, String> match(Request request) {
+                RequestPath path =
+                        request.as(ServerWebExchange.class).getRequest().getPath();
+                return variables(compiled, path.pathWithinApplication());
+            }
+
+            @Override
+            public @Nullable Map<String, String> match(String path) {
+                return variables(compiled, PathContainer.parsePath(path, options));
+            }
         };
     }
 

@@ -1,0 +1,91 @@
+package io.github.spillgate.webflux;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.Rules;
+import io.github.spillgate.testkit.LimiterForTests;
+import io.github.spillgate.testkit.PathSpellings;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.springframework.context.annotation.AnnotationConfigApplicationContext;
+import org.springframework.core.io.FileSystemResource;
+import org.springframework.web.reactive.config.ResourceHandlerRegistry;
+import org.springframework.web.reactive.config.WebFluxConfigurer;
+import org.springframework.web.reactive.function.server.RouterFunction;
+import org.springframework.web.reactive.function.server.RouterFunctions;
+
+/** Static resources: their handlers decode and clean the path after routing. No spelling of a path bypasses a rule. */
+class StaticResourcesTest extends ServiceFixture {
+
+    @TempDir
+    Path directory;
+
+    @ParameterizedTest
+    @ValueSource(strings = {"/files/", "/urls/", "/route/", "/a/b/"})
+    void noSpellingBypassesARuleOnAPath(String mount) throws IOException {
+        assertNoneIsServed(mount, LimiterForTests.address("one", 1).paths(mount + "private/**"));
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"/files/", "/route/"})
+    void noSpellingBypassesARuleOnAFile(String mount) throws IOException {
+        assertNoneIsServed(mount, LimiterForTests.address("one", 1).paths(mount + "private/{file}.txt"));
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"/files/", "/route/"})
+    void noSpellingIsAnExcludedPath(String mount) throws IOException {
+        assertNoneIsServed(
+                mount, LimiterForTests.address("all", 1).paths(mount + "**").excludePaths(mount + "public/**"));
+    }
+
+    private void assertNoneIsServed(String mount, Rule.Builder rule) throws IOException {
+        Files.createDirectories(directory.resolve("private"));
+        Files.writeString(directory.resolve("private/a.txt"), "private");
+        Rules rules = Rules.of(limiters.limiter(), PathPatterns.ofSpring(), List.of(rule.build()));
+        service = Service.start(context -> beans(context, rules));
+        assertThat(service.statusLine(mount + "private/a.txt")).contains(" 200 ");
+        List<String> served = new ArrayList<>();
+        int denied = 0;
+        for (String path : PathSpellings.of(mount, "private/a.txt", "public")) {
+            String status = service.statusLine(path);
+            if (status.contains(" 200 ")) {
+                served.add(path);
+            }
+            denied += status.contains(" 429 ") ? 1 : 0;
+        }
+        assertThat(served).isEmpty();
+        assertThat(denied).isGreaterThan(50);
+    }
+
+    private void beans(AnnotationConfigApplicationContext context, Rules rules) {
+        Service.filter(context, rules);
+        context.registerBean(Resources.class, () -> new Resources(directory));
+        context.registerBean(
+                RouterFunction.class,
+                () -> RouterFunctions.resources("/route/**", new FileSystemResource(directory.toString() + "/")));
+    }
+
+    static class Resources implements WebFluxConfigurer {
+
+        private final Path directory;
+
+        Resources(Path directory) {
+            this.directory = directory;
+        }
+
+        @Override
+        public void addResourceHandlers(ResourceHandlerRegistry registry) {
+            registry.addResourceHandler("/files/**", "/a/b/**").addResourceLocations("file:" + directory + "/");
+            registry.addResourceHandler("/urls/**")
+                    .addResourceLocations(directory.toUri().toString());
+        }
+    }
+}
