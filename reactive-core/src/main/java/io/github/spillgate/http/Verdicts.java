@@ -221,6 +221,17 @@ public final class Verdicts {
         }
     }
 
+    /**
+     * Returns whether the request holds permits of a concurrency limit.
+     *
+     * @return true if it does
+     */
+    public boolean isHolding() {
+        synchronized (held) {
+            return !held.isEmpty();
+        }
+    }
+
     /** Releases the permits that the request holds now. */
     void releaseHeld() {
         List<Disposable> released;

@@ -23,7 +23,7 @@ final class ExchangeThread {
     // ends a response, the event loop treats the response as ended only after that thread has reported it. If the next
     // request on the connection arrives earlier, and is answered at once, Reactor Netty never reads from that
     // connection again. If Redis fails and recovers, a limiter causes exactly this mix: some responses from another
-    // thread, and some at once.
+    // thread, and some at once. If a client pipelines, the event loop does not avoid it.
 
     private static final ExchangeThread ANY = new ExchangeThread(Runnable::run, () -> true);
 

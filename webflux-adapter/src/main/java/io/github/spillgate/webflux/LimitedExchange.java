@@ -12,7 +12,10 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.http.HttpHeaders;
 import org.springframework.http.HttpStatusCode;
 import org.springframework.http.server.reactive.ServerHttpResponse;
+import org.springframework.web.reactive.DispatchExceptionHandler;
+import org.springframework.web.reactive.HandlerResult;
 import org.springframework.web.server.ServerWebExchange;
+import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.SignalType;
 
@@ -22,6 +25,9 @@ final class LimitedExchange {
     //
     // A web filter calls apply and, if the request is allowed, settleAtEnd, both within releaseAtEnd. A handler filter
     // and an annotation do not see the end of the response: they call apply and settleAfterHandler.
+    //
+    // All of them cancel the work of a request that holds permits when Reactor Netty has ended the response. Reactor
+    // Netty (tried with 1.3.7) does not, if a client sends no body and resets the connection.
 
     private static final String ATTRIBUTE = LimitedExchange.class.getName();
     private static final int OK = 200;
@@ -30,6 +36,9 @@ final class LimitedExchange {
     private boolean isReported;
     private boolean isSettledAtEnd;
     private boolean isWatched;
+
+    /** The end of the response; null if it is not Reactor Netty that sends it. */
+    private @Nullable ResponseEnd end;
 
     /** The connection of a request that a servlet container serves. */
     private @Nullable ServletConnection servlet;
@@ -72,15 +81,39 @@ final class LimitedExchange {
             return;
         }
         isWatched = true;
-        ResponseEnd end = NettyConnection.end(exchange.getRequest());
-        if (end == null) {
-            servlet = ServletConnection.of(exchange.getRequest());
-            end = servlet;
-        }
-        if (end != null) {
-            ResponseEnd watched = end;
+        end = NettyConnection.end(exchange.getRequest());
+        servlet = end == null ? ServletConnection.of(exchange.getRequest()) : null;
+        ResponseEnd watched = end == null ? servlet : end;
+        if (watched != null) {
             verdicts.whenHolding(() -> watched.whenEnded(verdicts::release));
         }
+    }
+
+    /**
+     * Cancels the work of an allowed request when Reactor Netty has ended the response, if the request holds permits:
+     * the work must not go on without them.
+     */
+    static <T> Mono<T> cancelAtEnd(ServerWebExchange exchange, Mono<T> work) {
+        Mono<Void> end = of(exchange).endOfPermits();
+        return end == null ? work : work.takeUntilOther(end);
+    }
+
+    /** Cancels what the handler returns, like {@link #cancelAtEnd}, if it is a Mono or a Flux. */
+    static HandlerResult cancelAtEnd(ServerWebExchange exchange, HandlerResult result) {
+        Mono<Void> end = of(exchange).endOfPermits();
+        Object value = result.getReturnValue();
+        if (end == null || !(value instanceof Mono || value instanceof Flux)) {
+            return result;
+        }
+        Object work = value instanceof Mono<?> mono ? mono.takeUntilOther(end) : ((Flux<?>) value).takeUntilOther(end);
+        HandlerResult cancelled =
+                new HandlerResult(result.getHandler(), work, result.getReturnTypeSource(), result.getBindingContext());
+        DispatchExceptionHandler onError = result.getExceptionHandler();
+        return onError == null ? cancelled : cancelled.setExceptionHandler(onError);
+    }
+
+    private @Nullable Mono<Void> endOfPermits() {
+        return end != null && verdicts.isHolding() ? end.end() : null;
     }
 
     /** Records a verdict, which is reported when the response is committed, and returns why it denies the request. */

@@ -105,9 +105,17 @@ final class NettyConnection {
             }
             Mono<Void> end = connection.onTerminate();
             Channel channel = connection.channel();
-            return action -> {
-                Runnable next = () -> afterHandler(channel, action, MOST_TASKS);
-                end.subscribe(null, error -> next.run(), next);
+            return new ResponseEnd() {
+
+                @Override
+                public Mono<Void> end() {
+                    return end.onErrorComplete();
+                }
+
+                @Override
+                public void whenEnded(Runnable action) {
+                    end().subscribe(null, null, () -> afterHandler(channel, action, MOST_TASKS));
+                }
             };
         }
 

@@ -58,7 +58,7 @@ public final class RateLimitHandlerFilter implements HandlerFilterFunction<Serve
                         .build((denied, context) -> responses.deny(denied, problem));
             }
             LimitedExchange.settleAfterHandler(exchange);
-            return next.handle(request);
+            return LimitedExchange.cancelAtEnd(exchange, next.handle(request));
         });
     }
 }

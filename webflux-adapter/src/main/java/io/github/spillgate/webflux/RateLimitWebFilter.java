@@ -112,7 +112,8 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
         Mono<Void> limited = LimitedExchange.apply(exchange, verdict, responses)
                 .flatMap(denial -> denial.isPresent()
                         ? responses.deny(exchange, denial.get())
-                        : LimitedExchange.settleAtEnd(exchange, chain.filter(exchange)));
+                        : LimitedExchange.settleAtEnd(
+                                exchange, LimitedExchange.cancelAtEnd(exchange, chain.filter(exchange))));
         // Around the decision as well: a client may disconnect while permits are being taken.
         return LimitedExchange.releaseAtEnd(exchange, limited);
     }

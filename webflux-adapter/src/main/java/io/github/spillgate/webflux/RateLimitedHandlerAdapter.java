@@ -104,7 +104,7 @@ public final class RateLimitedHandlerAdapter implements HandlerAdapter, Ordered 
                 return responses.deny(exchange, denial.get()).then(Mono.empty());
             }
             LimitedExchange.settleAfterHandler(exchange);
-            return next.handle(exchange, handler);
+            return next.handle(exchange, handler).map(result -> LimitedExchange.cancelAtEnd(exchange, result));
         });
     }
 

@@ -58,8 +58,8 @@ final class ServletConnection implements ResponseEnd {
         return SERVLET ? ServletAccess.connection(request) : null;
     }
 
-    /** Completes when the container has ended the request. */
-    Mono<Void> end() {
+    @Override
+    public Mono<Void> end() {
         return end.asMono();
     }
 

@@ -69,12 +69,15 @@ class DocumentationTest {
             import io.github.spillgate.spi.LimitStore;
             import io.github.spillgate.webflux.*;
             import io.github.spillgate.webflux.autoconfigure.*;
+            import io.netty.handler.timeout.WriteTimeoutHandler;
             import java.time.Duration;
             import java.util.*;
             import java.util.concurrent.atomic.AtomicLong;
             import java.util.function.Predicate;
             import org.junit.jupiter.api.Test;
             import org.springframework.beans.factory.annotation.Autowired;
+            import org.springframework.boot.reactor.netty.NettyReactiveWebServerFactory;
+            import org.springframework.boot.web.server.WebServerFactoryCustomizer;
             import org.springframework.boot.webflux.test.autoconfigure.WebFluxTest;
             import org.springframework.http.*;
             import org.springframework.http.server.reactive.ServerHttpResponse;
