@@ -2,6 +2,7 @@ package io.github.spillgate.http;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
+import io.github.spillgate.http.ResolvedRule.Refusal;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.LookupTimeout;
@@ -91,8 +92,15 @@ final class ChargeResolver {
                     .flatMap(found -> next.apply(found.orElse(null))));
         } catch (Throwable e) {
             Exceptions.throwIfFatal(e);
-            return Mono.just(ResolvedRule.undecided(match, e));
+            return Mono.just(withoutKey(e));
         }
+    }
+
+    /** Returns the rule of a request whose key cannot be found. */
+    private ResolvedRule withoutKey(Throwable why) {
+        return why instanceof AmbiguousKeyException
+                ? ResolvedRule.refused(match, Refusal.AMBIGUOUS_KEY)
+                : ResolvedRule.undecided(match, why);
     }
 
     private Mono<ResolvedRule> resolveFor(@Nullable String key) {
@@ -150,7 +158,7 @@ final class ChargeResolver {
                         cost -> ResolvedRule.withoutKey(match, rule.limits(), cost.value)
                                 .withFailures(cost.failures()));
             case SKIP -> Mono.just(ResolvedRule.nothing(match));
-            case DENY -> Mono.just(ResolvedRule.refusal(match));
+            case DENY -> Mono.just(ResolvedRule.refused(match, Refusal.WITHOUT_KEY));
         };
     }
 
@@ -221,7 +229,7 @@ final class ChargeResolver {
     }
 
     private Mono<ResolvedRule> orUndecided(Mono<ResolvedRule> resolved) {
-        return resolved.onErrorResume(e -> Mono.just(ResolvedRule.undecided(match, e)));
+        return resolved.onErrorResume(e -> Mono.just(withoutKey(e)));
     }
 
     /**

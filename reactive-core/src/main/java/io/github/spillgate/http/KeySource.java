@@ -22,8 +22,9 @@ import reactor.core.publisher.Mono;
  * Rule.Builder#whenMissing(Rule.WhenMissing)} selects what happens then. A source must not block. Keys are not trusted:
  * they are encoded before they reach a store, and never disclosed to clients.
  *
- * <p>If a client sends a header, a query parameter or a cookie several times with different values, there is no key.
- * Otherwise the client could be authenticated by one value and limited by another.
+ * <p>If a client sends a header, a query parameter or a cookie several times with different values, {@link
+ * Rule.Builder#whenAmbiguous(Rule.WhenAmbiguous)} selects what happens: otherwise the client could be authenticated by
+ * one value and limited by another.
  */
 @FunctionalInterface
 public interface KeySource {
@@ -60,7 +61,7 @@ public interface KeySource {
             throw new IllegalArgumentException(
                     "header " + Text.quote(field) + " is not a header name: expected one, for example \"X-Api-Key\"");
         }
-        return of("header:" + field, match -> onlyValue(match.request().headers(field)));
+        return of("header:" + field, match -> onlyValue(match, match.request().headers(field)));
     }
 
     /**
@@ -71,7 +72,8 @@ public interface KeySource {
      */
     static KeySource query(String name) {
         String parameter = checkName("query parameter", name, "api_key");
-        return of("query:" + parameter, match -> onlyValue(match.request().queryParameters(parameter)));
+        return of(
+                "query:" + parameter, match -> onlyValue(match, match.request().queryParameters(parameter)));
     }
 
     /**
@@ -82,7 +84,7 @@ public interface KeySource {
      */
     static KeySource cookie(String name) {
         String cookie = checkName("cookie", name, "session");
-        return of("cookie:" + cookie, match -> onlyValue(match.request().cookies(cookie)));
+        return of("cookie:" + cookie, match -> onlyValue(match, match.request().cookies(cookie)));
     }
 
     /**
@@ -174,13 +176,16 @@ public interface KeySource {
         return new KeySources.RequestKey(text, true, value);
     }
 
-    private static Optional<String> onlyValue(List<String> values) {
+    private static Optional<String> onlyValue(RuleMatch match, List<String> values) {
         if (values.isEmpty()) {
             return Optional.empty();
         }
         String first = values.get(0);
         for (int i = 1; i < values.size(); i++) {
             if (!Objects.equals(values.get(i), first)) {
+                if (match.rule().whenAmbiguous() == Rule.WhenAmbiguous.DENY) {
+                    throw new AmbiguousKeyException();
+                }
                 return Optional.empty();
             }
         }

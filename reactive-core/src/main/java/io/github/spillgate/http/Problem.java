@@ -23,6 +23,7 @@ import java.util.function.BiConsumer;
  */
 public final class Problem {
 
+    private static final int BAD_REQUEST = 400;
     private static final int TOO_MANY_REQUESTS = 429;
     private static final int SERVICE_UNAVAILABLE = 503;
 
@@ -86,6 +87,16 @@ public final class Problem {
         return quotaExceeded(limits.stream().map(Limit::name).toList(), OptionalLong.empty());
     }
 
+    /** Returns the problem of a request with several different values of its key: 400, and no policy is violated. */
+    static Problem ambiguousKey() {
+        return new Problem(
+                BAD_REQUEST,
+                "about:blank",
+                "Several different values of a field, parameter or cookie that identifies the client: expected one",
+                List.of(),
+                OptionalLong.empty());
+    }
+
     private static Problem quotaExceeded(List<String> violated, OptionalLong retryAfter) {
         return new Problem(
                 TOO_MANY_REQUESTS,
@@ -107,7 +118,7 @@ public final class Problem {
     /**
      * Returns the status of the response.
      *
-     * @return 429 or 503
+     * @return 429, 503, or 400 if the request is ambiguous
      */
     public int status() {
         return status;

@@ -17,15 +17,21 @@ import org.jspecify.annotations.Nullable;
  * @param match the request and the rule
  * @param charge the charge; null if there is nothing to charge
  * @param error the reason why no decision is possible; null if one is
- * @param isRefused whether the request is denied because it has no key
+ * @param refusal why the request is denied without a decision; null if it is not
  * @param failures the failed lookups of limits and cost, whether a decision is possible or not
  */
 record ResolvedRule(
         RuleMatch match,
         @Nullable Charge charge,
         @Nullable Throwable error,
-        boolean isRefused,
+        @Nullable Refusal refusal,
         List<RuleLookupException> failures) {
+
+    /** Why a request is denied without a decision. */
+    enum Refusal {
+        WITHOUT_KEY,
+        AMBIGUOUS_KEY
+    }
 
     /** The key of all requests without a key. Its group separates it from keys that a client can send. */
     private static final String WITHOUT_KEY = "no-key";
@@ -39,19 +45,19 @@ record ResolvedRule(
     }
 
     private static ResolvedRule of(RuleMatch match, Charge charge) {
-        return new ResolvedRule(match, charge, null, false, List.of());
+        return new ResolvedRule(match, charge, null, null, List.of());
     }
 
     static ResolvedRule nothing(RuleMatch match) {
-        return new ResolvedRule(match, null, null, false, List.of());
+        return new ResolvedRule(match, null, null, null, List.of());
     }
 
-    static ResolvedRule refusal(RuleMatch match) {
-        return new ResolvedRule(match, null, null, true, List.of());
+    static ResolvedRule refused(RuleMatch match, Refusal refusal) {
+        return new ResolvedRule(match, null, null, refusal, List.of());
     }
 
     static ResolvedRule undecided(RuleMatch match, Throwable error) {
-        return new ResolvedRule(match, null, error, false, List.of());
+        return new ResolvedRule(match, null, error, null, List.of());
     }
 
     Rule rule() {
@@ -79,7 +85,7 @@ record ResolvedRule(
         }
         boolean isUndecided = rule().whenLookupFails() == WhenLookupFails.UNDECIDED;
         return new ResolvedRule(
-                match, isUndecided ? null : charge, isUndecided ? failed.get(0) : error, isRefused, failed);
+                match, isUndecided ? null : charge, isUndecided ? failed.get(0) : error, refusal, failed);
     }
 
     /** Returns whether the limits were looked up and differ from the rule's own. */

@@ -67,6 +67,15 @@ public final class Rule {
         DENY
     }
 
+    /** The handling of a request that has several different values where its key has one. */
+    public enum WhenAmbiguous {
+        /** The request is denied with 400. */
+        DENY,
+
+        /** The value counts as missing: {@link WhenMissing}, or the next alternative of the key, decides. */
+        MISSING
+    }
+
     /** The handling of a request on which no decision is possible. */
     public enum WhenUndecided {
         /** The request is allowed. */
@@ -142,6 +151,7 @@ public final class Rule {
     private final @Nullable String costFrom;
     private final Predicate<? super RuleMatch> unless;
     private final @Nullable WhenMissing whenMissing;
+    private final WhenAmbiguous whenAmbiguous;
     private final boolean isOnlyForUsers;
     private final WhenUndecided whenUndecided;
     private final WhenLookupFails whenLookupFails;
@@ -167,6 +177,7 @@ public final class Rule {
         this.costFrom = builder.costFrom;
         this.unless = builder.unless;
         this.whenMissing = builder.whenMissing;
+        this.whenAmbiguous = builder.whenAmbiguous;
         this.isOnlyForUsers = KeySources.traits(key).isOnlyForUsers();
         this.whenUndecided = builder.whenUndecided;
         this.whenLookupFails = builder.whenLookupFails;
@@ -361,6 +372,10 @@ public final class Rule {
         return whenMissing;
     }
 
+    WhenAmbiguous whenAmbiguous() {
+        return whenAmbiguous;
+    }
+
     boolean isOnlyForUsers() {
         return isOnlyForUsers;
     }
@@ -427,6 +442,7 @@ public final class Rule {
         private @Nullable String costFrom;
         private Predicate<? super RuleMatch> unless = match -> false;
         private @Nullable WhenMissing whenMissing;
+        private WhenAmbiguous whenAmbiguous = WhenAmbiguous.DENY;
         private WhenUndecided whenUndecided = WhenUndecided.ALLOW;
         private WhenLookupFails whenLookupFails = WhenLookupFails.USE_RULE;
         private @Nullable IntPredicate refundWhen;
@@ -453,6 +469,7 @@ public final class Rule {
             costFrom = rule.costFrom;
             unless = rule.unless;
             whenMissing = rule.whenMissing;
+            whenAmbiguous = rule.whenAmbiguous;
             whenUndecided = rule.whenUndecided;
             whenLookupFails = rule.whenLookupFails;
             refundWhen = rule.refundWhen;
@@ -610,6 +627,19 @@ public final class Rule {
          */
         public Builder whenMissing(WhenMissing whenMissing) {
             this.whenMissing = Checks.present(whenMissing, "whenMissing", "SHARE");
+            return this;
+        }
+
+        /**
+         * Sets the handling of requests with several different values of the header field, query parameter or cookie
+         * that is their key. By default they are denied with 400: otherwise the client could be authenticated by one
+         * value, and limited by another or by none.
+         *
+         * @param whenAmbiguous the handling
+         * @return this builder
+         */
+        public Builder whenAmbiguous(WhenAmbiguous whenAmbiguous) {
+            this.whenAmbiguous = Checks.present(whenAmbiguous, "whenAmbiguous", "DENY");
             return this;
         }
 

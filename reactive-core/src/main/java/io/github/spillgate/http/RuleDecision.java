@@ -4,6 +4,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.http.ResolvedRule.Refusal;
 import io.github.spillgate.http.Rule.WhenUndecided;
 import java.util.ArrayList;
 import java.util.List;
@@ -141,17 +142,22 @@ final class RuleDecision {
         List<ResolvedRule> charged = new ArrayList<>(rules.size());
         List<Limit> refused = new ArrayList<>(0);
         boolean isDenied = false;
+        boolean isAmbiguous = false;
         for (ResolvedRule resolved : rules) {
             Throwable error = resolved.error();
             if (error != null) {
                 events.undecided(resolved.match(), error);
                 isDenied |= resolved.rule().whenUndecided() == WhenUndecided.DENY;
-            } else if (resolved.isRefused()) {
+            } else if (resolved.refusal() != null) {
                 events.refused(resolved.match());
                 refused.addAll(resolved.rule().limits());
+                isAmbiguous |= resolved.refusal() == Refusal.AMBIGUOUS_KEY;
             } else if (resolved.charge() != null) {
                 charged.add(resolved);
             }
+        }
+        if (isAmbiguous) {
+            return Mono.just(Verdict.refusal(Problem.ambiguousKey()));
         }
         if (isDenied) {
             return Mono.just(Verdict.refusal(Problem.undecided()));

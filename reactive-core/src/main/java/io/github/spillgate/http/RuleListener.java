@@ -34,7 +34,7 @@ public interface RuleListener {
     void decided(RuleMatch match, Outcome outcome, Decision decision, Duration took);
 
     /**
-     * Called after a request was denied because it has no key.
+     * Called after a request was denied because it has no key, or several.
      *
      * @param match the request and the rule
      */

@@ -149,7 +149,8 @@ public final class RuleReader {
         if (whenMissing != null) {
             rule.whenMissing(whenMissing);
         }
-        rule.whenUndecided(settings.whenUndecided())
+        rule.whenAmbiguous(settings.whenAmbiguous())
+                .whenUndecided(settings.whenUndecided())
                 .whenLookupFails(settings.whenLookupFails())
                 .shadow(settings.shadow());
         return checked(setting + ".limits", settings.limits(), any -> rule.build());

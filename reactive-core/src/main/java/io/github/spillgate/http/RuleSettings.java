@@ -89,6 +89,13 @@ public interface RuleSettings {
     Rule.@Nullable WhenMissing whenMissing();
 
     /**
+     * Returns the handling of requests with several different values where the key has one.
+     *
+     * @return the handling
+     */
+    Rule.WhenAmbiguous whenAmbiguous();
+
+    /**
      * Returns the handling of requests on which no decision is possible.
      *
      * @return the handling

@@ -92,7 +92,7 @@ final class ShadowDecision {
         if (resolved.error() != null) {
             return Mono.error(resolved.error());
         }
-        if (resolved.isRefused()) {
+        if (resolved.refusal() != null) {
             events.refused(match);
         }
         return resolved.charge() == null

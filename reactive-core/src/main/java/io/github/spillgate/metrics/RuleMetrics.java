@@ -27,7 +27,7 @@ import java.util.concurrent.ConcurrentHashMap;
  * out; the lookup is {@code limits-from} or {@code cost-from}</td></tr>
  * <tr><td>{@code spillgate.undecided}, by {@code rule}</td><td>requests that could not be decided</td></tr>
  * <tr><td>{@code spillgate.refused}, by {@code rule}</td><td>requests that were denied because they have no
- * key</td></tr>
+ * key, or several</td></tr>
  * <tr><td>{@code spillgate.near}, by {@code rule}</td><td>requests that were allowed and left less than a tenth of a
  * limit</td></tr>
  * <tr><td>{@code spillgate.expired}, by {@code rule}</td><td>responses that lost the permits of a concurrency limit
@@ -71,7 +71,7 @@ public final class RuleMetrics implements RuleListener {
 
     @Override
     public void refused(RuleMatch match) {
-        counter("spillgate.refused", "Requests that were denied because they have no key", match.rule())
+        counter("spillgate.refused", "Requests that were denied because they have no key, or several", match.rule())
                 .increment();
     }
 

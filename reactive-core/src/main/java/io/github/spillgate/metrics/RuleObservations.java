@@ -20,8 +20,8 @@ import reactor.util.context.ContextView;
  * <table> <caption>Keys</caption>
  * <tr><th>key</th><th>value</th></tr>
  * <tr><td>{@code rules}</td><td>the names of the rules, separated by commas</td></tr>
- * <tr><td>{@code outcome}</td><td>{@code allowed}; {@code denied}; {@code refused}, if the request has no key; {@code
- * undecided}; {@code cancelled}; or {@code none}, if there was nothing to charge</td></tr>
+ * <tr><td>{@code outcome}</td><td>{@code allowed}; {@code denied}; {@code refused}, if the request has no key, or
+ * several; {@code undecided}; {@code cancelled}; or {@code none}, if there was nothing to charge</td></tr>
  * <tr><td>{@code source}</td><td>the source of the decision, such as {@code redis}; or {@code none}</td></tr>
  * <tr><td>{@code shadow}</td><td>whether the rule is a shadow rule</td></tr>
  * <tr><td>{@code denied.by}, in traces only</td><td>the rules that have denied the request; or {@code none}</td></tr>

@@ -3,6 +3,7 @@ package io.github.spillgate.http;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.Rule.Phase;
@@ -62,7 +63,7 @@ class KeySourceTest {
     }
 
     @Test
-    void aRequestWithDifferentValuesHasNoKey() {
+    void aRequestWithDifferentValuesIsAmbiguous() {
         SentRequest twice = SentRequest.get("/")
                 .header("X-Api-Key", "mine")
                 .header("X-Api-Key", "yours")
@@ -70,9 +71,10 @@ class KeySourceTest {
                 .query("api_key", "yours")
                 .cookie("session", "mine")
                 .cookie("session", "yours");
-        assertThat(key(KeySource.header("X-Api-Key"), twice)).isNull();
-        assertThat(key(KeySource.query("api_key"), twice)).isNull();
-        assertThat(key(KeySource.cookie("session"), twice)).isNull();
+        for (KeySource source :
+                List.of(KeySource.header("X-Api-Key"), KeySource.query("api_key"), KeySource.cookie("session"))) {
+            assertThatThrownBy(() -> key(source, twice)).isInstanceOf(AmbiguousKeyException.class);
+        }
         assertThat(key(
                         KeySource.header("X-Api-Key"),
                         SentRequest.get("/").header("X-Api-Key", "a").header("X-Api-Key", "a")))

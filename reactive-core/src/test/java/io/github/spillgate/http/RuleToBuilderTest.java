@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.http.Rule.WhenAmbiguous;
 import io.github.spillgate.http.Rule.WhenLookupFails;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.Rule.WhenUndecided;
@@ -34,6 +35,7 @@ class RuleToBuilderTest {
             .cost(match -> Mono.empty())
             .unless(match -> true)
             .whenMissing(WhenMissing.DENY)
+            .whenAmbiguous(WhenAmbiguous.MISSING)
             .whenUndecided(WhenUndecided.DENY)
             .whenLookupFails(WhenLookupFails.UNDECIDED)
             .refundWhen("2xx")

@@ -3,6 +3,7 @@ package io.github.spillgate.vertx;
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.ClientAddressSettings;
 import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.http.Rule.WhenAmbiguous;
 import io.github.spillgate.http.Rule.WhenLookupFails;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.Rule.WhenUndecided;
@@ -206,6 +207,7 @@ public final class RateLimitOptions {
             @Nullable String costFrom,
             @Nullable Phase phase,
             @Nullable WhenMissing whenMissing,
+            WhenAmbiguous whenAmbiguous,
             WhenUndecided whenUndecided,
             WhenLookupFails whenLookupFails,
             List<String> refundWhen,
@@ -227,6 +229,7 @@ public final class RateLimitOptions {
                     rule.text("cost-from"),
                     rule.choice("phase", Phase.class),
                     rule.choice("when-missing", WhenMissing.class),
+                    rule.choice("when-ambiguous", WhenAmbiguous.class, WhenAmbiguous.DENY),
                     rule.choice("when-undecided", WhenUndecided.class, WhenUndecided.ALLOW),
                     rule.choice("when-lookup-fails", WhenLookupFails.class, WhenLookupFails.USE_RULE),
                     rule.texts("refund-when"),

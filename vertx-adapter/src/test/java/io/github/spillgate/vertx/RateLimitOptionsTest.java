@@ -64,6 +64,7 @@ class RateLimitOptionsTest {
                               "methods": "POST, PUT", "key": "header:X-Api-Key",
                               "limits": "5/15m, 100/24h counter", "limits-from": "plans", "cost": 2, "cost-from": "costs",
                               "phase": "after-authentication", "when-missing": "deny", "when-undecided": "deny",
+                              "when-ambiguous": "missing",
                               "when-lookup-fails": "undecided",
                               "refund-when": "2xx", "unless": "internal", "shadow": true, "timeout": "1s"
                             }
@@ -99,6 +100,7 @@ class RateLimitOptionsTest {
         assertThat(rule.phase()).isEqualTo(Phase.AFTER_AUTHENTICATION);
         assertThat(rule.timeout()).isEqualTo(Duration.ofSeconds(1));
         assertThat(rule.whenMissing()).isEqualTo(Rule.WhenMissing.DENY);
+        assertThat(rule.whenAmbiguous()).isEqualTo(Rule.WhenAmbiguous.MISSING);
         assertThat(rule.whenLookupFails()).isEqualTo(Rule.WhenLookupFails.UNDECIDED);
     }
 
@@ -115,6 +117,7 @@ class RateLimitOptionsTest {
                 new RateLimitOptions(new JsonObject("""
                         {"name": "orders", "rules": [{"name": "user", "key": "principal", "limits": "1/1m"}]}""")).read().rules().get(0);
         assertThat(rule.whenMissing()).isNull();
+        assertThat(rule.whenAmbiguous()).isEqualTo(Rule.WhenAmbiguous.DENY);
         assertThat(rule.whenLookupFails()).isEqualTo(Rule.WhenLookupFails.USE_RULE);
     }
 

@@ -3,6 +3,7 @@ package io.github.spillgate.webflux.autoconfigure;
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.ClientAddressSettings;
 import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.http.Rule.WhenAmbiguous;
 import io.github.spillgate.http.Rule.WhenLookupFails;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.Rule.WhenUndecided;
@@ -193,6 +194,7 @@ public record SpillgateProperties(
      * @param costFrom name of a bean of type Rule.CostSource that looks up the cost of a request
      * @param phase when the rule is decided; after authentication by default if its key contains principal
      * @param whenMissing handling of requests without a key; share, or skip if principal is required and absent
+     * @param whenAmbiguous deny (with 400) or missing, if a request has several different values of its key
      * @param whenUndecided handling of requests on which no decision is possible
      * @param whenLookupFails use-rule (its limits and cost) or undecided, if limits-from or cost-from fails or is late
      * @param refundWhen response statuses for which the permits of a request are refunded, such as 2xx
@@ -212,6 +214,7 @@ public record SpillgateProperties(
             @Nullable String costFrom,
             @Nullable Phase phase,
             @Nullable WhenMissing whenMissing,
+            @DefaultValue("deny") WhenAmbiguous whenAmbiguous,
             @DefaultValue("allow") WhenUndecided whenUndecided,
             @DefaultValue("use-rule") WhenLookupFails whenLookupFails,
             @DefaultValue List<String> refundWhen,

@@ -338,6 +338,20 @@ class SpillgateAutoConfigurationTest {
     }
 
     @Test
+    void whenAmbiguousIsConfigurable() {
+        local().withPropertyValues(
+                        "spillgate.rules[0].name=plan",
+                        "spillgate.rules[0].limits=1/1m",
+                        "spillgate.rules[1].name=other",
+                        "spillgate.rules[1].limits=1/1m",
+                        "spillgate.rules[1].when-ambiguous=missing")
+                .run(context -> assertThat(
+                                context.getBean(SpillgateProperties.class).rules())
+                        .extracting(SpillgateProperties.RuleProperties::whenAmbiguous)
+                        .containsExactly(Rule.WhenAmbiguous.DENY, Rule.WhenAmbiguous.MISSING));
+    }
+
+    @Test
     void filtersStandAroundAuthentication() {
         local().run(context -> assertThat(
                         context.getBeansOfType(RateLimitWebFilter.class).values())
