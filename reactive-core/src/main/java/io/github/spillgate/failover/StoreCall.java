@@ -509,15 +509,22 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
                 || !remote.isReadByCaller()) {
             return false;
         }
-        remote.ifSilentFor(0, TimeUnit.NANOSECONDS, () -> fallBackIfUnserved(stalled));
+        Runnable task = () -> fallBackIfUnserved(stalled);
+        Thread timers = Thread.currentThread();
+        // Never on the thread of the timers, although a loop that has ended runs the task at once.
+        remote.ifSilentFor(0, TimeUnit.NANOSECONDS, () -> onOtherThread(timers, task));
         if (!has(SERVED)) {
-            Schedulers.parallel()
-                    .schedule(
-                            () -> fallBackIfUnserved(stalled),
-                            failover.deadlineNanos() / READING_PART,
-                            TimeUnit.NANOSECONDS);
+            Schedulers.parallel().schedule(task, failover.deadlineNanos() / READING_PART, TimeUnit.NANOSECONDS);
         }
         return true;
+    }
+
+    private static void onOtherThread(Thread than, Runnable task) {
+        if (Thread.currentThread() == than) {
+            Schedulers.parallel().schedule(task);
+        } else {
+            task.run();
+        }
     }
 
     private void fallBackIfUnserved(boolean stalled) {

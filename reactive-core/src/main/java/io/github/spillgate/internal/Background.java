@@ -1,6 +1,7 @@
 package io.github.spillgate.internal;
 
-import java.util.Objects;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import org.jspecify.annotations.Nullable;
 import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
@@ -10,17 +11,16 @@ import reactor.core.scheduler.Schedulers;
  * waits for is emitted on {@code Schedulers.parallel()}.
  */
 public final class Background {
+    // Design notes.
+    //
+    // It follows the shared scheduler of Reactor, which is another one as long as an application tests in virtual time,
+    // and then the former again. So there is one for each that is not disposed.
 
-    private static volatile @Nullable Background current;
+    private static final Map<Scheduler, Scheduler> BY_PARALLEL = new ConcurrentHashMap<>();
 
-    /** The shared scheduler of Reactor when this was created. Reactor replaces it together with its factory. */
-    private final Scheduler parallel;
+    private static volatile @Nullable Pair newest;
 
-    private final Scheduler own = Schedulers.newParallel("spillgate", 1, true);
-
-    private Background(Scheduler parallel) {
-        this.parallel = parallel;
-    }
+    private Background() {}
 
     /**
      * Returns the scheduler, which all stores of this process share.
@@ -29,19 +29,21 @@ public final class Background {
      */
     public static Scheduler scheduler() {
         Scheduler parallel = Schedulers.parallel();
-        Background known = current;
-        return known != null && known.parallel == parallel ? known.own : renewed(parallel);
+        Pair known = newest;
+        if (known != null && known.parallel == parallel) {
+            return known.own;
+        }
+        BY_PARALLEL.forEach((shared, own) -> {
+            if (shared.isDisposed() && BY_PARALLEL.remove(shared, own)) {
+                own.dispose();
+            }
+        });
+        Pair next = new Pair(
+                parallel,
+                BY_PARALLEL.computeIfAbsent(parallel, shared -> Schedulers.newParallel("spillgate", 1, true)));
+        newest = next;
+        return next.own;
     }
 
-    private static synchronized Scheduler renewed(Scheduler parallel) {
-        Background known = current;
-        if (known == null || known.parallel != parallel) {
-            if (known != null) {
-                known.own.dispose();
-            }
-            known = new Background(parallel);
-            current = known;
-        }
-        return Objects.requireNonNull(known).own;
-    }
+    private record Pair(Scheduler parallel, Scheduler own) {}
 }

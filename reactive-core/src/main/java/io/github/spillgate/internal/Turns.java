@@ -5,6 +5,7 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 import reactor.core.scheduler.NonBlocking;
 import reactor.core.scheduler.Scheduler;
@@ -24,8 +25,12 @@ public final class Turns {
     /** The number of decisions in a turn. */
     static final int LENGTH = 256;
 
-    private static final String WORKER = "parallel-";
-    private static final int MOST_TRIES = 1_000;
+    private static final Pattern WORKER = Pattern.compile("parallel-\\d+");
+
+    /** As many workers of the scheduler are on all of its threads, and on some of them several times. */
+    private static final int CANDIDATES = 3 * Schedulers.DEFAULT_POOL_SIZE;
+
+    private static final int MOST_TRIES = 100;
 
     /**
      * The number of waiting decisions above which most of the next ones are made at once: a caller with unbounded
@@ -41,7 +46,7 @@ public final class Turns {
     private final AtomicBoolean isScheduled = new AtomicBoolean();
 
     /** Whether this is a thread of the scheduler, as far as is known. */
-    private volatile boolean isWorker = thread.getName().startsWith(WORKER);
+    private volatile boolean isWorker = WORKER.matcher(thread.getName()).matches();
 
     /** Schedules on this thread; null before the end of the first turn. */
     private volatile Scheduler.@Nullable Worker worker;
@@ -79,7 +84,8 @@ public final class Turns {
      */
     public static void join(Runnable task) {
         Turns turns = OF_THREAD.get();
-        turns.waiting.add(task);
+        // With the context of this caller, as if each task were scheduled by itself.
+        turns.waiting.add(Schedulers.onSchedule(task));
         if (turns.numberWaiting.incrementAndGet() > MOST_WAITING) {
             turns.endOfTurn = turns.made + LENGTH;
         }
@@ -102,24 +108,37 @@ public final class Turns {
         }
     }
 
-    /** Finds the worker of this thread by running a task on each: a worker does not tell its thread. */
+    /**
+     * Finds the worker of this thread by running a task on many of them at once: a worker does not name its thread, and
+     * some threads may be held.
+     */
     private void findWorker(int triesLeft) {
-        Scheduler.Worker candidate = Schedulers.parallel().createWorker();
-        candidate.schedule(() -> {
-            if (Thread.currentThread() == thread) {
-                worker = candidate;
-                run();
-                return;
-            }
-            candidate.dispose();
-            if (triesLeft > 0) {
-                findWorker(triesLeft - 1);
-            } else {
-                // A thread of another scheduler, with a similar name: it gets no turns, and its counters do not matter.
-                isWorker = false;
-                run();
-            }
-        });
+        AtomicInteger unanswered = new AtomicInteger(CANDIDATES);
+        for (int i = 0; i < CANDIDATES; i++) {
+            Scheduler.Worker candidate = Schedulers.parallel().createWorker();
+            candidate.schedule(() -> {
+                boolean isFound = worker == null && Thread.currentThread() == thread;
+                if (isFound) {
+                    worker = candidate;
+                    run();
+                } else {
+                    candidate.dispose();
+                }
+                if (unanswered.decrementAndGet() == 0 && worker == null) {
+                    findAgain(triesLeft);
+                }
+            });
+        }
+    }
+
+    private void findAgain(int triesLeft) {
+        if (triesLeft > 0) {
+            findWorker(triesLeft - 1);
+        } else {
+            // A thread of another scheduler, with a similar name: it gets no turns, and its counters do not matter.
+            isWorker = false;
+            run();
+        }
     }
 
     /** Runs what waits, for one turn. Until nothing waits, further decisions join, so that callers alternate. */
@@ -128,8 +147,10 @@ public final class Turns {
         try {
             for (Runnable next = waiting.poll(); next != null; next = made < end ? waiting.poll() : null) {
                 numberWaiting.decrementAndGet();
-                made++;
+                long before = made;
                 next.run();
+                // Also if its decision is not made at once.
+                made = Math.max(made, before + 1);
             }
         } finally {
             isScheduled.set(false);

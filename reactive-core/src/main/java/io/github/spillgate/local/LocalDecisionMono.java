@@ -18,20 +18,28 @@ final class LocalDecisionMono extends Mono<StoreDecision> {
     private final CountTable<?> table;
     private final List<Claim> claims;
     private final boolean charging;
+    private final boolean takesTurns;
 
-    private LocalDecisionMono(CountTable<?> table, List<Claim> claims, boolean charging) {
+    private LocalDecisionMono(CountTable<?> table, List<Claim> claims, boolean charging, boolean takesTurns) {
         this.table = table;
         this.claims = claims;
         this.charging = charging;
+        this.takesTurns = takesTurns;
     }
 
+    /** Returns decisions for callers that have taken their turn before. */
     static Mono<StoreDecision> of(CountTable<?> table, List<Claim> claims, boolean charging) {
-        return onAssembly(new LocalDecisionMono(table, claims, charging));
+        return onAssembly(new LocalDecisionMono(table, claims, charging, false));
+    }
+
+    /** Returns decisions for callers that take turns. */
+    static Mono<StoreDecision> inTurns(CountTable<?> table, List<Claim> claims, boolean charging) {
+        return onAssembly(new LocalDecisionMono(table, claims, charging, true));
     }
 
     @Override
     public void subscribe(CoreSubscriber<? super StoreDecision> actual) {
-        actual.onSubscribe(new LocalDecisionSubscription(table, claims, charging, actual));
+        actual.onSubscribe(new LocalDecisionSubscription(table, claims, charging, takesTurns, actual));
     }
 
     private static final class LocalDecisionSubscription implements Subscription {
@@ -46,6 +54,7 @@ final class LocalDecisionMono extends Mono<StoreDecision> {
         private final CountTable<?> table;
         private final List<Claim> claims;
         private final boolean charging;
+        private final boolean takesTurns;
         private final CoreSubscriber<? super StoreDecision> actual;
         private volatile int state;
 
@@ -53,10 +62,12 @@ final class LocalDecisionMono extends Mono<StoreDecision> {
                 CountTable<?> table,
                 List<Claim> claims,
                 boolean charging,
+                boolean takesTurns,
                 CoreSubscriber<? super StoreDecision> actual) {
             this.table = table;
             this.claims = claims;
             this.charging = charging;
+            this.takesTurns = takesTurns;
             this.actual = actual;
         }
 
@@ -65,7 +76,7 @@ final class LocalDecisionMono extends Mono<StoreDecision> {
             if (!Operators.validate(n) || !STATE.compareAndSet(this, NEW, REQUESTED)) {
                 return;
             }
-            if (Turns.isOver()) {
+            if (takesTurns && Turns.isOver()) {
                 Turns.join(this::decide);
             } else {
                 decide();
@@ -76,7 +87,9 @@ final class LocalDecisionMono extends Mono<StoreDecision> {
             if (state == CANCELLED) {
                 return;
             }
-            Turns.count();
+            if (takesTurns) {
+                Turns.count();
+            }
             StoreDecision decision;
             try {
                 decision = table.decide(claims, charging);

@@ -100,12 +100,12 @@ public final class LocalStore implements LimitStore {
 
     @Override
     public Mono<StoreDecision> take(List<Claim> claims) {
-        return counts.take(claims);
+        return LocalDecisionMono.inTurns(counts, claims, true);
     }
 
     @Override
     public Mono<StoreDecision> peek(List<Claim> claims) {
-        return counts.peek(claims);
+        return LocalDecisionMono.inTurns(counts, claims, false);
     }
 
     @Override

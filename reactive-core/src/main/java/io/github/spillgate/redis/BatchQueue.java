@@ -148,7 +148,7 @@ final class BatchQueue {
     /** Runs a task if Redis has had this time for its reply to a decision, and no reply has arrived. */
     void ifSilentFor(long nanos, PendingDecision decision, Runnable task) {
         if (!connection.runLater(0, () -> judgeAfterNextRun(nanos, decision, task))) {
-            Schedulers.parallel().schedule(task);
+            task.run();
         }
     }
 
@@ -161,7 +161,7 @@ final class BatchQueue {
             }
         };
         if (!connection.runLater(Math.max(NEXT_RUN, left), ifNotDone)) {
-            Schedulers.parallel().schedule(task);
+            task.run();
         }
     }
 

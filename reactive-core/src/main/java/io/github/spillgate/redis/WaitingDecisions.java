@@ -24,7 +24,8 @@ final class WaitingDecisions {
             decision.fail(bounds.tooManyWait());
             return;
         }
-        awaited.doFinally(end -> number.decrementAndGet())
+        awaited.publishOn(deliverOn)
+                .doFinally(end -> number.decrementAndGet())
                 .subscribe(then, error -> BatchQueue.deliver(deliverOn, () -> decision.fail(Errors.translate(error))));
     }
 }

@@ -3,12 +3,16 @@ package io.github.spillgate.internal;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 
@@ -79,6 +83,90 @@ class TurnsTest {
                     .isFalse();
         } finally {
             similar.dispose();
+        }
+    }
+
+    /** The worker of a thread is looked for on all threads, of which one may be held by another caller. */
+    @ParameterizedTest
+    @ValueSource(ints = {0, 1})
+    void aThreadThatAnotherCallerHoldsDoesNotDelayTheTurnOfThisOne(int workersBefore) {
+        Schedulers.Snapshot before = Schedulers.setFactoryWithSnapshot(new Schedulers.Factory() {});
+        AtomicBoolean isReleased = new AtomicBoolean();
+        try {
+            Scheduler.Worker mine = Schedulers.parallel().createWorker();
+            for (int i = 1; i < Schedulers.DEFAULT_POOL_SIZE; i++) {
+                Schedulers.parallel().createWorker().schedule(() -> {
+                    long spins = 0;
+                    while (!isReleased.get()) {
+                        spins++;
+                    }
+                    assertThat(spins).isPositive();
+                });
+            }
+            // So that with one of the two numbers, the next worker is on a thread that is held.
+            for (int i = 0; i < workersBefore; i++) {
+                Schedulers.parallel().createWorker();
+            }
+            CompletableFuture<Void> decided = new CompletableFuture<>();
+            mine.schedule(() -> {
+                decideUntilTheTurnIsOver();
+                Turns.join(() -> decided.complete(null));
+            });
+            assertThat(decided).succeedsWithin(Duration.ofSeconds(5));
+        } finally {
+            isReleased.set(true);
+            Schedulers.resetFrom(before);
+        }
+    }
+
+    @Test
+    void aThreadWithALongerNameIsNoWorker() {
+        Scheduler reports = Schedulers.newParallel("parallel-reports", 1);
+        try {
+            boolean isOver = CompletableFuture.supplyAsync(
+                            () -> {
+                                for (int i = 0; i < 2 * Turns.LENGTH; i++) {
+                                    Turns.count();
+                                }
+                                return Turns.isOver();
+                            },
+                            reports::schedule)
+                    .join();
+            assertThat(isOver).isFalse();
+        } finally {
+            reports.dispose();
+        }
+    }
+
+    /** Without turns, each caller would continue with its own: on its own thread, within its own task. */
+    @Test
+    void aCallerDoesNotContinueWithTheThreadLocalsOfAnother() {
+        ThreadLocal<String> tenant = new ThreadLocal<>();
+        Schedulers.onScheduleHook("tenant", task -> {
+            String captured = tenant.get();
+            return () -> {
+                tenant.set(captured);
+                try {
+                    task.run();
+                } finally {
+                    tenant.remove();
+                }
+            };
+        });
+        try {
+            List<String> seen = new CopyOnWriteArrayList<>();
+            Schedulers.parallel().schedule(() -> {
+                decideUntilTheTurnIsOver();
+                for (String caller : List.of("a", "b")) {
+                    tenant.set(caller);
+                    Turns.join(() -> seen.add(caller + " as " + tenant.get()));
+                }
+                tenant.remove();
+            });
+            await().until(() -> seen.size() == 2);
+            assertThat(seen).containsExactly("a as a", "b as b");
+        } finally {
+            Schedulers.resetOnScheduleHook("tenant");
         }
     }
 

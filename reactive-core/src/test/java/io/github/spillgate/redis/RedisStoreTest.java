@@ -11,6 +11,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.internal.Background;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisForTests;
@@ -24,6 +25,7 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
+import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
@@ -34,6 +36,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
+import reactor.test.StepVerifier;
 
 /** What the contract cannot ask of every store, because it is about Redis. */
 class RedisStoreTest {
@@ -93,6 +96,18 @@ class RedisStoreTest {
             assertThat(Duration.between(admitted.get(i), admitted.get(i + (int) limit.permits())))
                     .isGreaterThan(limit.window());
         }
+    }
+
+    /** A test of the application in virtual time, in the same process. */
+    @Test
+    void aStoreWorksAfterATestInVirtualTime() {
+        store.register("before", UUID.randomUUID(), Duration.ofMinutes(1)).block();
+        StepVerifier.withVirtualTime(() -> Mono.fromCallable(Background::scheduler))
+                .expectNextCount(1)
+                .verifyComplete();
+        assertThat(store.register("after", UUID.randomUUID(), Duration.ofMinutes(1))
+                        .block())
+                .isOne();
     }
 
     // What is left in Redis
