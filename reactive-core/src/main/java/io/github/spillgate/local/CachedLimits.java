@@ -42,7 +42,8 @@ import reactor.util.context.ContextView;
  * <p><b>Failures.</b> After a failure, a key is not looked up again for a second. Callers get the stale result if there
  * is one, or else the error.
  *
- * <p>There is nothing to close: no lookup takes longer than its timeout.
+ * <p>There is nothing to close: no lookup takes longer than its timeout. A lookup must not ask the cache for its own
+ * key: it would wait for itself.
  */
 public final class CachedLimits implements Function<String, Mono<Collection<Limit>>> {
     // Design notes.
@@ -51,9 +52,8 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
     // are bounded here, in time and in number.
     //
     // The entry of a key is immutable. A caller that finds it due replaces it, and only if that succeeds starts a
-    // lookup; so there is one at a time. The lookup replaces this entry in turn, unless the key was forgotten or
-    // evicted
-    // in between. An entry with an error ends when the key may be looked up again.
+    // lookup; so there is one at a time. The lookup replaces this entry in turn, unless the key was forgotten in
+    // between. An entry with an error ends when the key may be looked up again.
 
     private static final int ORDINARY_LENGTH = 256;
     private static final Duration RETRY_PAUSE = Duration.ofSeconds(1);
@@ -66,7 +66,7 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
     private final int maxInFlight;
     private final Semaphore places;
     private final Ticker ticker;
-    private final Cache<String, Entry> entries;
+    private final Cache<String, CachedAnswer> entries;
 
     private CachedLimits(Builder builder) {
         this.limitsOf = builder.limitsOf;
@@ -78,8 +78,9 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
         this.ticker = builder.ticker;
         this.entries = Caffeine.newBuilder()
                 .maximumWeight(builder.maximumKeys)
-                .weigher((String key, Entry entry) -> 1 + key.length() / ORDINARY_LENGTH)
-                .expireAfter(Expiry.writing((String key, Entry entry) -> entry.rest(builder.ticker.read())))
+                // The number of lookups in flight has a bound of its own, and their callers must find them.
+                .weigher((String key, CachedAnswer entry) -> entry.isInFlight ? 0 : 1 + key.length() / ORDINARY_LENGTH)
+                .expireAfter(Expiry.writing((String key, CachedAnswer entry) -> entry.rest(builder.ticker.read())))
                 .ticker(builder.ticker)
                 .executor(Runnable::run)
                 .build();
@@ -124,7 +125,7 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
      */
     @Override
     public Mono<Collection<Limit>> apply(String key) {
-        Entry known = entries.getIfPresent(key);
+        CachedAnswer known = entries.getIfPresent(key);
         // The cached Mono itself: a caller that sees a scalar Mono needs no timer.
         return known != null && known.answer instanceof Fuseable.ScalarCallable && !known.isDue(ticker.read())
                 ? known.answer
@@ -149,7 +150,7 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
 
     private Mono<Collection<Limit>> answer(String key, ContextView context) {
         while (true) {
-            Entry known = entries.getIfPresent(key);
+            CachedAnswer known = entries.getIfPresent(key);
             if (known != null && !known.isDue(ticker.read())) {
                 return known.answer;
             }
@@ -159,7 +160,7 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
             Lookup lookup = new Lookup(key, known);
             if (lookup.enter()) {
                 lookup.start(context);
-                Entry latest = entries.getIfPresent(key);
+                CachedAnswer latest = entries.getIfPresent(key);
                 return latest == null ? lookup.entry.answer : latest.answer;
             }
             places.release();
@@ -187,8 +188,9 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
      * @param answer the limits or the error, which is a scalar; or what a first lookup will emit
      * @param due when the next caller starts a lookup
      * @param end when the answer may no longer be used
+     * @param isInFlight whether a lookup is in flight
      */
-    private record Entry(Mono<Collection<Limit>> answer, long due, long end) {
+    private record CachedAnswer(Mono<Collection<Limit>> answer, long due, long end, boolean isInFlight) {
 
         boolean isDue(long now) {
             return now - due >= 0;
@@ -203,18 +205,18 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
     private final class Lookup {
 
         private final String key;
-        private final @Nullable Entry stale;
+        private final @Nullable CachedAnswer stale;
         private final Sinks.One<Collection<Limit>> result = Sinks.one();
-        private final Entry entry;
+        private final CachedAnswer entry;
         private final AtomicBoolean hasEnded = new AtomicBoolean();
 
-        Lookup(String key, @Nullable Entry stale) {
+        Lookup(String key, @Nullable CachedAnswer stale) {
             this.key = key;
             this.stale = stale;
             long never = ticker.read() + NEVER;
             this.entry = stale == null
-                    ? new Entry(result.asMono(), never, never)
-                    : new Entry(stale.answer, never, stale.end);
+                    ? new CachedAnswer(result.asMono(), never, never, true)
+                    : new CachedAnswer(stale.answer, never, stale.end, true);
         }
 
         /** Returns whether this is the lookup of the key; if not, another caller was faster. */
@@ -239,7 +241,7 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
         private void succeed(List<Limit> limits) {
             if (end()) {
                 long due = ticker.read() + freshNanos;
-                entries.asMap().replace(key, entry, new Entry(Mono.just(limits), due, due + staleNanos));
+                entries.asMap().replace(key, entry, new CachedAnswer(Mono.just(limits), due, due + staleNanos, false));
                 result.tryEmitValue(limits);
             }
         }
@@ -247,9 +249,9 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
         private void fail(Throwable error) {
             if (end()) {
                 long retry = ticker.read() + RETRY_PAUSE.toNanos();
-                Entry next = stale == null
-                        ? new Entry(Mono.error(error), retry, retry)
-                        : new Entry(stale.answer, retry, stale.end);
+                CachedAnswer next = stale == null
+                        ? new CachedAnswer(Mono.error(error), retry, retry, false)
+                        : new CachedAnswer(stale.answer, retry, stale.end, false);
                 entries.asMap().replace(key, entry, next);
                 result.tryEmitError(error);
             }
@@ -290,7 +292,7 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
         public Builder maximumKeys(int maximumKeys) {
             if (maximumKeys < 1) {
                 throw new IllegalArgumentException(
-                        "maximumKeys " + maximumKeys + " remembers nothing: expected 1 or more, for example 10_000");
+                        "maximumKeys " + maximumKeys + " caches nothing: expected 1 or more, for example 10_000");
             }
             this.maximumKeys = maximumKeys;
             return this;
@@ -308,7 +310,7 @@ public final class CachedLimits implements Function<String, Mono<Collection<Limi
             Checks.present(freshFor, "freshFor", "Duration.ofMinutes(1)");
             if (freshFor.isNegative() || freshFor.isZero()) {
                 throw new IllegalArgumentException("freshFor " + freshFor
-                        + " remembers nothing: expected more than zero, for example Duration.ofMinutes(1)");
+                        + " caches nothing: expected more than zero, for example Duration.ofMinutes(1)");
             }
             this.freshFor = freshFor;
             return this;
