@@ -419,12 +419,13 @@ final class CircuitGate {
 
     /** Records that the fallback decides, for any reason, after this passage. */
     void recordFallback(Passage passage) {
+        if (passage == Passage.FOREIGN) {
+            return;
+        }
         if (!hasFallenBack) {
             hasFallenBack = true;
         }
-        if (passage != Passage.FOREIGN) {
-            availability.recordFallback(passage.reason);
-        }
+        availability.recordFallback(passage.reason);
     }
 
     /**

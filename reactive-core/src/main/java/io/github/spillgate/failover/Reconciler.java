@@ -214,7 +214,8 @@ final class Reconciler {
                 gate.recordReply(took());
                 gate.release(passage);
                 finish(known, gate);
-                if (fallback.isReconciled()) {
+                // Also if all that is left cannot be charged: the store has replied.
+                if (fallback.isReconciled() || (handedOver.isEmpty() && !waitsForAnswer)) {
                     gate.recordReconciliation(took());
                 }
                 running.set(false);

@@ -93,6 +93,31 @@ class ResilientStoreForeignValueTest {
         }
     }
 
+    /** No request shows that Redis is back, and the value stays. */
+    @Test
+    void anOutageEndsWithoutRequestsWhileTheValueIsThere() {
+        try (RedisForTests own = RedisForTests.startOwn();
+                RedisStore ofOwn = RedisStore.create(own.uri());
+                ResilientStore resilientOwn = ResilientStore.builder(ofOwn)
+                        .fallback(Fallback.local(1_000))
+                        .build()) {
+            RateLimiter onOwn = RateLimiter.builder("test").store(resilientOwn).build();
+            onOwn.ready().retry(3).block(PATIENCE);
+            onOwn.tryAcquire(Charge.of("b", LOG)).block(PATIENCE);
+            RedisClient other = RedisClient.create(own.uri());
+            RedisCommands<String, String> commands = other.connect().sync();
+            commands.rpush(commands.keys("*{b}").get(0).replace("{b}", "{a}"), "another", "program");
+            other.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+            own.pause();
+            await().atMost(PATIENCE).until(() -> {
+                onOwn.tryAcquire(Charge.of("a", LOG)).block(PATIENCE);
+                return onOwn.state().isFallbackActive();
+            });
+            own.resume();
+            await().atMost(Duration.ofSeconds(20)).until(() -> !onOwn.state().isFallbackActive());
+        }
+    }
+
     private String writeForeignValue(Limit limit) {
         limiter.tryAcquire(Charge.of("b", limit)).block();
         String key = admin.keys(namespace + ":*{b}").get(0).replace("{b}", "{a}");
