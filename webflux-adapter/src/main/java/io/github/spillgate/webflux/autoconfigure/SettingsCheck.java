@@ -13,6 +13,7 @@ import java.util.TreeSet;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
+import org.springframework.beans.factory.BeanFactoryUtils;
 import org.springframework.beans.factory.config.BeanFactoryPostProcessor;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.boot.context.properties.ConfigurationProperties;
@@ -183,10 +184,12 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
     }
 
     private static boolean isOfTheApplication(String root, ConfigurableListableBeanFactory beans) {
-        return Arrays.stream(beans.getBeanNamesForAnnotation(ConfigurationProperties.class))
+        return Arrays.stream(
+                        BeanFactoryUtils.beanNamesForAnnotationIncludingAncestors(beans, ConfigurationProperties.class))
                 .map(bean -> beans.findAnnotationOnBean(bean, ConfigurationProperties.class))
-                .anyMatch(own ->
-                        own != null && (Spelling.plain(own.prefix()) + ".").startsWith(Spelling.plain(root) + "."));
+                .anyMatch(own -> own != null
+                        && (own.prefix().isEmpty()
+                                || (Spelling.plain(own.prefix()) + ".").startsWith(Spelling.plain(root) + ".")));
     }
 
     /**

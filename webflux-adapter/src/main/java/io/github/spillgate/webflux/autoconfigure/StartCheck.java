@@ -80,7 +80,9 @@ record StartCheck(
                 throw limitsNothing(ClassUtils.getShortName(type));
             }
             for (Method method : ReflectionUtils.getUniqueDeclaredMethods(type)) {
-                if (isLimited(method) && !mapped.contains(signature(type, method))) {
+                boolean isOwn =
+                        !method.isBridge() && !method.getDeclaringClass().isInterface();
+                if (isOwn && isLimited(method) && !mapped.contains(signature(type, method))) {
                     throw limitsNothing(ClassUtils.getShortName(type) + "." + method.getName());
                 }
             }

@@ -7,6 +7,7 @@ import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.WrongSettingException;
 import java.util.AbstractMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
@@ -23,6 +24,7 @@ import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.builder.SpringApplicationBuilder;
 import org.springframework.boot.context.properties.ConfigurationProperties;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
+import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.boot.test.context.runner.ReactiveWebApplicationContextRunner;
 import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.boot.test.system.OutputCaptureExtension;
@@ -195,6 +197,43 @@ class SettingsCheckTest {
         runner.withUserConfiguration(Skillgate.class)
                 .withPropertyValues("skillgate.redis.uri=redis://skills")
                 .run(context -> assertThat(context).hasNotFailed());
+    }
+
+    /** Spring Boot binds a class without a prefix to the root. */
+    @Test
+    void rulesAtTheRootAreTheApplicationsIfAClassWithoutAPrefixReadsThem() {
+        runner.withUserConfiguration(RootSettings.class)
+                .withPropertyValues("rules[0].limits=5/1m")
+                .run(context -> {
+                    assertThat(context).hasNotFailed();
+                    assertThat(context.getBean(RootSettings.Settings.class).rules())
+                            .isEqualTo(List.of(Map.of("limits", "5/1m")));
+                });
+    }
+
+    @EnableConfigurationProperties(RootSettings.Settings.class)
+    static class RootSettings {
+
+        @ConfigurationProperties
+        record Settings(List<Map<String, String>> rules) {}
+    }
+
+    /** A parent context may read what all of its children see. */
+    @Test
+    void rulesAtTheRootAreTheApplicationsIfAParentContextReadsThem() {
+        new ApplicationContextRunner()
+                .withUserConfiguration(RulesSettings.class)
+                .withPropertyValues("rules[0].limits=5/1m")
+                .run(parent -> runner.withParent(parent)
+                        .withPropertyValues("rules[0].limits=5/1m")
+                        .run(context -> assertThat(context).hasNotFailed()));
+    }
+
+    @EnableConfigurationProperties(RulesSettings.Settings.class)
+    static class RulesSettings {
+
+        @ConfigurationProperties("rules")
+        record Settings(@Nullable String other) {}
     }
 
     @Test

@@ -24,6 +24,7 @@ import org.springframework.context.ApplicationContext;
 import org.springframework.mock.http.server.reactive.MockServerHttpRequest;
 import org.springframework.mock.web.server.MockServerWebExchange;
 import org.springframework.web.bind.annotation.GetMapping;
+import org.springframework.web.bind.annotation.PathVariable;
 import org.springframework.web.bind.annotation.RestController;
 import reactor.core.publisher.Mono;
 
@@ -162,6 +163,48 @@ class SpillgateAutoConfigurationWarningTest {
                         Client.class.getClassLoader(), new Class<?>[] {Client.class}, (self, method, given) -> null))
                 .run(context -> assertThat(context).hasNotFailed());
     }
+
+    /** The compiler copies the annotation to the bridge method {@code find(Object)}, which no request is mapped to. */
+    @Test
+    void anAnnotationOnAMethodOfAGenericInterfaceIsNotTakenForAMistake() {
+        runner.withUserConfiguration(OfAGenericInterface.class)
+                .run(context -> assertThat(context).hasNotFailed());
+    }
+
+    /** As on the other methods of an interface. */
+    @Test
+    void anAnnotationOnADefaultMethodOfAnInterfaceIsNotTakenForAMistake() {
+        runner.withUserConfiguration(ClientOfAnInterface.class)
+                .run(context -> assertThat(context).hasNotFailed());
+    }
+
+    interface Finding<T> {
+
+        Mono<String> find(T id);
+    }
+
+    @RestController
+    static class OfAGenericInterface implements Finding<String> {
+
+        @Override
+        @RateLimited("5/1s")
+        @GetMapping("/found/{id}")
+        public Mono<String> find(@PathVariable String id) {
+            return Mono.just(id);
+        }
+    }
+
+    interface WithDefault {
+
+        @GetMapping("/pets")
+        @RateLimited("3/1s")
+        default Mono<String> pets() {
+            return Mono.empty();
+        }
+    }
+
+    /** Not a controller: calls the service over HTTP. */
+    static class ClientOfAnInterface implements WithDefault {}
 
     static class Mailer {
 
