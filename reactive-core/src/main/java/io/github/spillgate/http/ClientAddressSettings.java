@@ -61,7 +61,7 @@ public interface ClientAddressSettings {
                     where + ".header",
                     "none",
                     "proxies " + trustedProxies() + " are trusted, but no header of theirs is read: expected"
-                            + " x-forwarded-for or forwarded, whichever the proxies write",
+                            + " x-forwarded-for or forwarded, the one that your proxies write",
                     null);
         }
         ClientAddress address = checked(where + ".trusted-proxies", trustedProxies(), any -> switch (header()) {

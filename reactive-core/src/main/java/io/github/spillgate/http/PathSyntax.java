@@ -29,12 +29,12 @@ public interface PathSyntax {
     }
 
     /**
-     * Checks that a rule with these paths can have a path variable in its key. Called for rules in settings.
+     * Checks that a rule with these paths can have a path variable in its key. Called for rules in settings; does
+     * nothing by default.
      *
      * @param patterns the paths of the rule; empty if it has none
      * @param name the name of the variable
-     * @throws IllegalArgumentException if no request can have the variable; the message says what was expected. By
-     *     default nothing is checked
+     * @throws IllegalArgumentException if no request can have the variable; the message says what was expected
      */
     default void checkVariable(List<String> patterns, String name) {}
 

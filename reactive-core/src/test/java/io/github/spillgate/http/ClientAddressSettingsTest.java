@@ -44,7 +44,7 @@ class ClientAddressSettingsTest {
         assertThatThrownBy(() -> settings.read("client-address"))
                 .isInstanceOf(WrongSettingException.class)
                 .hasMessage("client-address.header: proxies [10.0.0.0/8] are trusted, but no header of theirs is read:"
-                        + " expected x-forwarded-for or forwarded, whichever the proxies write");
+                        + " expected x-forwarded-for or forwarded, the one that your proxies write");
     }
 
     private record Settings(Header header, List<String> trustedProxies, int ipv6Prefix, int maxHops)

@@ -165,6 +165,10 @@ public abstract class HttpHoldContract extends HttpContract {
             for (int i = 0; work.begun() < handlers && !Thread.currentThread().isInterrupted(); i++) {
                 if (!isHttp2) {
                     client.disconnectAtRandom(random, true);
+                    if (i % 10 == 0) {
+                        // Wait for the server: those that disconnect do not, and their requests would pile up.
+                        client.get("/hello");
+                    }
                     continue;
                 }
                 if (i % 500 == 0) {

@@ -6,8 +6,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import com.github.benmanes.caffeine.cache.Cache;
 import io.github.resilience4j.circuitbreaker.CircuitBreaker;
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
+import io.github.spillgate.LimitLookup;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.failover.LocalFallback;
+import io.github.spillgate.local.CachedLimits;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.testkit.RedisForTests;
@@ -28,6 +30,7 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /** The defaults on the page of options, and the measured figures of the README. */
@@ -59,11 +62,7 @@ class ReadmeFiguresTest {
 
     @Test
     void thePageOfOptionsStatesTheDefaultsOfTheCode() throws IOException {
-        Map<String, String> stated = new TreeMap<>();
-        Matcher option = OPTION.matcher(Files.readString(ROOT.resolve("docs/options.md")));
-        while (option.find()) {
-            stated.put(option.group(1), option.group(2));
-        }
+        String[] sections = Files.readString(ROOT.resolve("docs/options.md")).split("\n## Cached limits\n");
         Map<String, String> taken = new TreeMap<>();
         RedisClient client = RedisClient.create(RedisForTests.first().uri());
         try (RedisStore store = RedisStore.create(client)) {
@@ -74,7 +73,34 @@ class ReadmeFiguresTest {
         } finally {
             client.shutdown(Duration.ZERO, Duration.ofSeconds(5));
         }
-        assertThat(stated).isEqualTo(taken);
+        LimitLookup lookup = LimitLookup.of(key -> Mono.empty());
+        taken.put("timeout", seconds((Duration) in(lookup, "timeout")));
+        assertThat(options(sections[0])).isEqualTo(taken);
+        assertThat(options(sections[1])).isEqualTo(ofCachedLimits());
+    }
+
+    private static Map<String, String> options(String page) {
+        Map<String, String> stated = new TreeMap<>();
+        Matcher option = OPTION.matcher(page);
+        while (option.find()) {
+            stated.put(option.group(1), option.group(2));
+        }
+        return stated;
+    }
+
+    private static Map<String, String> ofCachedLimits() {
+        CachedLimits.Builder builder = CachedLimits.builder(key -> Mono.empty());
+        return Map.of(
+                "maximumKeys",
+                number(in(builder, "maximumKeys")),
+                "freshFor",
+                ((Duration) in(builder, "freshFor")).toMinutes() + " min",
+                "staleFor",
+                ((Duration) in(builder, "staleFor")).toMinutes() + " min",
+                "lookupTimeout",
+                seconds((Duration) in(builder, "lookupTimeout")),
+                "maxInFlight",
+                number(in(builder, "maxInFlight")));
     }
 
     private static Map<String, String> ofLimiters(RedisStore store) {
