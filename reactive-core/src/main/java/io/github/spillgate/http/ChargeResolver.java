@@ -96,7 +96,7 @@ final class ChargeResolver {
         }
     }
 
-    /** Returns the rule of a request whose key cannot be found. */
+    /** Returns the rule if the key of its request cannot be found. */
     private ResolvedRule withoutKey(Throwable why) {
         return why instanceof AmbiguousKeyException
                 ? ResolvedRule.refused(match, Refusal.AMBIGUOUS_KEY)
