@@ -18,6 +18,8 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import reactor.core.Disposable;
+import reactor.core.Disposables;
 import reactor.core.publisher.Mono;
 
 /** The reply of Redis arrives after the hold time, because the deadline is longer. Others have the permit by then. */
@@ -32,6 +34,7 @@ class LateHoldTest {
     private final RedisStore store = RedisStore.create(redis.uri());
     private final RateLimiter slow = limiter(slowStore);
     private final RateLimiter other = limiter(store);
+    private final Disposable.Composite held = Disposables.composite();
 
     private RateLimiter limiter(RedisStore on) {
         return RateLimiter.builder(name)
@@ -44,6 +47,8 @@ class LateHoldTest {
 
     @AfterEach
     void close() {
+        // Or it would be renewed in a closed store, which logs that in a later test.
+        held.dispose();
         slow.close();
         other.close();
         slowStore.close();
@@ -68,7 +73,7 @@ class LateHoldTest {
         await().atMost(LONG).until(() -> used() == 1);
         Decision decision = other.acquire("a", LONG).block(LONG);
         assertThat(decision.isAllowed()).isTrue();
-        other.keepHolding(decision, expired -> {});
+        held.add(other.keepHolding(decision, expired -> {}));
         assertThat(late).isNotDone();
         released.complete(null);
         return late;
