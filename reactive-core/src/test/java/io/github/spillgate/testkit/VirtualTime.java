@@ -24,6 +24,7 @@ public final class VirtualTime implements InstantSource, AutoCloseable {
 
     private volatile @Nullable Thread passing;
     private volatile Duration suspended = Duration.ZERO;
+    private volatile boolean isClosed;
 
     /** Takes the place of the real time, until it is closed. */
     public VirtualTime() {
@@ -90,6 +91,7 @@ public final class VirtualTime implements InstantSource, AutoCloseable {
 
     @Override
     public void close() {
+        isClosed = true;
         // As in the constructor: a thread may put this scheduler back, and the next test would wait for ever.
         do {
             Schedulers.resetFactory();
@@ -145,5 +147,11 @@ public final class VirtualTime implements InstantSource, AutoCloseable {
         /** Nothing: of two threads that ask for a shared scheduler at once, one disposes of what it got. */
         @Override
         public void dispose() {}
+
+        /** Otherwise the library would keep it, and with it all that tests have scheduled. */
+        @Override
+        public boolean isDisposed() {
+            return isClosed;
+        }
     }
 }

@@ -1,9 +1,13 @@
 package io.github.spillgate.testkit;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.internal.Background;
+import java.lang.ref.WeakReference;
 import java.time.Duration;
 import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -53,6 +57,24 @@ class VirtualTimeTest {
             Mono.delay(Duration.ofMinutes(1)).subscribe(nothing -> ended.set(true));
             time.pass(Duration.ofMinutes(1));
             return ended.get();
+        }
+    }
+
+    /** What is scheduled in it may be whole stores, and all of the tests of a module run in one process. */
+    @Test
+    void aClosedTimeIsNotKept() {
+        WeakReference<VirtualTime> closed = scheduleAndClose();
+        Background.scheduler();
+        await().atMost(Duration.ofSeconds(30)).until(() -> {
+            System.gc();
+            return closed.refersTo(null);
+        });
+    }
+
+    private static WeakReference<VirtualTime> scheduleAndClose() {
+        try (VirtualTime time = new VirtualTime()) {
+            Background.scheduler().schedule(() -> {}, 1, TimeUnit.HOURS);
+            return new WeakReference<>(time);
         }
     }
 }
