@@ -167,8 +167,16 @@ end
 local function chargeCounter(counter, grants)
   local charged = {key = counter.key, limit = counter.limit, previous = counter.previous, current = counter.current,
     start = counter.start}
-  if counter.previous == 0 and counter.current == 0 then
+  local began = max(0, now - grants[1].from)
+  if counter.previous == 0 and (counter.current == 0 or began < counter.start) then
+    -- Taken here, the grants would have opened the windows. In an earlier window than that of the other permits, they
+    -- would begin to fade at once.
+    charged.current = 0
     replay(charged, grants)
+    if charged.previous == 0 and charged.current == 0 then
+      return nil
+    end
+    charged.current = min(MOST_EXACT, charged.current + counter.current)
   else
     for _, some in ipairs(grants) do
       local time = now - some.to

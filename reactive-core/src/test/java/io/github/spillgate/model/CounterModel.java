@@ -108,7 +108,14 @@ final class CounterModel extends CountModel {
     @Override
     boolean reconcile(Limit limit, List<Grants> times, long now) {
         CounterModel then = at(limit, now);
-        CounterModel reconciled = then.known ? then.with(limit, times, now) : replayed(limit, times, now);
+        boolean opens =
+                then.previous == 0 && (!then.known || Math.min(times.get(0).fromMillis(), now) < then.start);
+        CounterModel reconciled = opens ? replayed(limit, times, now) : then.with(limit, times, now);
+        if (opens && reconciled.previous + reconciled.current > 0) {
+            reconciled.current += then.current;
+        } else if (opens) {
+            return false;
+        }
         if (reconciled.previous == then.previous && reconciled.current == then.current) {
             return false;
         }

@@ -224,6 +224,17 @@ class ReconcileTest extends ScriptedFixture {
         assertThat(List.of(used("a", COUNTER), used("b", COUNTER))).containsExactly(5L, 5L);
     }
 
+    /** In a window before that of the take, they would begin to fade at once, and more would be granted. */
+    @Test
+    void grantsFromBeforeACounterBeganOpenItsWindow() {
+        take(COUNTER, 1);
+        reconcile(reconciliation("a-1", COUNTER, ago(700, 4)));
+        pass(299);
+        assertThat(used(COUNTER)).isEqualTo(5);
+        pass(501);
+        assertThat(used(COUNTER)).isEqualTo(3);
+    }
+
     @Test
     void anEmptyReconciliationReturnsNoLimits() {
         assertThat(store.reconcile(List.of()).block().limits()).isEmpty();
