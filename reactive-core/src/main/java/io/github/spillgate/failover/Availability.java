@@ -48,6 +48,7 @@ final class Availability {
 
     private final String store;
     private final String fallback;
+    private final Runnable onAvailable;
     private final AtomicBoolean unavailable = new AtomicBoolean();
 
     /** When the fallback first decided since the store last did. */
@@ -71,9 +72,17 @@ final class Availability {
     /** The causes of the present outage that the log names, as {@link #causeIn}; guarded by this. */
     private final Set<String> causesLogged = new HashSet<>();
 
-    Availability(String store, String fallback) {
+    /**
+     * Creates the state of a store that is available.
+     *
+     * @param store the store, for the log
+     * @param fallback the fallback, for the log
+     * @param onAvailable called at the end of each outage
+     */
+    Availability(String store, String fallback, Runnable onAvailable) {
         this.store = store;
         this.fallback = fallback;
+        this.onAvailable = onAvailable;
     }
 
     boolean isAvailable() {
@@ -98,6 +107,7 @@ final class Availability {
             forgetProblem();
             if (unavailable.compareAndSet(true, false)) {
                 LOG.info("{} is available again; {} no longer decides", store, fallback);
+                onAvailable.run();
             }
         }
     }

@@ -146,9 +146,10 @@ final class CircuitGate {
             String fallback,
             int mostInFlight,
             long deadlineNanos,
-            UnaryOperator<CircuitBreakerConfig.Builder> userSettings) {
+            UnaryOperator<CircuitBreakerConfig.Builder> userSettings,
+            Runnable onAvailable) {
         this.store = store;
-        this.availability = new Availability(store, fallback);
+        this.availability = new Availability(store, fallback, onAvailable);
         this.capacity = new Semaphore(mostInFlight);
         this.deadlineNanos = deadlineNanos;
         // From a copy, because the builder rejects a second function for the wait, and users could not replace ours.
@@ -313,9 +314,9 @@ final class CircuitGate {
         availability.recordDecision(breaker.getState() == CircuitBreaker.State.CLOSED);
     }
 
-    /** Records that everything is reconciled. If the store has replied by the deadline, it can decide again. */
+    /** Records that everything is reconciled. If the store has replied by the deadline, an outage is over. */
     void recordReconciliation(long nanos) {
-        if (nanos <= deadlineNanos) {
+        if (nanos <= deadlineNanos && !availability.isAvailable()) {
             recordDecision();
         }
     }
@@ -420,6 +421,9 @@ final class CircuitGate {
     /** Records that the fallback decides, for any reason, after this passage. */
     void recordFallback(Passage passage) {
         if (passage == Passage.FOREIGN) {
+            return;
+        } else if (passage == Passage.NO_TIME) {
+            availability.recordMissedDeadline(false);
             return;
         }
         if (!hasFallenBack) {

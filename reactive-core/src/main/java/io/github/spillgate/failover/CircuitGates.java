@@ -11,6 +11,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
@@ -34,6 +35,7 @@ final class CircuitGates {
     private final Function<String, CircuitGate> newGate;
     private final CircuitGate whole;
     private final ConcurrentMap<String, NodeGate> nodes = new ConcurrentHashMap<>();
+    private volatile Consumer<String> onAvailable = node -> {};
 
     /** Creates the gates to a store, each with these settings. */
     CircuitGates(
@@ -48,8 +50,14 @@ final class CircuitGates {
                 fallback.toString(),
                 mostInFlight,
                 deadlineNanos,
-                userSettings);
+                userSettings,
+                () -> onAvailable.accept(node));
         this.whole = newGate.apply("");
+    }
+
+    /** Sets what is called with the name of a node that is available again; empty for the store as a whole. */
+    void onAvailable(Consumer<String> listener) {
+        onAvailable = listener;
     }
 
     /** Returns the gate to the store as a whole. */

@@ -12,7 +12,6 @@ import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.LongFunction;
 import java.util.function.Supplier;
@@ -40,7 +39,7 @@ final class CountChanges {
     private final DenialCache denials;
     private final @Nullable LocalFallback local;
     private final Duration checkAgain;
-    private final SettlementQueue settlements;
+    private final SettlementOutbox settlements;
 
     CountChanges(Failover failover) {
         this.failover = failover;
@@ -50,7 +49,7 @@ final class CountChanges {
         this.denials = failover.denials();
         this.local = grants.fallback();
         Duration deadline = Duration.ofNanos(failover.deadlineNanos());
-        this.settlements = new SettlementQueue(primary, failover.gates(), denials, grants::settled);
+        this.settlements = new SettlementOutbox(primary, failover.gates(), denials, grants::settled);
         this.checkAgain = deadline.compareTo(CHECK_AGAIN) < 0 ? deadline : CHECK_AGAIN;
     }
 
@@ -120,7 +119,6 @@ final class CountChanges {
         // Only the primary store knows whether a reset has removed what its decision has charged.
         if (ledgers != null && isDown && one.toCharge() > 0 && !grants.resets().isKnown(one.claim())) {
             ledgers.takeBeyond(one);
-            grants.granted(one.decision());
             return Mono.empty();
         }
         if (ledgers != null && one.toRefund() > 0) {
@@ -134,9 +132,6 @@ final class CountChanges {
 
     private Mono<Void> settleGrant(Settlement one, LocalFallback ledgers) {
         ChargedPermits charged = ledgers.settleGrant(one);
-        if (one.toCharge() > 0) {
-            grants.granted(one.decision());
-        }
         return charged == null ? Mono.empty() : refundCharged(one.decision(), List.of(charged), ledgers);
     }
 
@@ -148,7 +143,7 @@ final class CountChanges {
     }
 
     /** Returns what waits to be settled in the primary store. */
-    SettlementQueue settlements() {
+    SettlementOutbox settlements() {
         return settlements;
     }
 
@@ -308,17 +303,20 @@ final class CountChanges {
      * later.
      */
     Mono<List<HoldRenewal>> renew(List<Claim> holds) {
-        LocalFallback ledgers = local;
-        Consumer<List<HoldRenewal>> onPrimary = ledgers == null ? renewals -> {} : ledgers::renewedInPrimary;
         return StoreCall.of(
                         failover,
                         holds,
                         StoreOperation.change(
-                                deadline -> primary.renew(holds).doOnNext(onPrimary),
-                                store -> store.renew(holds).doOnNext(renewals -> grants.renewed(holds))))
-                .onErrorResume(
-                        LimitStoreRefusedException.class,
-                        refused -> fallback.renew(holds).doOnNext(renewals -> grants.renewed(holds)));
+                                deadline -> primary.renew(holds).doOnNext(renewals -> renewed(renewals, deadline)),
+                                store -> store.renew(holds)))
+                .onErrorResume(LimitStoreRefusedException.class, refused -> fallback.renew(holds));
+    }
+
+    /** Notes renewals. If they are late, the fallback has renewed the holds, and they may have been released since. */
+    private void renewed(List<HoldRenewal> renewals, long deadline) {
+        if (local != null && Deadlines.now() - deadline < 0) {
+            local.renewedInPrimary(renewals);
+        }
     }
 
     /** Calls the primary store. Its result may be late, and frees permits then. */

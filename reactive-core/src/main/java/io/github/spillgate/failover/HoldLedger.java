@@ -8,7 +8,6 @@ import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
-import java.time.InstantSource;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -57,8 +56,8 @@ final class HoldLedger extends Ledger {
     /** Until when a reply may be without holds of which the primary store has learned since. */
     private long staleUntil;
 
-    HoldLedger(Claim claim, ReconciliationQueue queue, OutageShare share, Instances.@Nullable Group instances) {
-        super(claim, queue, share, instances);
+    HoldLedger(Claim claim, HandOvers handOvers, OutageShare share, Instances.@Nullable Group instances) {
+        super(claim, handOvers, share, instances);
         this.current = claim;
     }
 
@@ -241,12 +240,12 @@ final class HoldLedger extends Ledger {
 
     @Override
     @Nullable
-    Reconciliation reconciliation(String id, InstantSource clock) {
+    Reconciliation reconciliation(String id) {
         List<Claim> holds = unreconciled.entrySet().stream()
                 .filter(hold -> own.isHeld(hold.getKey()))
                 .map(Map.Entry::getValue)
                 .toList();
-        return holds.isEmpty() ? null : Reconciliation.ofHolds(id, claim(), holds, clock);
+        return holds.isEmpty() ? null : Reconciliation.ofHolds(id, claim(), holds, clock());
     }
 
     @Override

@@ -16,7 +16,7 @@ import org.jspecify.annotations.Nullable;
  * <p>This class has what all limits have in common: the share of the instance, and how many permits are to be
  * reconciled. {@link RateLedger} is for rate limits, {@link HoldLedger} for concurrency limits.
  */
-abstract class Ledger extends Count {
+abstract class Ledger extends Count implements Outbox.Source<Reconciliation> {
 
     /** Whether permits that the primary store granted fit into the limit together with local grants. */
     enum Fit {
@@ -30,12 +30,24 @@ abstract class Ledger extends Count {
         NO
     }
 
-    private final ReconciliationQueue queue;
+    private final HandOvers handOvers;
     private final OutageShare share;
     private final Instances.@Nullable Group instances;
 
     /** How many granted permits are to be reconciled, including those that have expired since. */
     private long toReconcile;
+
+    /** Whether this waits for its turn in the outbox. */
+    private boolean isQueued;
+
+    /** Whether it waits for it before others. */
+    private boolean isUrgent;
+
+    /** Whether the grants in flight were sent, and the primary store has not failed to answer since. */
+    private boolean isSent;
+
+    /** Whether the primary store cannot charge the grants in flight, because another program has written the key. */
+    private boolean isForeign;
 
     /** The first claim under the present limit. Not the newest one: its identity would be in memory a second time. */
     private Claim claim;
@@ -47,13 +59,13 @@ abstract class Ledger extends Count {
      * Creates an empty ledger.
      *
      * @param claim a claim on the count
-     * @param queue gets this ledger when it has something to reconcile
+     * @param handOvers delivers what is to be reconciled
      * @param share the share of the limit that this instance may grant
      * @param instances the instances of the limiter; null if they are not counted
      */
-    Ledger(Claim claim, ReconciliationQueue queue, OutageShare share, Instances.@Nullable Group instances) {
+    Ledger(Claim claim, HandOvers handOvers, OutageShare share, Instances.@Nullable Group instances) {
         this.claim = claim;
-        this.queue = queue;
+        this.handOvers = handOvers;
         this.share = share;
         this.instances = instances;
     }
@@ -76,8 +88,14 @@ abstract class Ledger extends Count {
         return now;
     }
 
+    /** Returns the clock of its times. */
+    final InstantSource clock() {
+        return handOvers.clock();
+    }
+
     /** Returns a claim on this count, with the limit in its present form. */
-    final Claim claim() {
+    @Override
+    public final Claim claim() {
         return claim;
     }
 
@@ -128,14 +146,18 @@ abstract class Ledger extends Count {
     }
 
     final void addToReconcile(long permits) {
-        if (!queue.isOpen()) {
+        if (permits <= 0 || !handOvers.isBound()) {
             return;
         }
         if (isEvicted()) {
-            queue.lost(permits);
-        } else if (permits > 0) {
-            toReconcile += permits;
-            queue.add(this, permits);
+            handOvers.lost(permits);
+            return;
+        }
+        toReconcile += permits;
+        handOvers.granted(permits);
+        if (!isQueued) {
+            isQueued = true;
+            handOvers.way().add(this);
         }
     }
 
@@ -143,14 +165,36 @@ abstract class Ledger extends Count {
         long less = Math.min(toReconcile, permits);
         if (less > 0) {
             toReconcile -= less;
-            queue.removed(less);
+            handOvers.removed(less);
         }
     }
 
     /** Drops what is to be reconciled: there is nothing left that counts, or a reset has removed it. */
     void forgetGrants() {
         removeToReconcile(toReconcile);
-        queue.remove(this);
+    }
+
+    /**
+     * Returns whether the primary store must not decide on this count, because it does not know all grants; if so, they
+     * are delivered soon. Grants that were sent to it are known by the time that it decides.
+     */
+    final boolean mustBeHandedOver() {
+        boolean must = toReconcile > 0 || waitsForNextAttempt();
+        if (must && !isUrgent) {
+            isUrgent = true;
+            handOvers.way().expedite(this);
+        }
+        return must;
+    }
+
+    /** Returns whether grants were handed over and are not being sent. */
+    final boolean waitsForNextAttempt() {
+        return isInFlight() && !isSent;
+    }
+
+    /** Returns whether the grants in flight cannot be charged, because another program has written the key. */
+    final boolean isForeign() {
+        return isForeign;
     }
 
     /** Returns whether grants were handed over, and it is not known yet whether they are charged. */
@@ -159,25 +203,8 @@ abstract class Ledger extends Count {
     /** Returns whether these grants are in flight. */
     abstract boolean isInFlight(Reconciliation reconciliation);
 
-    /**
-     * Hands over all grants.
-     *
-     * @return the reconciliation; null if none of them counts any more
-     */
-    final @Nullable Reconciliation handOver(String id, InstantSource clock) {
-        Reconciliation reconciliation = reconciliation(id, clock);
-        if (reconciliation == null) {
-            forgetGrants();
-        } else {
-            handOver(reconciliation);
-            toReconcile = 0;
-            queue.remove(this);
-        }
-        return reconciliation;
-    }
-
     /** Returns the grants to hand over; null if none of them counts any more. */
-    abstract @Nullable Reconciliation reconciliation(String id, InstantSource clock);
+    abstract @Nullable Reconciliation reconciliation(String id);
 
     /** Notes that the grants are in flight. */
     abstract void handOver(Reconciliation reconciliation);
@@ -198,8 +225,91 @@ abstract class Ledger extends Count {
     final void evicted(long time) {
         if (toReconcile > 0) {
             advanceTo(time);
-            queue.lost(Math.min(toReconcile, recorded()));
+            handOvers.lost(Math.min(toReconcile, recorded()));
         }
         forgetGrants();
+    }
+
+    // For the outbox, which does not hold the monitor.
+
+    @Override
+    public final synchronized boolean isEmpty() {
+        return toReconcile == 0 || isEvicted();
+    }
+
+    @Override
+    public final synchronized boolean isHeld() {
+        return toReconcile > 0 && (isInFlight() || handOvers.way().isUnanswered(claim));
+    }
+
+    @Override
+    public final synchronized @Nullable HandOver take() {
+        isQueued = false;
+        isUrgent = false;
+        if (toReconcile == 0 || isInFlight()) {
+            return null;
+        }
+        advanceToPresent();
+        Reconciliation reconciliation = reconciliation(handOvers.newId());
+        if (reconciliation == null) {
+            forgetGrants();
+            return null;
+        }
+        handOver(reconciliation);
+        isSent = false;
+        // Those that have expired since need not be reconciled.
+        handOvers.granted(reconciliation.permits() - toReconcile);
+        toReconcile = 0;
+        return new HandOver(this, reconciliation);
+    }
+
+    private void advanceToPresent() {
+        advanceTo(clock().millis());
+    }
+
+    /** Returns whether these grants count here, and the result is not known. */
+    final synchronized boolean awaits(Reconciliation reconciliation) {
+        return isInFlight(reconciliation);
+    }
+
+    final synchronized void sent(Reconciliation reconciliation, boolean isAnswerExpected) {
+        if (isInFlight(reconciliation)) {
+            isSent = isAnswerExpected;
+        }
+    }
+
+    final synchronized void refused(Reconciliation reconciliation) {
+        if (isInFlight(reconciliation)) {
+            isForeign = true;
+            isSent = false;
+            handOvers.way().reportForeign(claim);
+        }
+    }
+
+    /**
+     * Ends a hand-over.
+     *
+     * @param reply the reply of the primary store; null if the grants cannot be charged
+     */
+    final void ended(Reconciliation reconciliation, @Nullable StoreDecision reply) {
+        ChargedPermits refund = null;
+        synchronized (this) {
+            advanceToPresent();
+            isForeign = false;
+            if (reply == null) {
+                notCharged(reconciliation);
+            } else {
+                refund = charged(reconciliation, reply);
+            }
+        }
+        if (reply != null) {
+            handOvers.charged(reconciliation.permits());
+        } else {
+            handOvers.removed(reconciliation.permits());
+            handOvers.lost(reconciliation.counts() ? reconciliation.permits() : 0);
+        }
+        if (refund != null) {
+            handOvers.way().refund(refund);
+        }
     }
 }

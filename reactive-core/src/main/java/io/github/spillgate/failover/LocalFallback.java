@@ -9,7 +9,6 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.LostPermits;
-import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
@@ -24,7 +23,6 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 import java.util.function.DoubleSupplier;
 import java.util.function.Function;
-import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 
@@ -43,7 +41,7 @@ import reactor.core.publisher.Mono;
 public final class LocalFallback implements LimitStore {
 
     private final CountTable<Ledger> ledgers;
-    private final ReconciliationQueue queue;
+    private final HandOvers handOvers;
     private final OutageShare share = new OutageShare();
     private final DoubleSupplier random;
     private volatile @Nullable Primary primary;
@@ -57,7 +55,7 @@ public final class LocalFallback implements LimitStore {
      */
     LocalFallback(int maximumCounts, InstantSource clock, DoubleSupplier random) {
         this.random = random;
-        queue = new ReconciliationQueue(clock, () -> primary != null);
+        handOvers = new HandOvers(clock);
         ledgers = new CountTable<>(
                 maximumCounts, clock, this::newLedger, Ledger::share, ledger -> ledger.evicted(clock.millis()));
     }
@@ -66,8 +64,8 @@ public final class LocalFallback implements LimitStore {
         Primary bound = primary;
         Instances.Group group = bound == null ? null : bound.instances.of(claim.limiter());
         return claim.limit().algorithm() == Algorithm.CONCURRENT
-                ? new HoldLedger(claim, queue, share, group)
-                : new RateLedger(claim, queue, share, group, this::restore);
+                ? new HoldLedger(claim, handOvers, share, group)
+                : new RateLedger(claim, handOvers, share, group, this::restore);
     }
 
     private void restore(LostPermits permits, ConfirmedUsage missing) {
@@ -162,7 +160,7 @@ public final class LocalFallback implements LimitStore {
 
     @Override
     public StoreState state() {
-        return queue.state();
+        return handOvers.state();
     }
 
     // For the store that falls back to this one. All methods below work in memory and return at once.
@@ -170,16 +168,18 @@ public final class LocalFallback implements LimitStore {
     /**
      * Makes this store the fallback of a primary store.
      *
+     * @param way the way of grants to it
      * @return the instances of each limiter
      * @throws IllegalArgumentException if it already is the fallback of a store
      */
-    synchronized Instances bindTo(LimitStore store) {
+    synchronized Instances bindTo(LimitStore store, HandOvers.Way way) {
         Primary before = primary;
         if (before != null) {
             throw new IllegalArgumentException("this fallback is already in use for " + before.store
                     + ": expected another one, for example Fallback.local(100_000), or one ResilientStore that"
                     + " several limiters share");
         }
+        handOvers.bindTo(way);
         Instances instances = new Instances(store, () -> share.fixed().isEmpty());
         primary = new Primary(store, instances, new DataLoss(store, random));
         return instances;
@@ -251,7 +251,7 @@ public final class LocalFallback implements LimitStore {
      * Refunds a decision of this store.
      *
      * @return the permits that must be refunded in the primary store now, because it has charged them; those in flight
-     *     are returned by {@link #charged}
+     *     are returned by {@link Ledger#charged}
      */
     List<ChargedPermits> refundGrants(StoreDecision decision) {
         long takenAt = decision.at().toEpochMilli();
@@ -390,51 +390,30 @@ public final class LocalFallback implements LimitStore {
 
     /** Returns whether no grants are to be reconciled, neither here nor in flight. */
     boolean isReconciled() {
-        return queue.isEmpty();
+        return handOvers.isEmpty();
     }
 
     /**
-     * Returns whether grants on these counts are not handed over yet. The primary store must not decide on them before
-     * that, because it would grant permits that are in use. They are handed over before all others.
+     * Returns whether the primary store must not decide on these counts, because it would grant permits that are in
+     * use. Their grants are then handed over soon.
      */
-    boolean hasGrantsFor(List<Claim> claims) {
-        boolean has = false;
+    boolean mustHandOver(List<Claim> claims) {
+        boolean must = false;
         for (Claim claim : claims) {
-            has |= Boolean.TRUE.equals(ledgers.apply(claim, false, queue::expedite));
+            must |= Boolean.TRUE.equals(ledgers.apply(claim, false, Ledger::mustBeHandedOver));
         }
-        return has;
+        return must;
     }
 
-    /**
-     * Hands over grants, to be charged in the primary store. They count here until {@link #charged} or {@link
-     * #notCharged} reports the result, and no other grants of the same count are handed over before that.
-     *
-     * @param most the highest number of counts
-     * @param skip selects counts to leave for now, by a claim on each
-     */
-    List<Reconciliation> handOver(int most, Predicate<Claim> skip) {
-        return queue.handOver(most, skip);
+    /** Returns whether grants on one of these counts cannot be charged, because another program has written its key. */
+    boolean cannotHandOver(List<Claim> claims) {
+        return claims.stream().anyMatch(claim -> Boolean.TRUE.equals(ledgers.apply(claim, false, Ledger::isForeign)));
     }
 
-    /** Returns whether these grants count here, and the result of their reconciliation is not known. */
-    boolean isInFlight(Reconciliation reconciliation) {
-        return Boolean.TRUE.equals(
-                ledgers.apply(reconciliation.claim(), false, ledger -> ledger.isInFlight(reconciliation)));
-    }
-
-    /** Notes that the primary store has charged a reconciliation, like {@link Ledger#charged}. */
-    @Nullable
-    ChargedPermits charged(Reconciliation reconciliation, StoreDecision reply) {
-        ChargedPermits refund =
-                ledgers.apply(reconciliation.claim(), true, ledger -> ledger.charged(reconciliation, reply));
-        queue.charged(reconciliation);
-        return refund;
-    }
-
-    /** Notes that the primary store cannot charge a reconciliation: permits that still count are lost. */
-    void notCharged(Reconciliation reconciliation) {
-        queue.notCharged(reconciliation);
-        ledgers.update(reconciliation.claim(), ledger -> ledger.notCharged(reconciliation));
+    /** Returns whether all grants on these counts that were handed over were sent, so that their results are near. */
+    boolean awaitsReplies(List<Claim> claims) {
+        return claims.stream()
+                .noneMatch(claim -> Boolean.TRUE.equals(ledgers.apply(claim, false, Ledger::waitsForNextAttempt)));
     }
 
     // Holds.

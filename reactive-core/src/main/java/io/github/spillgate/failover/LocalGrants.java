@@ -24,7 +24,7 @@ final class LocalGrants {
     private final DenialCache denials;
     private final ResetLog resets = new ResetLog();
     private final UnansweredCalls unanswered = new UnansweredCalls();
-    private final ReleaseQueue releases;
+    private final Releases releases;
     private final LongAdder unknown = new LongAdder();
     private final LongAdder lost = new LongAdder();
 
@@ -32,13 +32,13 @@ final class LocalGrants {
         this.primary = primary;
         this.gates = gates;
         this.denials = denials;
-        this.releases = new ReleaseQueue(primary, gates);
-        this.local = fallback instanceof LocalFallback recording
-                ? new Local(
-                        recording,
-                        recording.bindTo(primary),
-                        new Reconcilers(primary, recording, gates, unanswered, this::refundCharged))
-                : null;
+        this.releases = new Releases(primary, gates);
+        this.local = fallback instanceof LocalFallback recording ? bind(recording) : null;
+    }
+
+    private Local bind(LocalFallback recording) {
+        GrantOutbox outbox = new GrantOutbox(primary, recording, gates, unanswered, this::refundCharged);
+        return new Local(recording, recording.bindTo(primary, outbox), outbox);
     }
 
     /** Returns the fallback that records its grants; null if there is none. */
@@ -69,11 +69,9 @@ final class LocalGrants {
         }
     }
 
-    /** Notes a grant of the fallback that has to be charged in the primary store. */
+    /** Notes a grant of the fallback, which is lost to the primary store if that does not record it. */
     void granted(StoreDecision decision) {
-        if (local != null) {
-            local.reconcilers.start(decision.claims());
-        } else {
+        if (local == null) {
             lost.add(permits(decision));
         }
     }
@@ -168,43 +166,28 @@ final class LocalGrants {
     }
 
     /** Returns the holds that are to be released in the primary store when it is back. */
-    ReleaseQueue releases() {
+    Releases releases() {
         return releases;
-    }
-
-    /** Notes that the fallback has renewed holds, which are to be reconciled. */
-    void renewed(List<Claim> holds) {
-        if (local != null) {
-            local.reconcilers.start(holds);
-        }
     }
 
     // Reconciliation.
 
     /**
-     * Returns whether grants on these counts must be charged in the primary store before it decides on them, and speeds
-     * that up.
+     * Returns whether grants on these counts must reach the primary store before it decides on them, and speeds that
+     * up.
      */
     boolean mustReconcileFirst(List<Claim> claims) {
-        if (local == null || local.fallback.isReconciled()) {
-            return false;
-        }
-        // In this order: grants that have just been handed over are held by a reconciler already.
-        if (!local.fallback.hasGrantsFor(claims) && !local.reconcilers.hold(claims)) {
-            return false;
-        }
-        local.reconcilers.expedite(claims);
-        return true;
+        return local != null && !local.fallback.isReconciled() && local.fallback.mustHandOver(claims);
     }
 
     /** Returns whether grants on one of these counts cannot be charged, because another program has written its key. */
     boolean cannotCharge(List<Claim> claims) {
-        return local != null && local.reconcilers.cannotCharge(claims);
+        return local != null && local.fallback.cannotHandOver(claims);
     }
 
     /** Returns whether all grants on these counts that were handed over are in flight, with results soon. */
     boolean isBeingReconciled(List<Claim> claims) {
-        return local != null && !local.reconcilers.hold(claims);
+        return local != null && local.fallback.awaitsReplies(claims);
     }
 
     /** Returns whether the primary store knows all grants on these counts. */
@@ -220,6 +203,14 @@ final class LocalGrants {
     /** Returns the counts with grants that must not be reconciled yet. */
     UnansweredCalls unanswered() {
         return unanswered;
+    }
+
+    /** Sends at once what waits for a node that is available again. */
+    void nodeIsBack(String node) {
+        releases.nodeIsBack(node);
+        if (local != null) {
+            local.outbox.nodeIsBack(node);
+        }
     }
 
     // Resets.
@@ -280,13 +271,13 @@ final class LocalGrants {
         Mono<Void> released = releases.end();
         return local == null
                 ? released
-                : Mono.when(local.reconcilers.end(), local.instances.end(gates.isAnyDeciding()), released);
+                : Mono.when(local.outbox.end(), local.instances.end(gates.isAnyDeciding()), released);
     }
 
     private static long permits(StoreDecision decision) {
         return decision.claims().stream().mapToLong(Claim::permits).sum();
     }
 
-    /** A fallback that records its grants, the instances of each limiter, and the reconciliation of the grants. */
-    private record Local(LocalFallback fallback, Instances instances, Reconcilers reconcilers) {}
+    /** A fallback that records its grants, the instances of each limiter, and the way of the grants. */
+    private record Local(LocalFallback fallback, Instances instances, GrantOutbox outbox) {}
 }

@@ -10,7 +10,6 @@ import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
-import java.time.InstantSource;
 import java.util.Comparator;
 import java.util.List;
 import java.util.function.BiConsumer;
@@ -102,11 +101,11 @@ final class RateLedger extends Ledger {
      */
     RateLedger(
             Claim claim,
-            ReconciliationQueue queue,
+            HandOvers handOvers,
             OutageShare share,
             Instances.@Nullable Group instances,
             BiConsumer<LostPermits, ConfirmedUsage> onLoss) {
-        super(claim, queue, share, instances);
+        super(claim, handOvers, share, instances);
         Limit limit = claim.limit();
         this.onLoss = onLoss;
         this.granted = limit.algorithm() == Algorithm.BUCKET ? new BucketGrants() : RateCount.of(limit);
@@ -466,9 +465,9 @@ final class RateLedger extends Ledger {
 
     @Override
     @Nullable
-    Reconciliation reconciliation(String id, InstantSource clock) {
+    Reconciliation reconciliation(String id) {
         List<Grants> grants = grantsNow().grants();
-        return grants.isEmpty() ? null : Reconciliation.of(id, claim(), grants, clock);
+        return grants.isEmpty() ? null : Reconciliation.of(id, claim(), grants, clock());
     }
 
     @Override

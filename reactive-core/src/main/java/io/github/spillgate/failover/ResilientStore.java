@@ -90,6 +90,10 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
                 new Deadlines(LONGEST.toNanos()),
                 new Failover.FallbackCounts());
         changes = new CountChanges(failover);
+        gates.onAvailable(node -> {
+            grants.nodeIsBack(node);
+            changes.settlements().nodeIsBack(node);
+        });
         // So that a wrong setting is reported at startup, and the first request does not wait for a connection.
         Mono.defer(primary::prepare).subscribe(null, error -> gates.whole().recordFailure(0, error));
         probes = Background.scheduler()

@@ -15,8 +15,9 @@ package io.github.spillgate.failover;
 //                    granted here, GrantsInFlight and ChargedGrants what is being reconciled and was; DataLoss restores
 //                    what the store has lost
 //   If both decide   GrantPair matches the two results; UnansweredCalls: what is not known yet
-//   Reconciliation   LocalGrants, ReconciliationQueue, Reconcilers and Reconciler
-//   Other changes    CountChanges: refund, settle, release, renew, reset; ResetLog, SettlementQueue, ReleaseQueue
+//   Outbox           What must reach the store later, as a Delivery: HandOver for grants (LocalGrants, HandOvers,
+//                    GrantOutbox), Releases, SettlementOutbox
+//   Other changes    CountChanges: refund, settle, release, renew, reset; ResetLog
 //   For log lines    SummaryLog
 
 import org.jspecify.annotations.NullMarked;

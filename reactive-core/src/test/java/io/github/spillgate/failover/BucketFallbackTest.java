@@ -155,7 +155,7 @@ class BucketFallbackTest {
         Claim claim = claim(Limit.perSecond(10).burst(10), 10);
         now(instance.fallback.take(List.of(claim)));
         clock.advanceMillis(60_000);
-        assertThat(instance.fallback.handOver(10, any -> false)).isEmpty();
+        assertThat(instance.way.handOver(10, any -> false)).isEmpty();
         assertThat(instance.fallback.state().toReconcile()).isZero();
     }
 
@@ -170,17 +170,18 @@ class BucketFallbackTest {
     private final class Instance {
 
         private final LocalFallback fallback = Fallback.local(16, clock);
+        private final ManualWay way = new ManualWay();
 
         Instance(double share) {
             fallback.share(share);
-            fallback.bindTo(new Unprotected(LocalStore.bounded(16)));
+            fallback.bindTo(new Unprotected(LocalStore.bounded(16)), way);
         }
 
         void reconcile(LimitStore primary) {
-            List<Reconciliation> batch = fallback.handOver(10, claim -> false);
+            List<Reconciliation> batch = way.handOver(10, claim -> false);
             if (!batch.isEmpty()) {
                 StoreDecision reply = now(primary.reconcile(batch));
-                batch.forEach(one -> fallback.charged(one, reply));
+                batch.forEach(one -> way.charged(one, reply));
             }
         }
     }

@@ -212,7 +212,7 @@ class CircuitGateTest {
     }
 
     private static CircuitGate gate(UnaryOperator<CircuitBreakerConfig.Builder> change) {
-        return new CircuitGate("the store", "the fallback", 100, 100_000_000, change);
+        return new CircuitGate("the store", "the fallback", 100, 100_000_000, change, () -> {});
     }
 
     private static void answered(CircuitGate gate, int times, long nanos) {

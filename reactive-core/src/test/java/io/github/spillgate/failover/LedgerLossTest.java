@@ -12,6 +12,7 @@ import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -146,9 +147,10 @@ class LedgerLossTest extends LocalFallbackFixture {
     }
 
     private RateLedger ledger(String limit) {
-        ReconciliationQueue queue = new ReconciliationQueue(clock, () -> true);
+        HandOvers handOvers = new HandOvers(clock);
+        handOvers.bindTo(new ManualWay());
         RateLedger ledger = new RateLedger(
-                claim(limiter(Limit.parse(limit)), "a"), queue, new OutageShare(), null, (permits, usage) -> {
+                claim(limiter(Limit.parse(limit)), "a"), handOvers, new OutageShare(), null, (permits, usage) -> {
                     restored.add(permits);
                     missing = usage;
                 });
@@ -180,8 +182,7 @@ class LedgerLossTest extends LocalFallbackFixture {
     }
 
     private Reconciliation handOver(RateLedger ledger) {
-        ledger.advanceTo(clock.millis());
-        return ledger.handOver("id-1", clock);
+        return Objects.requireNonNull(ledger.take()).message();
     }
 
     /** The reply to a reconciliation; the stamp is 0 if it was not charged by this request. */

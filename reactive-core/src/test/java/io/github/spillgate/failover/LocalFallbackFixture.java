@@ -32,6 +32,7 @@ abstract class LocalFallbackFixture {
 
     final ManualClock clock = new ManualClock();
     final LocalFallback store = Fallback.local(1_000, clock);
+    final ManualWay way = new ManualWay();
     final List<List<Claim>> seen = new ArrayList<>();
     final LimitStore watched = new Unprotected(store) {
         @Override
@@ -50,7 +51,7 @@ abstract class LocalFallbackFixture {
 
     @BeforeEach
     void bindToAStore() {
-        store.bindTo(new Unprotected(LocalStore.bounded(16)));
+        store.bindTo(new Unprotected(LocalStore.bounded(16)), way);
     }
 
     RateLimiter limiter(Limit... limits) {
@@ -96,7 +97,7 @@ abstract class LocalFallbackFixture {
     /** Reports a reconciliation as charged, and returns how many permits must be refunded in the primary store. */
     long charged(Reconciliation reconciliation) {
         ChargedPermits refund =
-                store.charged(reconciliation, StoreDecision.ofPeek(Source.OTHER, clock.millis(), 1, List.of()));
+                way.charged(reconciliation, StoreDecision.ofPeek(Source.OTHER, clock.millis(), 1, List.of()));
         return refund == null ? 0 : permits(refund);
     }
 

@@ -30,27 +30,28 @@ import org.junit.jupiter.params.provider.ValueSource;
 class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     private final LocalFallback small = Fallback.local(16, clock);
+    private final ManualWay smallWay = new ManualWay();
 
     @BeforeEach
     void bindTheSmallOneToAStore() {
-        small.bindTo(new Unprotected(store));
+        small.bindTo(new Unprotected(store), smallWay);
     }
 
     @Test
     void aRequestedCountHasPriorityForOneHandOverOnly() {
         for (int i = 0; i < 30; i++) {
             now(limiter.tryAcquire("early-" + i));
-            assertThat(store.hasGrantsFor(List.of(claim(limiter, "early-" + i))))
+            assertThat(store.mustHandOver(List.of(claim(limiter, "early-" + i))))
                     .isTrue();
         }
-        store.handOver(100, claim -> false).forEach(this::charged);
+        way.handOver(100, claim -> false).forEach(this::charged);
         for (int i = 0; i < 30; i++) {
             now(limiter.tryAcquire("early-" + i));
         }
         now(limiter.tryAcquire("late"));
         Claim late = claim(limiter, "late");
-        assertThat(store.hasGrantsFor(List.of(late))).isTrue();
-        assertThat(store.handOver(1, claim -> false))
+        assertThat(store.mustHandOver(List.of(late))).isTrue();
+        assertThat(way.handOver(1, claim -> false))
                 .extracting(one -> one.claim().identity())
                 .containsExactly(late.identity());
     }
@@ -77,7 +78,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.parse(text));
         now(limiter.tryAcquire("a", 2));
         clock.advanceMillis(-5_000);
-        Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
+        Reconciliation reconciliation = way.handOver(10, claim -> false).get(0);
         clock.advanceMillis(10_000);
         assertThat(reconciliation.ages()).containsExactly(new Reconciliation.Grants(age, age, 2));
     }
@@ -86,11 +87,10 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     void emptyWindowsOfACounterAreNotHandedOver() {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter());
         now(limiter.tryAcquire("current", 4));
-        assertThat(store.handOver(10, claim -> false).get(0).ages())
-                .containsExactly(new Reconciliation.Grants(0, 0, 4));
+        assertThat(way.handOver(10, claim -> false).get(0).ages()).containsExactly(new Reconciliation.Grants(0, 0, 4));
         now(limiter.tryAcquire("before", 4));
         clock.advanceMillis(WINDOW);
-        assertThat(store.handOver(10, claim -> false).get(0).ages()).hasSize(1);
+        assertThat(way.handOver(10, claim -> false).get(0).ages()).hasSize(1);
     }
 
     @ParameterizedTest
@@ -101,7 +101,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(10_000);
         assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isFalse();
         assertThat(store.state().toReconcile()).isEqualTo(3);
-        assertThat(store.handOver(10, claim -> false).get(0).ages())
+        assertThat(way.handOver(10, claim -> false).get(0).ages())
                 .last()
                 .extracting(Reconciliation.Grants::toMillis)
                 .isEqualTo(0L);
@@ -115,7 +115,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         StoreDecision first = now(limiter.tryAcquire("a", 5));
         clock.advanceMillis(50_000);
         now(limiter.tryAcquire("a", 1));
-        Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
+        Reconciliation reconciliation = way.handOver(10, claim -> false).get(0);
         clock.advanceMillis(5_000);
         assertRefundedInThePrimary(first);
         clock.advanceMillis(10_000);
@@ -128,13 +128,13 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.parse("10/16s"));
         store.share(0.5);
         StoreDecision first = now(limiter.tryAcquire("a", 5));
-        Reconciliation sent = store.handOver(10, claim -> false).get(0);
+        Reconciliation sent = way.handOver(10, claim -> false).get(0);
         store.refundGrants(first);
         clock.advanceMillis(8_000);
         Claim claim = claim(limiter, "a");
         assertThat(store.confirm(reply(claim.withPermits(10), 10, clock.millis(), 16_000)))
                 .isEqualTo(Fit.YES);
-        ChargedPermits refund = Objects.requireNonNull(store.charged(
+        ChargedPermits refund = Objects.requireNonNull(way.charged(
                 sent,
                 StoreDecision.ofPeek(
                         Source.OTHER,
@@ -157,9 +157,9 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter().alignedToClock());
         StoreDecision first = now(limiter.tryAcquire("a", 5));
         clock.advanceMillis(1);
-        charged(store.handOver(10, claim -> false).get(0));
+        charged(way.handOver(10, claim -> false).get(0));
         now(limiter.tryAcquire("a", 1));
-        Reconciliation inFlight = store.handOver(10, claim -> false).get(0);
+        Reconciliation inFlight = way.handOver(10, claim -> false).get(0);
         assertRefundedInThePrimary(first, 5);
         assertThat(charged(inFlight)).isZero();
     }
@@ -171,7 +171,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(WINDOW - clock.millis() % WINDOW + 50_000);
         StoreDecision first = now(limiter.tryAcquire("a", 5));
         now(limiter.tryAcquire("a", 5));
-        Reconciliation inFlight = store.handOver(10, claim -> false).get(0);
+        Reconciliation inFlight = way.handOver(10, claim -> false).get(0);
         clock.advanceMillis(40_000);
         assertRefundedInThePrimary(first);
         remember(inFlight.claim(), 5, 30_000);
@@ -182,12 +182,12 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     @Test
     void aResetForgetsRefundsOfGrantsInFlight() {
         StoreDecision decision = now(limiter.tryAcquire("a", 2));
-        Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
+        Reconciliation reconciliation = way.handOver(10, claim -> false).get(0);
         store.refundGrants(decision);
         limiter.reset("a").block();
         assertThat(charged(reconciliation)).isZero();
         now(limiter.tryAcquire("a", 2));
-        Reconciliation next = store.handOver(10, claim -> false).get(0);
+        Reconciliation next = way.handOver(10, claim -> false).get(0);
         assertThat(charged(next)).isZero();
     }
 
@@ -197,7 +197,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(1_000);
         now(limiter.tryAcquire("a", 3));
         clock.advanceMillis(500);
-        List<Reconciliation> reconciliations = store.handOver(10, claim -> false);
+        List<Reconciliation> reconciliations = way.handOver(10, claim -> false);
         assertThat(reconciliations).hasSize(1);
         assertThat(reconciliations.get(0).permits()).isEqualTo(5);
         assertThat(reconciliations.get(0).ages())
@@ -211,19 +211,19 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     @Test
     void aCountIsHandedOverAgainOnlyAfterItsResult() {
         now(limiter.tryAcquire("a", 2));
-        Reconciliation first = store.handOver(10, claim -> false).get(0);
+        Reconciliation first = way.handOver(10, claim -> false).get(0);
         now(limiter.tryAcquire("a", 3));
-        assertThat(store.handOver(10, claim -> false)).isEmpty();
+        assertThat(way.handOver(10, claim -> false)).isEmpty();
         remember(limiter, "a", 2, WINDOW);
         charged(first);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
-        Reconciliation second = store.handOver(10, claim -> false).get(0);
+        Reconciliation second = way.handOver(10, claim -> false).get(0);
         assertThat(second.permits()).isEqualTo(3);
         assertThat(second.id()).isNotEqualTo(first.id());
         charged(second);
         assertThat(store.state().toReconcile()).isZero();
         assertThat(store.state().reconciled()).isEqualTo(5);
-        assertThat(store.handOver(10, claim -> false)).isEmpty();
+        assertThat(way.handOver(10, claim -> false)).isEmpty();
     }
 
     @Test
@@ -233,7 +233,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(WINDOW + 30_000);
         now(limiter.tryAcquire("a", 3));
         clock.advanceMillis(1_000);
-        assertThat(store.handOver(10, claim -> false).get(0).ages())
+        assertThat(way.handOver(10, claim -> false).get(0).ages())
                 .containsExactly(
                         new Reconciliation.Grants(WINDOW + 31_000, 31_001, 4),
                         new Reconciliation.Grants(31_000, 1_000, 3));
@@ -246,7 +246,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
             now(limiter.tryAcquire("a"));
             clock.advanceMillis(3);
         }
-        Reconciliation reconciliation = store.handOver(10, claim -> false).get(0);
+        Reconciliation reconciliation = way.handOver(10, claim -> false).get(0);
         assertThat(reconciliation.permits()).isEqualTo(1_000);
         assertThat(reconciliation.ages()).hasSizeLessThanOrEqualTo(64);
         long seenSoFar = 0;
@@ -270,7 +270,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
             clock.advanceMillis(3);
         }
         clock.advanceMillis(WINDOW - 30_000);
-        assertThat(store.handOver(10, claim -> false).get(0).ages())
+        assertThat(way.handOver(10, claim -> false).get(0).ages())
                 .hasSize(64)
                 .allMatch(grants -> grants.permits() == 1 && grants.fromMillis() == grants.toMillis());
     }
@@ -287,7 +287,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         now(limiter.tryAcquire("a", 1));
         clock.advanceMillis(1_600);
         // At 7,000, of the slots from 0 to 999 and from 5,000 to 5,999.
-        assertThat(store.handOver(10, claim -> false).get(0).ages())
+        assertThat(way.handOver(10, claim -> false).get(0).ages())
                 .containsExactly(
                         new Reconciliation.Grants(7_000, 6_001, 5), new Reconciliation.Grants(2_000, 1_001, 1));
     }
@@ -301,7 +301,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         CountTables.unprotected(small.ledgers());
         assertThat(small.state().lost()).isGreaterThan(900);
         assertThat(small.state().lost() + small.state().toReconcile()).isEqualTo(1_000);
-        long handedOver = small.handOver(1_000, claim -> false).stream()
+        long handedOver = smallWay.handOver(1_000, claim -> false).stream()
                 .mapToLong(Reconciliation::permits)
                 .sum();
         assertThat(handedOver).isEqualTo(small.state().toReconcile());
@@ -315,6 +315,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
             now(limiter.tryAcquire("key-" + i, 2));
             CountTables.unprotected(small.ledgers()).forEach(count -> counts.add(new WeakReference<>(count)));
         }
+        smallWay.handOver(1_000, claim -> true);
         await().untilAsserted(() -> {
             System.gc();
             assertThat(counts.stream()
@@ -335,7 +336,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         }
         CountTables.unprotected(small.ledgers());
         assertThat(small.state().lost()).isZero();
-        assertThat(small.handOver(10, claim -> false))
+        assertThat(smallWay.handOver(10, claim -> false))
                 .extracting(Reconciliation::permits)
                 .containsExactly(10L);
     }
@@ -390,7 +391,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         StoreDecision before = now(limiter.tryAcquire("a", 2));
         limiter.reset("a").block();
         now(limiter.tryAcquire("a", 3));
-        assertThat(store.handOver(10, claim -> false)).hasSize(1);
+        assertThat(way.handOver(10, claim -> false)).hasSize(1);
         assertRefundedInThePrimary(before);
         assertThat(store.state().toReconcile()).isEqualTo(3);
     }
@@ -409,10 +410,10 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     @Test
     void chargedGrantsOfEveryReconciliationAreRefundedInThePrimaryStore() {
         StoreDecision first = now(limiter.tryAcquire("a", 2));
-        charged(store.handOver(10, claim -> false).get(0));
+        charged(way.handOver(10, claim -> false).get(0));
         clock.advanceMillis(1_000);
         StoreDecision second = now(limiter.tryAcquire("a", 3));
-        charged(store.handOver(10, claim -> false).get(0));
+        charged(way.handOver(10, claim -> false).get(0));
         assertRefundedInThePrimary(first, 2);
         assertRefundedInThePrimary(second, 3);
     }
@@ -428,14 +429,14 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         for (int step = 0; step < 20_000; step++) {
             String key = "key-" + random.nextInt(8);
             switch (random.nextInt(10)) {
-                case 0 -> open.addAll(store.handOver(random.nextInt(4), claim -> random.nextBoolean()));
+                case 0 -> open.addAll(way.handOver(random.nextInt(4), claim -> random.nextBoolean()));
                 case 1, 2 -> {
                     if (!open.isEmpty()) {
                         Reconciliation one = open.remove(random.nextInt(open.size()));
                         if (random.nextInt(4) > 0) {
                             charged(one);
                         } else {
-                            store.notCharged(one);
+                            way.notCharged(one);
                         }
                     }
                 }
@@ -456,7 +457,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
             assertThat(store.state().toReconcile()).isNotNegative();
         }
         open.forEach(this::charged);
-        store.handOver(1_000, claim -> false).forEach(this::charged);
+        way.handOver(1_000, claim -> false).forEach(this::charged);
         assertThat(store.state().toReconcile()).isZero();
     }
 
@@ -470,7 +471,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         store.confirm(reply(claim.withPermits(3), 6, clock.millis(), WINDOW));
         clock.advanceMillis(29_000);
         assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isTrue();
-        Reconciliation granted = store.handOver(10, skipped -> false).get(0);
+        Reconciliation granted = way.handOver(10, skipped -> false).get(0);
         long chargedAt = clock.millis() + 1;
         clock.advanceMillis(1_500);
         StoreDecision charge = StoreDecision.ofPeek(
@@ -478,7 +479,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
                 chargedAt,
                 1,
                 List.of(StoreUsage.of(claim.withPermits(0), 8 + asked, false, chargedAt, chargedAt + WINDOW)));
-        store.charged(granted, charge);
+        way.charged(granted, charge);
         assertThat(store.confirm(reply(claim.withPermits(1), 6 + asked, clock.millis(), WINDOW)))
                 .isEqualTo(Fit.YES);
         assertThat(store.confirm(reply(claim.withPermits(asked), 6 + asked, chargedAt - earlier, WINDOW)))
@@ -490,12 +491,12 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     void permitsOfABucketThatCannotBeChargedHaveReturnedInTheirTime() {
         RateLimiter limiter = limiter(Limit.perSecond(10).burst(50));
         now(limiter.tryAcquire("a", 25));
-        Reconciliation sent = store.handOver(10, skipped -> false).get(0);
+        Reconciliation sent = way.handOver(10, skipped -> false).get(0);
         now(limiter.tryAcquire("a", 25));
         clock.advanceMillis(2_500);
         assertThat(now(limiter.tryAcquire("a", 25)).isAllowed()).isTrue();
         clock.advanceMillis(2_500);
-        store.notCharged(sent);
+        way.notCharged(sent);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(25);
     }
 }

@@ -163,7 +163,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.perMinute(10), Limit.perHour(100));
         now(limiter.tryAcquire("a", 8));
         List<Claim> claims = seen.get(seen.size() - 1);
-        assertThat(store.handOver(2, claim -> false)).hasSize(2);
+        assertThat(way.handOver(2, claim -> false)).hasSize(2);
         long at = clock.millis();
         StoreDecision reply = StoreDecision.ofTake(
                 Source.OTHER,
@@ -214,7 +214,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     void grantsInFlightAreInDoubtForAtMostTwoWindowsAfterAClockStepBack() {
         Claim claim = claim(limiter, "a");
         now(limiter.tryAcquire("a", 4));
-        store.handOver(10, one -> false);
+        way.handOver(10, one -> false);
         clock.advance(Duration.ofHours(-5));
         assertThat(remember(claim, 7, WINDOW)).isEqualTo(Fit.IF_RECONCILED);
         clock.advanceMillis(2 * WINDOW + 1);
@@ -282,7 +282,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
             for (int step = 0; step < 6; step++) {
                 switch (random.nextInt(4)) {
                     case 0 -> report(limiter, key, random.nextInt(9), 1 + random.nextInt(190));
-                    case 1 -> store.handOver(1, claim -> false);
+                    case 1 -> way.handOver(1, claim -> false);
                     default -> now(limiter.tryAcquire(key, 1 + random.nextInt(most)));
                 }
                 clock.advanceMillis(random.nextInt(60));
@@ -381,7 +381,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
         limiter.refund("a", 7).block();
         assertThat(wholeAfter(limiter, "a")).isZero();
         now(limiter.tryAcquire("a", 2));
-        store.handOver(10, claim -> false);
+        way.handOver(10, claim -> false);
         assertThat(wholeAfter(limiter, "a")).isEqualTo(2 * WINDOW);
         remember(limiter, "a", 1, 50_000);
         assertThat(wholeAfter(limiter, "a")).isEqualTo(2 * WINDOW);

@@ -161,14 +161,15 @@ class OutageShareTest {
         ManualClock clock = new ManualClock();
         LossyStore redis = new LossyStore(clock);
         Claim claim = ClaimForTests.of("key", Limit.parse(text));
-        LocalFallback fallback = Fleet.fallback(2, clock);
+        ManualWay way = new ManualWay();
+        LocalFallback fallback = Fleet.fallback(2, clock, way);
         // The other instance has reconciled as much.
         redis.take(List.of(claim.withPermits(40))).block();
         for (int i = 0; i < 40; i++) {
             assertThat(now(fallback.take(List.of(claim))).isAllowed()).isTrue();
         }
-        Reconciliation sent = fallback.handOver(1, any -> false).get(0);
-        fallback.charged(sent, now(redis.reconcile(List.of(sent))).parts().get(0));
+        Reconciliation sent = way.handOver(1, any -> false).get(0);
+        way.charged(sent, now(redis.reconcile(List.of(sent))).parts().get(0));
         assertThat(shareOf(claim, fallback)).isEqualTo(0.5, within(0.01));
     }
 
@@ -292,8 +293,12 @@ class OutageShareTest {
 
         /** Returns the fallback of an instance that knows of all. */
         static LocalFallback fallback(int instances, ManualClock clock) {
+            return fallback(instances, clock, new ManualWay());
+        }
+
+        static LocalFallback fallback(int instances, ManualClock clock, ManualWay way) {
             LocalFallback fallback = Fallback.local(1_000, clock);
-            Instances counted = fallback.bindTo(new CountedStore(instances));
+            Instances counted = fallback.bindTo(new CountedStore(instances), way);
             counted.register("api");
             counted.end(false).block();
             return fallback;

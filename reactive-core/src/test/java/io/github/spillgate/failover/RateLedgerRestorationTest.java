@@ -71,7 +71,7 @@ class RateLedgerRestorationTest extends LocalFallbackFixture {
         Instance instance = afterALoss(limit);
         instance.ledger.advanceTo(clock.millis());
         instance.ledger.take(GRANTED);
-        Reconciliation sent = Objects.requireNonNull(instance.ledger.handOver("id-1", clock));
+        Reconciliation sent = Objects.requireNonNull(instance.ledger.take()).message();
         sent.agesToSend();
         StoreDecision late =
                 Objects.requireNonNull(instance.store.reconcile(List.of(sent)).block());
@@ -239,13 +239,15 @@ class RateLedgerRestorationTest extends LocalFallbackFixture {
         private long granted;
 
         Instance(String limit) {
-            ReconciliationQueue queue = new ReconciliationQueue(clock, () -> true);
-            ledger = new RateLedger(claim(limiter(Limit.parse(limit)), "a"), queue, share, null, (permits, usage) -> {
-                lost = permits;
-                missing = usage;
-                noticedAt = clock.millis();
-                noticed++;
-            });
+            HandOvers handOvers = new HandOvers(clock);
+            handOvers.bindTo(new ManualWay());
+            ledger = new RateLedger(
+                    claim(limiter(Limit.parse(limit)), "a"), handOvers, share, null, (permits, usage) -> {
+                        lost = permits;
+                        missing = usage;
+                        noticedAt = clock.millis();
+                        noticed++;
+                    });
         }
 
         /** Executes a request. */

@@ -12,21 +12,18 @@ import io.github.spillgate.StoreState;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.StoreDecision;
-import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import io.github.spillgate.testkit.WithoutDeadline;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Nested;
 import org.junit.jupiter.api.Test;
@@ -34,47 +31,36 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Mono;
 
-/** One reconciler per node of a store; they are closed together. */
-class ReconcilersTest {
+/** One queue for each node of a store; they are closed together. */
+class OutboxTest {
 
     private static final int ROUNDS = 30;
     private static final int KEYS = 200;
     private static final Duration LONG = Duration.ofSeconds(30);
 
-    /** A reconciler that is never closed would retry once a second forever. */
+    /** A queue that is never closed would retry once a second for ever. */
     @Test
-    void noReconcilerSendsAfterTheEndEvenIfCreatedDuringIt() throws InterruptedException {
+    void nothingIsSentAfterTheEndEvenIfAddedDuringIt() throws InterruptedException {
         List<UnreachableStore> stores = new ArrayList<>();
         for (int i = 0; i < ROUNDS; i++) {
             UnreachableStore store = new UnreachableStore();
             stores.add(store);
-            LocalFallback local = Fallback.local(10_000);
-            local.bindTo(store);
-            Reconcilers reconcilers = new Reconcilers(
-                    store,
-                    local,
-                    new CircuitGates(store, local, 1_000, 100_000_000, UnaryOperator.identity()),
-                    new UnansweredCalls(),
-                    refunded -> {});
-            List<StoreDecision> granted = new ArrayList<>();
+            ResilientStore resilient = ResilientStore.of(store);
             RateLimiter limiter = RateLimiter.builder("api")
-                    .store(new Unprotected(local))
+                    .store(resilient)
                     .limit(Limit.perHour(10))
                     .build();
-            for (int key = 0; key < KEYS; key++) {
-                granted.add((StoreDecision) limiter.tryAcquire("key-" + key).block(LONG));
-            }
-            assertThat(local.state().toReconcile()).isEqualTo(KEYS);
             CountDownLatch halfway = new CountDownLatch(KEYS / 2);
-            Thread waking = new Thread(() -> granted.forEach(decision -> {
-                reconcilers.start(decision.claims());
+            Thread granting = new Thread(() -> IntStream.range(0, KEYS).forEach(key -> {
+                limiter.tryAcquire("key-" + key).block(LONG);
                 halfway.countDown();
             }));
-            waking.start();
+            granting.start();
             halfway.await();
-            Mono<Void> end = reconcilers.end();
-            waking.join();
+            Mono<Void> end = resilient.closeLater();
+            granting.join();
             end.block(LONG);
+            assertThat(resilient.state().toReconcile()).isEqualTo(KEYS);
             store.hasEnded = true;
         }
         await().during(Duration.ofMillis(1_500))
@@ -85,14 +71,13 @@ class ReconcilersTest {
 
     /** In virtual time. */
     @Nested
-    class OneReconcilerPerPart {
+    class OneQueueForEachNode {
 
         @AutoClose
         private final VirtualTime time = new VirtualTime();
 
         private final ControlledStore remote = new ControlledStore(time);
         private final Map<String, String> nodes = new HashMap<>();
-        private final Set<String> prepared = new HashSet<>();
         private final RateLimiter limiter = RateLimiter.builder("api")
                 .store(ResilientStore.builder(new PartitionedStore())
                         .fallback(Fallback.local(10_000, time))
@@ -111,9 +96,8 @@ class ReconcilersTest {
             time.pass(Duration.ofSeconds(5));
             assertThat(limiter.state().reconciled()).isEqualTo(4);
             assertThat(remote.batches())
-                    .extracting(ReconcilersTest::keys)
+                    .extracting(OutboxTest::keys)
                     .containsExactlyInAnyOrder(Set.of("a", "b"), Set.of("c"), Set.of("d"));
-            assertThat(prepared).containsExactlyInAnyOrder("one", "other", "");
         }
 
         @ParameterizedTest
@@ -126,7 +110,6 @@ class ReconcilersTest {
             remote.isAvailable();
             time.pass(Duration.ofSeconds(5));
             assertThat(limiter.state().reconciled()).isEqualTo(1);
-            assertThat(prepared).contains(to);
         }
 
         @Test
@@ -152,7 +135,6 @@ class ReconcilersTest {
             remote.isAvailable();
             time.pass(Duration.ofSeconds(5));
             assertThat(limiter.state().reconciled()).isEqualTo(1_005);
-            assertThat(prepared).hasSize(1_001).contains("");
             assertThat(remote.batches()).extracting(List::size).containsOnlyOnce(5);
         }
 
@@ -170,11 +152,6 @@ class ReconcilersTest {
             @Override
             public String node(List<Claim> claims) {
                 return nodes.get(claims.get(0).key());
-            }
-
-            @Override
-            public Mono<Void> prepare(String node) {
-                return Mono.fromRunnable(() -> prepared.add(node));
             }
         }
     }

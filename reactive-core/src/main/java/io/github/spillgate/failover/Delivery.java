@@ -1,0 +1,49 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.spi.StoreDecision;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A change of one count that is decided already and must reach the primary store, through an {@link Outbox}.
+ *
+ * @param <M> what is sent to the store
+ */
+interface Delivery<M> extends Outbox.Source<M> {
+
+    /** Returns what is sent: the same each time, so that it takes effect once. */
+    M message();
+
+    /** Returns whether it can have no effect any more. */
+    boolean isExpired();
+
+    /**
+     * Learns the result.
+     *
+     * @param reply the usage afterwards; null if the store does not report it
+     */
+    void delivered(@Nullable StoreDecision reply);
+
+    /** Learns that the store cannot do this now, because of its count; returns whether to send it again later. */
+    boolean refused();
+
+    /** Learns that it will not be delivered. */
+    void lost(String why);
+
+    /** Learns that it was sent, or that it waits for another attempt. */
+    default void inFlight(boolean isInFlight) {}
+
+    @Override
+    default boolean isEmpty() {
+        return isExpired();
+    }
+
+    @Override
+    default boolean isHeld() {
+        return false;
+    }
+
+    @Override
+    default Delivery<M> take() {
+        return this;
+    }
+}

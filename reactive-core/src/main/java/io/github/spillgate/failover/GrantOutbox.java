@@ -1,0 +1,97 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.spi.ChargedPermits;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reconciliation;
+import java.time.Duration;
+import java.util.List;
+import java.util.function.Consumer;
+import reactor.core.publisher.Mono;
+import reactor.util.Logger;
+import reactor.util.Loggers;
+
+/** Charges the grants of the fallback in the primary store. */
+final class GrantOutbox implements HandOvers.Way {
+
+    private static final Logger LOG = Loggers.getLogger(ResilientStore.class);
+
+    /** The longest pause after a batch, so that decisions are hardly delayed. */
+    private static final Duration LONGEST_REST = Duration.ofMillis(5);
+
+    private final LimitStore primary;
+    private final LimitStore fallback;
+    private final CircuitGates gates;
+    private final UnansweredCalls unanswered;
+    private final Consumer<ChargedPermits> refunds;
+    private final Outbox<Reconciliation> outbox;
+    private final Mono<Void> end;
+
+    /**
+     * Creates an empty one.
+     *
+     * @param fallback the fallback that grants
+     * @param unanswered the counts on which a call is unanswered
+     * @param refunds refunds permits in the primary store
+     */
+    GrantOutbox(
+            LimitStore primary,
+            LimitStore fallback,
+            CircuitGates gates,
+            UnansweredCalls unanswered,
+            Consumer<ChargedPermits> refunds) {
+        this.primary = primary;
+        this.fallback = fallback;
+        this.gates = gates;
+        this.unanswered = unanswered;
+        this.refunds = refunds;
+        this.outbox = new Outbox<>(
+                primary, gates, new Outbox.Channel<>("reconciliation", true, LONGEST_REST, primary::reconcile));
+        this.end = Mono.defer(outbox::end).doOnSuccess(ended -> logWhatIsLeft()).cache();
+    }
+
+    @Override
+    public void add(Ledger ledger) {
+        outbox.add(ledger);
+    }
+
+    @Override
+    public void expedite(Ledger ledger) {
+        outbox.expedite(ledger);
+    }
+
+    @Override
+    public boolean isUnanswered(Claim claim) {
+        return unanswered.on(claim.identity());
+    }
+
+    @Override
+    public void refund(ChargedPermits permits) {
+        refunds.accept(permits);
+    }
+
+    @Override
+    public void reportForeign(Claim claim) {
+        gates.to(List.of(claim))
+                .recordForeignValue("local grants on " + claim.identity()
+                        + " cannot be charged: expected a count or no value under its key; delete the value");
+    }
+
+    /** Sends at once what waits for a node that is available again. */
+    void nodeIsBack(String node) {
+        outbox.nodeIsBack(node);
+    }
+
+    /** Makes a last attempt, for at most a second, and ends. */
+    Mono<Void> end() {
+        end.subscribe();
+        return end;
+    }
+
+    private void logWhatIsLeft() {
+        long left = fallback.state().toReconcile();
+        if (left > 0) {
+            LOG.warn("{} permits that {} has granted will not be charged in {}", left, fallback, primary);
+        }
+    }
+}

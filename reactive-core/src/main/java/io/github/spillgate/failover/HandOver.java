@@ -1,0 +1,55 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.StoreDecision;
+import org.jspecify.annotations.Nullable;
+
+/** The delivery of a ledger's grants to the primary store. */
+final class HandOver implements Delivery<Reconciliation> {
+
+    private final Ledger ledger;
+    private final Reconciliation reconciliation;
+
+    HandOver(Ledger ledger, Reconciliation reconciliation) {
+        this.ledger = ledger;
+        this.reconciliation = reconciliation;
+    }
+
+    @Override
+    public Claim claim() {
+        return reconciliation.claim();
+    }
+
+    @Override
+    public Reconciliation message() {
+        return reconciliation;
+    }
+
+    /** Returns whether none of the permits counts any more, or the count was reset. */
+    @Override
+    public boolean isExpired() {
+        return !reconciliation.counts() || !ledger.awaits(reconciliation);
+    }
+
+    @Override
+    public void inFlight(boolean isInFlight) {
+        ledger.sent(reconciliation, isInFlight);
+    }
+
+    @Override
+    public void delivered(@Nullable StoreDecision reply) {
+        ledger.ended(reconciliation, reply);
+    }
+
+    @Override
+    public boolean refused() {
+        ledger.refused(reconciliation);
+        return true;
+    }
+
+    @Override
+    public void lost(String why) {
+        ledger.ended(reconciliation, null);
+    }
+}

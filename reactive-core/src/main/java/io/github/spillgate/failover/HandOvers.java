@@ -1,0 +1,114 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.Source;
+import io.github.spillgate.StoreState;
+import io.github.spillgate.spi.ChargedPermits;
+import io.github.spillgate.spi.Claim;
+import java.time.InstantSource;
+import java.util.Objects;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicLong;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The sums of the fallback's grants, and their way to the primary store. A granted permit is to be reconciled until it
+ * is reconciled, lost, refunded, or no longer counts.
+ */
+final class HandOvers {
+
+    /** Unique to this process, by chance; with a number it is an id that no other process uses. */
+    private static final String PROCESS =
+            Long.toString(ThreadLocalRandom.current().nextLong() >>> 1, 36)
+                    + Long.toString(ThreadLocalRandom.current().nextLong() >>> 1, 36);
+
+    private static final AtomicLong HANDED_OVER = new AtomicLong();
+
+    private final InstantSource clock;
+    private final AtomicLong toReconcile = new AtomicLong();
+    private final AtomicLong reconciled = new AtomicLong();
+    private final AtomicLong lost = new AtomicLong();
+    private volatile @Nullable Way way;
+
+    /**
+     * Creates one that takes no grants before there is a way.
+     *
+     * @param clock the clock of the ledgers
+     */
+    HandOvers(InstantSource clock) {
+        this.clock = clock;
+    }
+
+    void bindTo(Way toStore) {
+        way = toStore;
+    }
+
+    /** Returns whether there is a store in which grants can be charged. */
+    boolean isBound() {
+        return way != null;
+    }
+
+    /** Returns the way to the primary store, which exists as soon as any grant is to be charged there. */
+    Way way() {
+        return Objects.requireNonNull(way, "a fallback without a primary store hands over nothing");
+    }
+
+    // Sums.
+
+    /** Notes granted permits. */
+    void granted(long permits) {
+        toReconcile.addAndGet(permits);
+    }
+
+    /** Notes permits that need not be reconciled any more. */
+    void removed(long permits) {
+        toReconcile.addAndGet(-permits);
+    }
+
+    /** Notes permits that cannot be reconciled. */
+    void lost(long permits) {
+        lost.addAndGet(permits);
+    }
+
+    void charged(long permits) {
+        removed(permits);
+        reconciled.addAndGet(permits);
+    }
+
+    /** Returns whether all grants are reconciled. */
+    boolean isEmpty() {
+        return toReconcile.get() == 0;
+    }
+
+    StoreState state() {
+        return StoreState.ofFallback(Source.LOCAL, toReconcile.get(), reconciled.get(), lost.get());
+    }
+
+    // For ledgers.
+
+    InstantSource clock() {
+        return clock;
+    }
+
+    String newId() {
+        return PROCESS + "-" + HANDED_OVER.incrementAndGet();
+    }
+
+    /** The way of grants to the primary store. */
+    interface Way {
+
+        /** Delivers the grants of a ledger. */
+        void add(Ledger ledger);
+
+        /** Delivers the grants of a ledger, which was added before, soon. */
+        void expedite(Ledger ledger);
+
+        /** Returns whether a call on this count is unanswered, so that nothing of it is handed over. */
+        boolean isUnanswered(Claim claim);
+
+        /** Refunds permits in the primary store that were refunded before they were charged there. */
+        void refund(ChargedPermits permits);
+
+        /** Reports that grants on a count cannot be charged, because another program has written its key. */
+        void reportForeign(Claim claim);
+    }
+}

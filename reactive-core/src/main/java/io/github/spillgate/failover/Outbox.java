@@ -1,0 +1,481 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.internal.Background;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.ConcurrentMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
+import reactor.core.Exceptions;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
+
+/**
+ * Delivers what must reach the primary store although no decision waits for it. Each node of the store has a queue of
+ * its own, so that a node that fails does not delay the others.
+ *
+ * @param <M> what is sent to the store
+ */
+final class Outbox<M> {
+    // Design notes.
+    //
+    // The life of a delivery:
+    //
+    //   waiting      It is in the queue of its node; in the urgent one if a request needs its count.
+    //   in flight    It is in the batch that was sent. A node has at most one.
+    //   unanswered   The batch has failed, and may have been executed. It is sent again, unchanged, until its result is
+    //                known: each message has an id, and takes effect once.
+    //   refused      The store has replied that it cannot do this now. It is sent again a second later.
+    //   ended        It was delivered or is lost: if it can have no effect any more, if another attempt cannot help, or
+    //                if the outbox is closed.
+    //
+    // A queue that was empty sends at once. What is added while a batch is in flight is the next batch, so batches are
+    // as large as the load requires. After a failure a queue pauses, twice as long each time. It passes the gate of
+    // decisions: so it finds out that its node is back if no request does, and runs at once if a request has.
+
+    static final int BATCH = 64;
+
+    /** The highest number of nodes with a queue of their own; one queue serves all others. */
+    private static final int MOST_NODES = 1_000;
+
+    private static final String REST = "";
+    private static final Duration TIMEOUT = Duration.ofSeconds(1);
+    private static final Duration LAST_ATTEMPT = Duration.ofSeconds(1);
+    private static final long SHORTEST_PAUSE = TimeUnit.MILLISECONDS.toNanos(25);
+    private static final long LONGEST_PAUSE = TimeUnit.SECONDS.toNanos(1);
+    private static final int MOST_DOUBLED = 6;
+    private static final long PAUSE_AT_THE_END = TimeUnit.MILLISECONDS.toNanos(10);
+
+    /** The shortest time between two attempts because of requests. */
+    private static final long BETWEEN_REQUESTS = TimeUnit.MILLISECONDS.toNanos(20);
+
+    private final LimitStore primary;
+    private final CircuitGates gates;
+    private final Channel<M> channel;
+    private final ConcurrentMap<String, NodeQueue> byNode = new ConcurrentHashMap<>();
+
+    /** How many queues have something to deliver. */
+    private final AtomicInteger busy = new AtomicInteger();
+
+    private final AtomicBoolean isClosing = new AtomicBoolean();
+    private final Sinks.Empty<Void> end = Sinks.empty();
+    private volatile boolean isClosed;
+
+    Outbox(LimitStore primary, CircuitGates gates, Channel<M> channel) {
+        this.primary = primary;
+        this.gates = gates;
+        this.channel = channel;
+    }
+
+    /** Adds something to deliver. The caller bounds the number. */
+    void add(Source<M> source) {
+        NodeQueue queue = queueOf(source.claim());
+        if (queue.add(source)) {
+            queue.runSoon();
+        }
+    }
+
+    /** Adds something for which a caller waits: if it is the only one, it is sent on this thread. */
+    void send(Source<M> source) {
+        NodeQueue queue = queueOf(source.claim());
+        if (queue.add(source)) {
+            queue.run();
+        }
+    }
+
+    /** Delivers something that was added before others, and soon, because a request needs its count. */
+    void expedite(Source<M> source) {
+        NodeQueue queue = queueOf(source.claim());
+        queue.urgent.add(source);
+        queue.wake(BETWEEN_REQUESTS);
+    }
+
+    /** Sends at once what waits for a node that is available again. */
+    void nodeIsBack(String node) {
+        NodeQueue known = byNode.get(node);
+        if (known != null) {
+            known.wake(0);
+        }
+    }
+
+    /** Returns the queue of a node; that of all others if the store cannot name the node now. */
+    private NodeQueue queueOf(Claim claim) {
+        String node = REST;
+        try {
+            node = primary.node(List.of(claim));
+        } catch (Throwable e) {
+            Exceptions.throwIfFatal(e);
+        }
+        NodeQueue known = byNode.get(node);
+        return known == null ? byNode.computeIfAbsent(byNode.size() < MOST_NODES ? node : REST, NodeQueue::new) : known;
+    }
+
+    /** Makes a last attempt to deliver what waits, for at most a second, and ends; never an error. */
+    Mono<Void> end() {
+        if (isClosing.compareAndSet(false, true)) {
+            Background.scheduler().schedule(this::close, LAST_ATTEMPT.toMillis(), TimeUnit.MILLISECONDS);
+            byNode.values().forEach(queue -> queue.wake(0));
+            closeIfDone();
+        }
+        return end.asMono();
+    }
+
+    private void closeIfDone() {
+        if (isClosing.get() && busy.get() == 0) {
+            close();
+        }
+    }
+
+    private void close() {
+        isClosed = true;
+        end.tryEmitEmpty();
+    }
+
+    /** Returns whether another attempt cannot help: the store has replied, and would reply the same. */
+    private static boolean isFinal(Throwable error) {
+        return error instanceof LimitStoreException && !(error instanceof LimitStoreUnavailableException);
+    }
+
+    /**
+     * How messages are sent.
+     *
+     * @param name the name of a message, for errors
+     * @param affectsDecisions whether the store cannot decide if it refuses such a message
+     * @param longestRest the longest pause after a batch, so that decisions are hardly delayed; as long as it took
+     * @param send sends a batch. The reply has a usage for each message that took effect, now or before; without a
+     *     reply, all of them did
+     */
+    record Channel<M>(
+            String name, boolean affectsDecisions, Duration longestRest, Function<List<M>, Mono<StoreDecision>> send) {}
+
+    /**
+     * Something that has a delivery when it is its turn.
+     *
+     * @param <M> what is sent to the store
+     */
+    interface Source<M> {
+
+        /** Returns a claim on the count, which names the node. */
+        Claim claim();
+
+        /** Returns whether there is nothing to deliver any more. */
+        boolean isEmpty();
+
+        /** Returns whether its delivery must wait. */
+        boolean isHeld();
+
+        /** Returns its delivery, and is not waiting any more; null if there is none. */
+        @Nullable
+        Delivery<M> take();
+    }
+
+    /** What is to be delivered to one node. */
+    private final class NodeQueue {
+
+        /** What a queue does. */
+        private enum State {
+            IDLE,
+            RUNNING,
+            PAUSED
+        }
+
+        private final String node;
+        private final Queue<Source<M>> urgent = new ConcurrentLinkedQueue<>();
+        private final Queue<Source<M>> waiting = new ConcurrentLinkedQueue<>();
+
+        // Used by one run at a time.
+
+        private final Queue<Source<M>> refused = new ConcurrentLinkedQueue<>();
+        private volatile long refusedAt;
+        private volatile List<Delivery<M>> unanswered = List.of();
+        private volatile boolean isAnyHeld;
+        private volatile int failures;
+
+        // Guarded by this.
+
+        private State state = State.IDLE;
+        private long pausedAt;
+        private long pauses;
+
+        NodeQueue(String node) {
+            this.node = node;
+        }
+
+        // When it runs.
+
+        /** Adds a source; returns whether this queue was idle, and must be run. */
+        boolean add(Source<M> source) {
+            waiting.add(source);
+            synchronized (this) {
+                if (state != State.IDLE || isClosed) {
+                    return false;
+                }
+                state = State.RUNNING;
+            }
+            busy.incrementAndGet();
+            return true;
+        }
+
+        /** Ends a pause that has been so long at least. */
+        void wake(long nanos) {
+            synchronized (this) {
+                if (state != State.PAUSED || Deadlines.now() - pausedAt < nanos) {
+                    return;
+                }
+                state = State.RUNNING;
+            }
+            runSoon();
+        }
+
+        private void pause(long nanos) {
+            long mine;
+            synchronized (this) {
+                state = State.PAUSED;
+                pausedAt = Deadlines.now();
+                mine = ++pauses;
+            }
+            Background.scheduler().schedule(() -> endPause(mine), nanos, TimeUnit.NANOSECONDS);
+        }
+
+        private void endPause(long mine) {
+            synchronized (this) {
+                if (state != State.PAUSED || pauses != mine) {
+                    return;
+                }
+                state = State.RUNNING;
+            }
+            run();
+        }
+
+        void runSoon() {
+            Background.scheduler().schedule(this::run);
+        }
+
+        private boolean isEmpty() {
+            return urgent.isEmpty() && waiting.isEmpty() && refused.isEmpty() && unanswered.isEmpty();
+        }
+
+        /** Pauses before what cannot be sent yet; without anything left, becomes idle. */
+        private void rest() {
+            if (isClosing.get() ? isAnyHeld : !isEmpty()) {
+                pause(isClosing.get() ? PAUSE_AT_THE_END : LONGEST_PAUSE);
+                return;
+            }
+            synchronized (this) {
+                // Read under the monitor, because what is added now must find this idle.
+                if (!isClosing.get() && !isEmpty()) {
+                    runSoon();
+                    return;
+                }
+                state = State.IDLE;
+            }
+            busy.decrementAndGet();
+            closeIfDone();
+        }
+
+        // A run.
+
+        void run() {
+            if (isClosed) {
+                return;
+            }
+            CircuitGate gate = gates.to(node);
+            CircuitGate.Passage passage = gate.pass();
+            if (!passage.isSent()) {
+                isAnyHeld = false;
+                sort();
+                rest();
+                return;
+            }
+            List<Delivery<M>> batch = next();
+            if (batch.isEmpty()) {
+                gate.releaseWithoutResult(passage);
+                rest();
+            } else {
+                send(batch, gate, passage);
+            }
+        }
+
+        /** Drops what has expired. If hash slots have moved to another node, their deliveries do, too. */
+        private void sort() {
+            sort(urgent);
+            sort(waiting);
+            sort(refused);
+            List<Source<M>> left = new ArrayList<>(unanswered);
+            sort(left);
+            unanswered = left.stream().map(Source::take).toList();
+        }
+
+        private void sort(Collection<Source<M>> sources) {
+            for (Iterator<Source<M>> all = sources.iterator(); all.hasNext(); ) {
+                Source<M> source = all.next();
+                if (source.isEmpty()) {
+                    all.remove();
+                    Delivery<M> expired = source.take();
+                    if (expired != null) {
+                        lose(expired);
+                    }
+                } else if (queueOf(source.claim()) != this) {
+                    all.remove();
+                    Outbox.this.add(source);
+                }
+            }
+        }
+
+        private List<Delivery<M>> next() {
+            isAnyHeld = false;
+            List<Delivery<M>> batch = new ArrayList<>();
+            for (Delivery<M> one : unanswered) {
+                addTo(batch, one);
+            }
+            unanswered = List.of();
+            take(urgent, batch);
+            take(waiting, batch);
+            if (batch.isEmpty() && Deadlines.now() - refusedAt >= LONGEST_PAUSE) {
+                take(refused, batch);
+            }
+            return batch;
+        }
+
+        private void take(Queue<Source<M>> from, List<Delivery<M>> batch) {
+            List<Source<M>> held = new ArrayList<>();
+            while (batch.size() < BATCH) {
+                Source<M> source = from.poll();
+                if (source == null) {
+                    break;
+                } else if (source.isHeld()) {
+                    held.add(source);
+                } else {
+                    Delivery<M> one = source.take();
+                    if (one != null) {
+                        addTo(batch, one);
+                    }
+                }
+            }
+            isAnyHeld |= !held.isEmpty();
+            from.addAll(held);
+        }
+
+        private void addTo(List<Delivery<M>> batch, Delivery<M> one) {
+            if (one.isExpired()) {
+                lose(one);
+            } else {
+                batch.add(one);
+            }
+        }
+
+        private void lose(Delivery<M> expired) {
+            expired.lost("the store did not confirm it before it expired");
+        }
+
+        private void send(List<Delivery<M>> batch, CircuitGate gate, CircuitGate.Passage passage) {
+            long start = Deadlines.now();
+            AtomicBoolean hasFailed = new AtomicBoolean();
+            Mono.defer(() -> channel.send.apply(
+                            batch.stream().map(Delivery::message).toList()))
+                    .timeout(TIMEOUT, Mono.error(this::timedOut), Background.scheduler())
+                    .singleOptional()
+                    .subscribe(
+                            reply -> {
+                                long took = Deadlines.now() - start;
+                                gate.recordReply(took);
+                                gate.release(passage);
+                                answered(batch, reply.orElse(null), gate, took);
+                            },
+                            error -> {
+                                hasFailed.set(true);
+                                record(error, Deadlines.now() - start, gate);
+                                gate.release(passage);
+                                failed(batch, error);
+                            });
+            setInFlight(batch, !hasFailed.get());
+            if (hasFailed.get()) {
+                setInFlight(batch, false);
+            }
+        }
+
+        private void setInFlight(List<Delivery<M>> batch, boolean isInFlight) {
+            batch.forEach(one -> one.inFlight(isInFlight));
+        }
+
+        private LimitStoreUnansweredException timedOut() {
+            return new LimitStoreUnansweredException(
+                    primary + " did not reply to a " + channel.name + " within " + TIMEOUT.toMillis() + " ms", null);
+        }
+
+        private void record(Throwable error, long took, CircuitGate gate) {
+            if (channel.affectsDecisions || CircuitGate.mayRetry(error)) {
+                gate.recordFailure(took, error);
+            } else {
+                gate.recordRefusal(error);
+            }
+        }
+
+        private void answered(List<Delivery<M>> batch, @Nullable StoreDecision reply, CircuitGate gate, long took) {
+            failures = 0;
+            Map<Object, StoreDecision> parts = new HashMap<>();
+            if (reply != null) {
+                for (StoreDecision part : reply.parts()) {
+                    part.claims().forEach(claim -> parts.put(claim.handle(), part));
+                }
+            }
+            for (Delivery<M> one : batch) {
+                StoreDecision part = parts.get(one.claim().handle());
+                if (reply == null || part != null) {
+                    one.delivered(part);
+                } else if (one.refused()) {
+                    refused.add(one);
+                    refusedAt = Deadlines.now();
+                } else {
+                    one.lost("the store cannot apply it");
+                }
+            }
+            if (channel.affectsDecisions && urgent.isEmpty() && waiting.isEmpty()) {
+                gate.recordReconciliation(took);
+            }
+            long rest = Math.min(took, channel.longestRest.toNanos());
+            if (urgent.isEmpty() && waiting.isEmpty()) {
+                rest();
+            } else if (rest > 0) {
+                pause(rest);
+            } else {
+                runSoon();
+            }
+        }
+
+        private void failed(List<Delivery<M>> batch, Throwable error) {
+            if (isFinal(error)) {
+                batch.forEach(one -> one.lost(String.valueOf(error.getMessage())));
+                runSoon();
+                return;
+            }
+            unanswered = batch;
+            setInFlight(batch, false);
+            if (isClosing.get()) {
+                isAnyHeld = false;
+                rest();
+            } else {
+                int before = failures;
+                failures = before + 1;
+                pause(Math.min(LONGEST_PAUSE, SHORTEST_PAUSE << Math.min(before, MOST_DOUBLED)));
+            }
+        }
+    }
+}

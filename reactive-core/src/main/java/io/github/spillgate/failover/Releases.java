@@ -1,0 +1,111 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
+import java.time.Duration;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
+import org.jspecify.annotations.Nullable;
+import reactor.core.publisher.Mono;
+
+/**
+ * The holds that ended during an outage of the primary store. They are released when it is back, unless they have
+ * expired there by then. Bounded: any further hold expires.
+ */
+final class Releases {
+
+    static final int MOST = 10_000;
+
+    private final ConcurrentMap<HoldKey, Release> waiting = new ConcurrentHashMap<>();
+    private final Outbox<Claim> outbox;
+
+    Releases(LimitStore primary, CircuitGates gates) {
+        outbox = new Outbox<>(
+                primary,
+                gates,
+                new Outbox.Channel<>(
+                        "release",
+                        false,
+                        Duration.ZERO,
+                        holds -> primary.release(holds).then(Mono.empty())));
+    }
+
+    /** Adds holds, which are released later. */
+    void add(List<Claim> holds) {
+        for (Claim claim : holds) {
+            UUID id = claim.holdId();
+            if (id != null && waiting.size() < MOST) {
+                HoldKey key = new HoldKey(claim.handle(), id);
+                Release one = new Release(
+                        key, claim, Deadlines.now() + claim.limit().window().toNanos());
+                if (waiting.putIfAbsent(key, one) == null) {
+                    outbox.add(one);
+                }
+            }
+        }
+    }
+
+    int size() {
+        return waiting.size();
+    }
+
+    /** Sends at once what waits for a node that is available again. */
+    void nodeIsBack(String node) {
+        outbox.nodeIsBack(node);
+    }
+
+    /** Makes a last attempt, for at most a second, and ends; never an error. What is left expires. */
+    Mono<Void> end() {
+        return outbox.end();
+    }
+
+    /** A request on several counts has one id for all of them. */
+    private record HoldKey(Object count, UUID id) {}
+
+    /** A hold to release, which has expired in the primary store at a time of {@link Deadlines#now()}. */
+    private final class Release implements Delivery<Claim> {
+
+        private final HoldKey key;
+        private final Claim claim;
+        private final long expiresAt;
+
+        Release(HoldKey key, Claim claim, long expiresAt) {
+            this.key = key;
+            this.claim = claim;
+            this.expiresAt = expiresAt;
+        }
+
+        @Override
+        public Claim claim() {
+            return claim;
+        }
+
+        @Override
+        public Claim message() {
+            return claim;
+        }
+
+        @Override
+        public boolean isExpired() {
+            return Deadlines.now() - expiresAt >= 0;
+        }
+
+        @Override
+        public void delivered(@Nullable StoreDecision reply) {
+            waiting.remove(key);
+        }
+
+        @Override
+        public boolean refused() {
+            return false;
+        }
+
+        @Override
+        public void lost(String why) {
+            waiting.remove(key);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Settlement;
+import io.github.spillgate.spi.StoreDecision;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
+import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
+import reactor.util.Logger;
+import reactor.util.Loggers;
+
+/** Delivers settlements to the primary store. One that is not delivered by its deadline is lost, and counted. */
+final class SettlementOutbox {
+
+    private static final Logger LOG = Loggers.getLogger(ResilientStore.class);
+
+    static final int MOST_WAITING = 10_000;
+
+    private final LimitStore primary;
+    private final DenialCache denials;
+    private final Outbox<Settlement> outbox;
+    private final AtomicInteger pending = new AtomicInteger();
+    private final AtomicLong lost = new AtomicLong();
+    private final SummaryLog lostToLog = new SummaryLog(this::log);
+    private volatile String reason = "";
+    private volatile boolean isClosed;
+
+    /**
+     * Creates an empty one.
+     *
+     * @param denials the cached denials, of which a refund drops some
+     * @param replies learns of the usage of the counts that are settled
+     */
+    SettlementOutbox(LimitStore primary, CircuitGates gates, DenialCache denials, Consumer<StoreDecision> replies) {
+        this.primary = primary;
+        this.denials = denials;
+        this.outbox = new Outbox<>(
+                primary,
+                gates,
+                new Outbox.Channel<>(
+                        "settlement",
+                        false,
+                        Duration.ZERO,
+                        settlements -> primary.settle(settlements).doOnNext(replies)));
+    }
+
+    /** Adds a settlement. The result completes when it is delivered or lost, with or without a subscriber. */
+    Mono<Void> add(Settlement settlement) {
+        if (isClosed) {
+            lose("the limiter is closed");
+            return Mono.empty();
+        }
+        if (pending.incrementAndGet() > MOST_WAITING) {
+            pending.decrementAndGet();
+            lose("too many are waiting");
+            return Mono.empty();
+        }
+        SettlementDelivery one = new SettlementDelivery(settlement);
+        outbox.send(one);
+        return one.end.asMono();
+    }
+
+    /** Returns how many settlements were lost. */
+    long lost() {
+        return lost.get();
+    }
+
+    /** Sends at once what waits for a node that is available again. */
+    void nodeIsBack(String node) {
+        outbox.nodeIsBack(node);
+    }
+
+    /** Makes a last attempt to deliver what waits, for at most a second, and ends. */
+    Mono<Void> end() {
+        return outbox.end().doOnSuccess(ended -> close());
+    }
+
+    private synchronized void close() {
+        if (!isClosed) {
+            isClosed = true;
+            int left = pending.get();
+            if (left > 0) {
+                lost.addAndGet(left);
+                LOG.warn("{} settled costs will not be delivered to {}", left, primary);
+            }
+        }
+    }
+
+    private void lose(String why) {
+        lost.incrementAndGet();
+        reason = why;
+        lostToLog.count();
+    }
+
+    private void log(long settlements) {
+        LOG.warn("{} settled costs could not be delivered to {}: {}", settlements, primary, reason);
+    }
+
+    private final class SettlementDelivery implements Delivery<Settlement> {
+
+        private final Settlement settlement;
+        private final Sinks.Empty<Void> end = Sinks.empty();
+
+        SettlementDelivery(Settlement settlement) {
+            this.settlement = settlement;
+        }
+
+        @Override
+        public Claim claim() {
+            return settlement.claim();
+        }
+
+        @Override
+        public Settlement message() {
+            return settlement;
+        }
+
+        @Override
+        public boolean isExpired() {
+            return settlement.deadline() - Deadlines.now() <= 0;
+        }
+
+        @Override
+        public void delivered(@Nullable StoreDecision reply) {
+            if (settlement.toRefund() > 0) {
+                denials.freed(List.of(settlement.claim()));
+            }
+            finish(null);
+        }
+
+        @Override
+        public boolean refused() {
+            return false;
+        }
+
+        @Override
+        public void lost(String why) {
+            finish(why);
+        }
+
+        private void finish(@Nullable String whyLost) {
+            synchronized (SettlementOutbox.this) {
+                if (!isClosed) {
+                    pending.decrementAndGet();
+                    if (whyLost != null) {
+                        lose(whyLost);
+                    }
+                }
+            }
+            end.tryEmitEmpty();
+        }
+    }
+}

@@ -1,0 +1,85 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.spi.ChargedPermits;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.StoreDecision;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.Predicate;
+import org.jspecify.annotations.Nullable;
+
+/** The way of grants to a primary store, on which a test takes each step. */
+final class ManualWay implements HandOvers.Way {
+
+    private final Set<Ledger> waiting = new LinkedHashSet<>();
+    private final Set<Ledger> urgent = new LinkedHashSet<>();
+    private final Map<Reconciliation, HandOver> handedOver = new HashMap<>();
+    private @Nullable ChargedPermits refund;
+
+    /** Hands over the grants of some counts, the urgent ones first. */
+    List<Reconciliation> handOver(int most, Predicate<Claim> skip) {
+        List<Reconciliation> batch = new ArrayList<>();
+        handOver(urgent, most, skip, batch);
+        handOver(waiting, most, skip, batch);
+        return batch;
+    }
+
+    private void handOver(Set<Ledger> from, int most, Predicate<Claim> skip, List<Reconciliation> batch) {
+        for (Iterator<Ledger> all = from.iterator(); all.hasNext() && batch.size() < most; ) {
+            Ledger ledger = all.next();
+            if (ledger.isEmpty()) {
+                all.remove();
+                ledger.take();
+            } else if (!ledger.isHeld() && !skip.test(ledger.claim())) {
+                all.remove();
+                HandOver one = ledger.take();
+                if (one != null) {
+                    handedOver.put(one.message(), one);
+                    batch.add(one.message());
+                }
+            }
+        }
+    }
+
+    /** Reports a reconciliation as charged, and returns the permits that must be refunded in the primary store. */
+    @Nullable
+    ChargedPermits charged(Reconciliation reconciliation, StoreDecision reply) {
+        refund = null;
+        handedOver.get(reconciliation).delivered(reply);
+        return refund;
+    }
+
+    /** Reports that a reconciliation cannot be charged. */
+    void notCharged(Reconciliation reconciliation) {
+        handedOver.get(reconciliation).lost("the store cannot");
+    }
+
+    @Override
+    public void add(Ledger ledger) {
+        waiting.add(ledger);
+    }
+
+    @Override
+    public void expedite(Ledger ledger) {
+        urgent.add(ledger);
+    }
+
+    @Override
+    public boolean isUnanswered(Claim claim) {
+        return false;
+    }
+
+    @Override
+    public void refund(ChargedPermits permits) {
+        refund = permits;
+    }
+
+    @Override
+    public void reportForeign(Claim claim) {}
+}
