@@ -9,20 +9,19 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The grants of one count that the primary store has charged by reconciliation, as far as their refunds and late
- * replies need them: the period in which all grants were charged, and the newest charge.
+ * replies need them: those that may still be within the window, and the newest charge.
  *
- * @param from the time of the first grant of the period
- * @param to the time of the last grant of the period; before any time if there is no period
+ * @param to the time of the last grant; before any time if there is none
  * @param stamp the lowest stamp of the charges
  * @param ahead how far the clock of the primary store is ahead of this one, in milliseconds, at least
  * @param chargedAt the time of the newest charge, on the primary store's clock, or later
  * @param used the permits in use then
  * @param permits the permits of the newest charge, and of earlier ones to which replies may still be late
  */
-record ChargedGrants(long from, long to, long stamp, long ahead, long chargedAt, long used, long permits) {
+record ChargedGrants(long to, long stamp, long ahead, long chargedAt, long used, long permits) {
 
-    /** No grants, and no period. */
-    static final ChargedGrants NONE = new ChargedGrants(Long.MAX_VALUE, Long.MIN_VALUE, 0, 0, 0, 0, 0);
+    /** No grants. */
+    static final ChargedGrants NONE = new ChargedGrants(Long.MIN_VALUE, 0, 0, 0, 0, 0);
 
     /**
      * Returns the grants of one reconciliation.
@@ -32,7 +31,6 @@ record ChargedGrants(long from, long to, long stamp, long ahead, long chargedAt,
     static ChargedGrants of(GrantsInFlight charged, StoreDecision reply, @Nullable StoreUsage usage, long now) {
         long chargedAt = reply.at().toEpochMilli();
         return new ChargedGrants(
-                charged.from(),
                 charged.to(),
                 reply.stamp(),
                 chargedAt - now,
@@ -43,25 +41,15 @@ record ChargedGrants(long from, long to, long stamp, long ahead, long chargedAt,
 
     /** Returns these grants together with those that were charged before. */
     ChargedGrants after(ChargedGrants before, Limit limit, long now) {
-        boolean isOnePeriod = before.isInWindow(limit, now);
+        boolean isInWindow = before.isInWindow(limit, now);
         boolean isReplyLate = Math.abs(chargedAt - before.chargedAt) < ConfirmedUsage.OUT_OF_ORDER;
         return new ChargedGrants(
-                isOnePeriod ? Math.min(from, before.from) : from,
                 to,
-                isOnePeriod ? Math.min(stamp, before.stamp) : stamp,
-                isOnePeriod ? Math.min(ahead, before.ahead) : ahead,
+                isInWindow ? Math.min(stamp, before.stamp) : stamp,
+                isInWindow ? Math.min(ahead, before.ahead) : ahead,
                 chargedAt,
                 used,
                 isReplyLate ? permits + before.permits : permits);
-    }
-
-    /**
-     * Returns the same without a period, because a later reconciliation was not charged. A period with the next one
-     * would include its grants. Their refunds would then be sent to the primary store, and remove permits that other
-     * instances use.
-     */
-    ChargedGrants endPeriod() {
-        return new ChargedGrants(NONE.from, NONE.to, stamp, ahead, chargedAt, used, permits);
     }
 
     /** Returns whether any of the grants may still be within the window. */
@@ -72,11 +60,6 @@ record ChargedGrants(long from, long to, long stamp, long ahead, long chargedAt,
     /** Returns when permits that were taken at a time leave the window or, of a bucket, have returned. */
     static long leavesWindowAt(Limit limit, long takenAt) {
         return takenAt + OwnUsage.windowOf(limit);
-    }
-
-    /** Returns whether a grant at this time was charged. */
-    boolean includes(long takenAt) {
-        return takenAt >= from && takenAt <= to;
     }
 
     /** Returns permits to refund in the primary store; null if there are none, or they no longer count. */

@@ -27,7 +27,7 @@ final class GrantsInFlight {
     // is missing stands for a lost permit, which over-admits. One too many counts twice, which errs towards denying.
 
     private final Reconciliation reconciliation;
-    private final long from;
+    private final long since;
     private final long newestReply;
     private long until;
     private long permits;
@@ -37,13 +37,13 @@ final class GrantsInFlight {
     /**
      * Creates the grants of a reconciliation.
      *
-     * @param from the time of the first grant, which the reconciliation may know less precisely
+     * @param since the epoch of the first grant
      * @param until when none of them is in use any more
      * @param newestReply the newest reply before they were handed over, on the primary store's clock
      */
-    GrantsInFlight(Reconciliation reconciliation, long from, long until, long newestReply) {
+    GrantsInFlight(Reconciliation reconciliation, long since, long until, long newestReply) {
         this.reconciliation = reconciliation;
-        this.from = from;
+        this.since = since;
         this.until = until;
         this.newestReply = newestReply;
         this.permits = reconciliation.permits();
@@ -73,9 +73,9 @@ final class GrantsInFlight {
         return reconciliation.permits();
     }
 
-    /** Returns the time of the first grant. */
-    long from() {
-        return from;
+    /** Returns the epoch of the first grant. */
+    long since() {
+        return since;
     }
 
     /** Returns the time of the last grant. */
@@ -85,16 +85,14 @@ final class GrantsInFlight {
 
     // Refunds.
 
-    /** Refunds permits that were granted at a time, and returns how many. */
-    long refund(long takenAt, long most) {
-        boolean isIncluded = takenAt >= from && takenAt <= to();
-        long less = isIncluded ? Math.min(permits, most) : 0;
+    /** Refunds permits that were granted at a time. */
+    void refund(long takenAt, long most) {
+        long less = Math.min(permits, most);
         if (less > 0) {
             permits -= less;
             refunded += less;
             refundedFrom = Math.min(refundedFrom, takenAt);
         }
-        return less;
     }
 
     /** Returns how many were refunded: they are to be refunded in the primary store once it has charged them. */

@@ -8,6 +8,7 @@ import java.time.InstantSource;
 import java.util.Objects;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -24,6 +25,7 @@ final class HandOvers {
     private static final AtomicLong HANDED_OVER = new AtomicLong();
 
     private final InstantSource clock;
+    private final LongSupplier nextEpoch;
     private final AtomicLong toReconcile = new AtomicLong();
     private final AtomicLong reconciled = new AtomicLong();
     private final AtomicLong lost = new AtomicLong();
@@ -33,9 +35,11 @@ final class HandOvers {
      * Creates one that takes no grants before there is a way.
      *
      * @param clock the clock of the ledgers
+     * @param nextEpoch begins an epoch: decisions from then on are not handed over yet
      */
-    HandOvers(InstantSource clock) {
+    HandOvers(InstantSource clock, LongSupplier nextEpoch) {
         this.clock = clock;
+        this.nextEpoch = nextEpoch;
     }
 
     void bindTo(Way toStore) {
@@ -87,6 +91,10 @@ final class HandOvers {
 
     InstantSource clock() {
         return clock;
+    }
+
+    long nextEpoch() {
+        return nextEpoch.getAsLong();
     }
 
     String newId() {

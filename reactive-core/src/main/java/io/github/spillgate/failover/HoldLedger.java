@@ -222,7 +222,7 @@ final class HoldLedger extends Ledger {
     /** {@inheritDoc} A hold is released by its id, and by nothing else. */
     @Override
     @Nullable
-    ChargedPermits refundGrant(long takenAt, long permits) {
+    ChargedPermits refundGrant(long stamp, long takenAt, long permits) {
         return null;
     }
 
@@ -259,7 +259,7 @@ final class HoldLedger extends Ledger {
     }
 
     @Override
-    void handOver(Reconciliation reconciliation) {
+    void handOver(Reconciliation reconciliation, long since) {
         unreconciled.clear();
         inFlight = reconciliation;
     }

@@ -37,6 +37,9 @@ abstract class Ledger extends Count implements Outbox.Source<Reconciliation> {
     /** How many granted permits are to be reconciled, including those that have expired since. */
     private long toReconcile;
 
+    /** The epoch since which grants are here. Earlier ones are in flight, or were charged or lost. */
+    private long openSince;
+
     /** Whether this waits for its turn in the outbox. */
     private boolean isQueued;
 
@@ -68,6 +71,7 @@ abstract class Ledger extends Count implements Outbox.Source<Reconciliation> {
         this.handOvers = handOvers;
         this.share = share;
         this.instances = instances;
+        this.openSince = handOvers.nextEpoch();
     }
 
     @Override
@@ -124,12 +128,14 @@ abstract class Ledger extends Count implements Outbox.Source<Reconciliation> {
     abstract Fit confirm(StoreUsage usage, StoreDecision decision);
 
     /**
-     * Refunds permits that were granted at a time.
+     * Refunds permits of a decision of the fallback.
      *
+     * @param stamp the stamp of the decision, its epoch
+     * @param takenAt the time of the decision
      * @return those that must be refunded in the primary store now, because it has charged them; null if there are
      *     none. Those in flight are returned by {@link #charged}
      */
-    abstract @Nullable ChargedPermits refundGrant(long takenAt, long permits);
+    abstract @Nullable ChargedPermits refundGrant(long stamp, long takenAt, long permits);
 
     /**
      * Cancels permits that were granted at a time, because the primary store has charged the same request after all.
@@ -187,6 +193,11 @@ abstract class Ledger extends Count implements Outbox.Source<Reconciliation> {
         return must;
     }
 
+    /** Returns the epoch since which grants are here. */
+    final long openSince() {
+        return openSince;
+    }
+
     /** Returns whether grants were handed over and are not being sent. */
     final boolean waitsForNextAttempt() {
         return isInFlight() && !isSent;
@@ -206,8 +217,12 @@ abstract class Ledger extends Count implements Outbox.Source<Reconciliation> {
     /** Returns the grants to hand over; null if none of them counts any more. */
     abstract @Nullable Reconciliation reconciliation(String id);
 
-    /** Notes that the grants are in flight. */
-    abstract void handOver(Reconciliation reconciliation);
+    /**
+     * Notes that the grants are in flight.
+     *
+     * @param since the first epoch of these grants
+     */
+    abstract void handOver(Reconciliation reconciliation, long since);
 
     /**
      * Notes that the primary store has charged a reconciliation.
@@ -255,7 +270,8 @@ abstract class Ledger extends Count implements Outbox.Source<Reconciliation> {
             forgetGrants();
             return null;
         }
-        handOver(reconciliation);
+        handOver(reconciliation, openSince);
+        openSince = handOvers.nextEpoch();
         isSent = false;
         // Those that have expired since need not be reconciled.
         handOvers.granted(reconciliation.permits() - toReconcile);

@@ -55,9 +55,13 @@ public final class LocalFallback implements LimitStore {
      */
     LocalFallback(int maximumCounts, InstantSource clock, DoubleSupplier random) {
         this.random = random;
-        handOvers = new HandOvers(clock);
+        handOvers = new HandOvers(clock, this::nextEpoch);
         ledgers = new CountTable<>(
                 maximumCounts, clock, this::newLedger, Ledger::share, ledger -> ledger.evicted(clock.millis()));
+    }
+
+    private long nextEpoch() {
+        return ledgers.nextEpoch();
     }
 
     private Ledger newLedger(Claim claim) {
@@ -257,8 +261,8 @@ public final class LocalFallback implements LimitStore {
         long takenAt = decision.at().toEpochMilli();
         List<ChargedPermits> charged = new ArrayList<>();
         for (Claim claim : decision.claims()) {
-            ChargedPermits permits =
-                    ofGrant(decision, claim, false, ledger -> ledger.refundGrant(takenAt, claim.permits()));
+            ChargedPermits permits = ofGrant(
+                    decision, claim, false, ledger -> ledger.refundGrant(decision.stamp(), takenAt, claim.permits()));
             if (permits != null) {
                 charged.add(permits);
             }
@@ -280,7 +284,8 @@ public final class LocalFallback implements LimitStore {
                 ledger.takeBeyond(one.claim().limit(), one.toCharge(), one.most());
                 return null;
             }
-            return ledger.refundGrant(one.decision().at().toEpochMilli(), one.toRefund());
+            StoreDecision decision = one.decision();
+            return ledger.refundGrant(decision.stamp(), decision.at().toEpochMilli(), one.toRefund());
         });
     }
 

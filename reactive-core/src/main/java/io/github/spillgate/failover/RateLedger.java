@@ -90,8 +90,8 @@ final class RateLedger extends Ledger {
     /** How many granted permits were refunded without a decision since grants were last handed over. */
     private long refundedWithoutDecision;
 
-    /** When grants were last handed over. Earlier grants are not in {@code granted}, although a slot may look so. */
-    private long handedOverAt;
+    /** The epoch since which all grants that were handed over and are not in flight are charged. */
+    private long chargedSince;
 
     /**
      * Creates an empty ledger.
@@ -110,12 +110,12 @@ final class RateLedger extends Ledger {
         this.onLoss = onLoss;
         this.granted = limit.algorithm() == Algorithm.BUCKET ? new BucketGrants() : RateCount.of(limit);
         this.confirmed = new ConfirmedUsage(limit);
+        this.chargedSince = openSince();
     }
 
     @Override
     public void advance(Claim claim, long now) {
         super.advance(claim, now);
-        handedOverAt = Math.min(handedOverAt, now);
         returnedUntil = Math.min(returnedUntil, now + limit().reach().toMillis());
         granted.advance(claim, now);
         confirmed.advance(claim.limit(), now);
@@ -406,12 +406,15 @@ final class RateLedger extends Ledger {
 
     @Override
     @Nullable
-    ChargedPermits refundGrant(long takenAt, long permits) {
-        long left = takenAt < handedOverAt ? permits : permits - refundGranted(takenAt, permits);
-        if (inFlight != null) {
-            left -= inFlight.refund(takenAt, left);
+    ChargedPermits refundGrant(long stamp, long takenAt, long permits) {
+        if (stamp >= openSince()) {
+            long unused = refundGranted(takenAt, permits);
+            return null;
+        } else if (inFlight != null && stamp >= inFlight.since()) {
+            inFlight.refund(takenAt, permits);
+            return null;
         }
-        return charged.includes(takenAt) ? charged.refund(claim(), takenAt, left, now()) : null;
+        return stamp >= chargedSince ? charged.refund(claim(), takenAt, permits, now()) : null;
     }
 
     /** Refunds permits that the primary store has charged, while it cannot be asked. */
@@ -471,13 +474,8 @@ final class RateLedger extends Ledger {
     }
 
     @Override
-    void handOver(Reconciliation reconciliation) {
-        inFlight = new GrantsInFlight(
-                reconciliation,
-                Math.max(reconciliation.firstMillis(), handedOverAt),
-                grantsNow().wholeAt(),
-                confirmed.newestReply());
-        handedOverAt = now();
+    void handOver(Reconciliation reconciliation, long since) {
+        inFlight = new GrantsInFlight(reconciliation, since, grantsNow().wholeAt(), confirmed.newestReply());
         refundedWithoutDecision = 0;
         granted.clear();
     }
@@ -521,7 +519,7 @@ final class RateLedger extends Ledger {
         if (inFlight != null && inFlight.isOf(reconciliation)) {
             returnedUntil = Math.max(returnedUntil, inFlight.until());
             inFlight = null;
-            charged = charged.endPeriod();
+            chargedSince = openSince();
         }
     }
 }

@@ -66,7 +66,7 @@ public final class CountTable<C extends Count> {
     private final Function<Claim, C> factory;
     private final ToDoubleFunction<C> share;
     private final Consumer<C> onEviction;
-    private final AtomicLong resets = new AtomicLong();
+    private final AtomicLong epochs = new AtomicLong();
 
     /**
      * Creates a table.
@@ -154,7 +154,7 @@ public final class CountTable<C extends Count> {
             return apply(claim, true, count -> {
                 long leased = count.lease(claim.limit(), claim.permits(), parts);
                 StoreUsage usage = StoreUsage.of(claim.withPermits(leased), count.used(), false, now, count.wholeAt());
-                return StoreDecision.ofLease(Source.LOCAL, now, resets.get(), usage);
+                return StoreDecision.ofLease(Source.LOCAL, now, epochs.get(), usage);
             });
         });
     }
@@ -206,6 +206,16 @@ public final class CountTable<C extends Count> {
     }
 
     /**
+     * Begins an epoch, whose number is the stamp of decisions from now on. Called under the monitor of a count, it
+     * separates later decisions on that from earlier ones, which have a lower stamp.
+     *
+     * @return the number
+     */
+    public long nextEpoch() {
+        return epochs.incrementAndGet();
+    }
+
+    /**
      * Resets the count of a claim.
      *
      * @param claim the claim
@@ -215,7 +225,7 @@ public final class CountTable<C extends Count> {
     public long reset(Claim claim, boolean create) {
         Long recorded = apply(claim, create, count -> {
             long before = count.recorded();
-            count.reset(resets.incrementAndGet());
+            count.reset(epochs.incrementAndGet());
             return before;
         });
         return recorded == null ? 0 : recorded;
@@ -381,7 +391,7 @@ public final class CountTable<C extends Count> {
     /** Makes the decision. Must run under the monitors of its counts, so that only a later reset has a newer stamp. */
     private StoreDecision decision(boolean charging, long now, List<StoreUsage> usages) {
         return charging
-                ? StoreDecision.ofTake(Source.LOCAL, now, resets.get(), usages)
+                ? StoreDecision.ofTake(Source.LOCAL, now, epochs.get(), usages)
                 : StoreDecision.ofPeek(Source.LOCAL, now, usages);
     }
 

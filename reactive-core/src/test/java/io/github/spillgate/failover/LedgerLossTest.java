@@ -13,6 +13,7 @@ import io.github.spillgate.spi.StoreUsage;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -147,7 +148,7 @@ class LedgerLossTest extends LocalFallbackFixture {
     }
 
     private RateLedger ledger(String limit) {
-        HandOvers handOvers = new HandOvers(clock);
+        HandOvers handOvers = new HandOvers(clock, new AtomicLong()::incrementAndGet);
         handOvers.bindTo(new ManualWay());
         RateLedger ledger = new RateLedger(
                 claim(limiter(Limit.parse(limit)), "a"), handOvers, new OutageShare(), null, (permits, usage) -> {

@@ -13,6 +13,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.Random;
+import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -239,7 +240,7 @@ class RateLedgerRestorationTest extends LocalFallbackFixture {
         private long granted;
 
         Instance(String limit) {
-            HandOvers handOvers = new HandOvers(clock);
+            HandOvers handOvers = new HandOvers(clock, new AtomicLong()::incrementAndGet);
             handOvers.bindTo(new ManualWay());
             ledger = new RateLedger(
                     claim(limiter(Limit.parse(limit)), "a"), handOvers, share, null, (permits, usage) -> {
