@@ -1,6 +1,7 @@
 package io.github.spillgate;
 
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
@@ -146,7 +147,7 @@ final class Holds {
     void release(List<Claim> claims) {
         List<Claim> permits = HoldIds.holdsIn(claims);
         if (!permits.isEmpty()) {
-            Mono.defer(() -> store.release(permits))
+            Mono.defer(() -> store.hold(permits, HoldAction.RELEASE))
                     .doFinally(end -> onRelease.accept(claims))
                     .subscribe(null, error -> {});
         }
@@ -258,7 +259,7 @@ final class Holds {
         long shortest = holds.stream().mapToLong(hold -> hold.life).min().orElse(longest);
         long wallAt = wallTime();
         AtomicBoolean isDone = new AtomicBoolean();
-        Mono.defer(() -> store.renew(claims))
+        Mono.defer(() -> store.hold(claims, HoldAction.RENEW))
                 .timeout(Duration.ofNanos(shortest / RENEWAL), Schedulers.parallel())
                 .subscribe(
                         renewals -> {

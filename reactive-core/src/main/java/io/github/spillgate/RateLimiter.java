@@ -8,7 +8,12 @@ import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Names;
 import io.github.spillgate.internal.Turns;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.RefundOldest;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
@@ -530,7 +535,7 @@ public final class RateLimiter implements AutoCloseable {
             }
             HoldIds.noteRelease(HoldIds.holdsIn(part.claims()));
             // All claims, because waiters wait for all of them.
-            return thenWake(made.claims(), store.refund(part));
+            return thenWake(made.claims(), Refunds.refund(store, part));
         });
     }
 
@@ -599,9 +604,17 @@ public final class RateLimiter implements AutoCloseable {
             if (settled.isEmpty()) {
                 return Mono.empty();
             }
-            Mono<Void> change = store.settle(settled).then();
+            Mono<Void> change =
+                    store.correct(settled).doOnNext(this::checkSettled).then();
             return settled.stream().anyMatch(one -> one.toRefund() > 0) ? thenWake(made.claims(), change) : change;
         });
+    }
+
+    private void checkSettled(List<Corrected> settled) {
+        if (settled.contains(Corrected.of(Outcome.UNSUPPORTED))) {
+            throw new UnsupportedOperationException(
+                    store + " cannot settle costs: expected a store that applies a Settlement, for example LocalStore");
+        }
     }
 
     /**
@@ -623,7 +636,10 @@ public final class RateLimiter implements AutoCloseable {
         // Also after closing, because work that is running then ends later.
         return Mono.defer(() -> {
             HoldIds.noteRelease(holds);
-            return holds.isEmpty() ? Mono.empty() : thenWake(made.claims(), store.release(holds));
+            return holds.isEmpty()
+                    ? Mono.empty()
+                    : thenWake(
+                            made.claims(), store.hold(holds, HoldAction.RELEASE).then());
         });
     }
 
@@ -659,7 +675,7 @@ public final class RateLimiter implements AutoCloseable {
                         "permits " + charge.permits() + " cannot be refunded: expected 1 or more, for example 1");
             }
         }
-        return change(given, store::refund);
+        return change(given, found -> store.correct(RefundOldest.of(found)).then());
     }
 
     /**
@@ -681,7 +697,9 @@ public final class RateLimiter implements AutoCloseable {
      * @return completes when the usage is cleared
      */
     public Mono<Void> reset(Charge... charges) {
-        return change(allPresent(Arrays.asList(Checks.some(charges, "charges", CHARGE))), store::reset);
+        return change(
+                allPresent(Arrays.asList(Checks.some(charges, "charges", CHARGE))),
+                found -> store.reset(found, LimitStore.NO_DEADLINE));
     }
 
     /**
@@ -741,8 +759,8 @@ public final class RateLimiter implements AutoCloseable {
      *     now, or does not decide within 3 s; {@link IllegalStateException} if the limiter is closed
      */
     public Mono<Void> ready() {
-        return unlessClosed(store::prepare)
-                .then(Mono.defer(() -> store.peek(claims.of(READY)))
+        return unlessClosed(() -> store.prepare(""))
+                .then(Mono.defer(() -> store.take(Request.peek(claims.of(READY))))
                         .filter(made -> !made.isByFallback())
                         .repeatWhenEmpty(made -> made.take(READY_LONGEST, Schedulers.parallel())
                                 .delayElements(READY_PAUSE, Schedulers.parallel()))
@@ -889,13 +907,13 @@ public final class RateLimiter implements AutoCloseable {
 
     private Mono<StoreDecision> takeAttempt(List<Claim> claims) {
         List<Claim> sent = HoldIds.assign(claims);
-        Mono<StoreDecision> made = Objects.requireNonNull(store.take(sent), NO_ANSWER);
+        Mono<StoreDecision> made = Objects.requireNonNull(store.take(Request.take(sent)), NO_ANSWER);
         return sent == claims ? made : holds.releasingIfCancelled(made, sent);
     }
 
     private Mono<Decision> peekClaims(List<Claim> claims) {
         Mono<Decision> answer = answerWithoutStore(claims);
-        return answer == null ? decision(Objects.requireNonNull(store.peek(claims), NO_ANSWER)) : answer;
+        return answer == null ? decision(Objects.requireNonNull(store.take(Request.peek(claims)), NO_ANSWER)) : answer;
     }
 
     @SuppressWarnings("unchecked") // a Mono only emits

@@ -3,6 +3,7 @@ package io.github.spillgate;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.time.InstantSource;
@@ -163,13 +164,16 @@ final class WaitQueues {
             for (Claim claim : claims) {
                 if (claim.limit().isCountingDenied()) {
                     // A waiting request must not be recorded as denied, so this peeks before it takes.
-                    return store.peek(claims)
-                            .flatMap(decision ->
-                                    decision.isAllowed() ? store.take(HoldIds.assign(claims)) : Mono.just(decision));
+                    return store.take(Request.peek(claims))
+                            .flatMap(decision -> decision.isAllowed() ? takeAtOnce(claims) : Mono.just(decision));
                 }
             }
-            return store.take(HoldIds.assign(claims));
+            return takeAtOnce(claims);
         });
+    }
+
+    private Mono<StoreDecision> takeAtOnce(List<Claim> claims) {
+        return store.take(Request.take(HoldIds.assign(claims)));
     }
 
     /** Refunds a decision that no caller uses. Does not wait for that. */
@@ -177,7 +181,7 @@ final class WaitQueues {
         StoreDecision unused = decision instanceof StoreDecision made ? made.redeem(usage -> true) : null;
         if (unused != null) {
             List<Claim> claims = unused.claims();
-            Mono.defer(() -> store.refund(unused))
+            Mono.defer(() -> Refunds.refund(store, unused))
                     .doFinally(end -> wake(claims))
                     .subscribe(null, error -> Operators.onErrorDropped(error, Context.empty()));
         }

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.StoreForTests;
@@ -149,7 +150,7 @@ class AcquireTest extends AcquireFixture {
     @Test
     void theBoundOfACounterAllowsForTwoAdjacentWindows() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(4).counter());
-        store.take(claims(limiter, "a", 2)).block();
+        store.take(Request.take(claims(limiter, "a", 2))).block();
         time.passMillis(999);
         for (int i = 0; i < 5; i++) {
             wait(limiter, "w" + i, 1, Duration.ofMillis(800));
@@ -187,7 +188,7 @@ class AcquireTest extends AcquireFixture {
     @Test
     void theBoundBehindASmallerRequestCountsFromItsEarliestService() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(10));
-        store.take(claims(limiter, "a", 6)).block();
+        store.take(Request.take(claims(limiter, "a", 6))).block();
         wait(limiter, "much", 5, Duration.ofMillis(500));
         wait(limiter, "little", 3, LONG);
         wait(limiter, "most", 8, Duration.ofMillis(1_500));
@@ -215,7 +216,7 @@ class AcquireTest extends AcquireFixture {
     @Test
     void theRetryTimeCountsFromTheSendingOfTheDeniedAttempt() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(1));
-        store.take(claims(limiter, "a", 1)).block();
+        store.take(Request.take(claims(limiter, "a", 1))).block();
         wait(limiter, "first", 1, LONG);
         time.passMillis(300);
         held.answerAll();
@@ -244,7 +245,7 @@ class AcquireTest extends AcquireFixture {
         for (int i = 0; i < 4; i++) {
             wait(limiter, "w" + i, 1, Duration.ofMillis(500));
         }
-        store.take(claims(limiter, "a", 7)).block();
+        store.take(Request.take(claims(limiter, "a", 7))).block();
         held.answer(0);
         assertThat(held.held()).as("in flight at the same time").isEqualTo(3);
         held.answer(2);
@@ -308,7 +309,7 @@ class AcquireTest extends AcquireFixture {
     @Test
     void aSmallRequestBehindALargeOneIsDeniedIfItsWaitIsTooLong() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(10));
-        store.take(claims(limiter, "a", 9)).block();
+        store.take(Request.take(claims(limiter, "a", 9))).block();
         wait(limiter, "much", 5, LONG);
         wait(limiter, "little", 1, Duration.ofMillis(500));
         assertThat(decisions).isEmpty();
@@ -325,7 +326,7 @@ class AcquireTest extends AcquireFixture {
     @Test
     void waitersAreDeniedWithTheReplyThatShowsTheirWaitIsTooLong() {
         RateLimiter limiter = heldLimiter(Limit.perMinute(1));
-        store.take(claims(limiter, "a", 1)).block();
+        store.take(Request.take(claims(limiter, "a", 1))).block();
         wait(limiter, "short", 1, Duration.ofSeconds(1));
         for (int i = 0; i < 5; i++) {
             wait(limiter, "long" + i, 1, Duration.ofMinutes(2 + i));
@@ -342,7 +343,7 @@ class AcquireTest extends AcquireFixture {
     @Test
     void aWaiterWithExactlyTheNeededWaitStaysWhenAnotherIsDenied() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(1));
-        store.take(claims(limiter, "a", 1)).block();
+        store.take(Request.take(claims(limiter, "a", 1))).block();
         wait(limiter, "patient", 1, Duration.ofMillis(1_001));
         wait(limiter, "impatient", 1, Duration.ofMillis(1_001));
         held.answerAll();
@@ -356,7 +357,7 @@ class AcquireTest extends AcquireFixture {
     @Test
     void aDeniedWaiterDoesNotDelayASmallerRequest() {
         RateLimiter limiter = heldLimiter(Limit.perMinute(10));
-        store.take(claims(limiter, "a", 5)).block();
+        store.take(Request.take(claims(limiter, "a", 5))).block();
         wait(limiter, "much", 8, Duration.ofSeconds(1));
         wait(limiter, "little", 2, Duration.ofSeconds(1));
         held.answer(0);
@@ -397,7 +398,7 @@ class AcquireTest extends AcquireFixture {
                 store,
                 claims -> claims.get(0).permits() == 3
                         ? Mono.just(LimiterDecisions.refused(time.millis()))
-                        : store.take(claims)));
+                        : store.take(Request.take(claims))));
         RateLimiter limiter = limiter(strict, Limit.perSecond(3));
         wait(limiter, "never", 3, LONG);
         wait(limiter, "little", 1, LONG);
@@ -498,10 +499,10 @@ class AcquireTest extends AcquireFixture {
     @Test
     void wakingDoesNotExtendAWait() {
         RateLimiter limiter = heldLimiter(Limit.perMinute(1));
-        store.take(claims(limiter, "a", 1)).block();
+        store.take(Request.take(claims(limiter, "a", 1))).block();
         wait(limiter, "late", 1, Duration.ofMillis(10));
         limiter.reset("a").subscribe();
-        store.take(claims(limiter, "a", 1)).block();
+        store.take(Request.take(claims(limiter, "a", 1))).block();
         held.answer(1);
         time.passMillis(10);
         held.answer(0);
@@ -512,11 +513,11 @@ class AcquireTest extends AcquireFixture {
     @Test
     void wakingDoesNotExtendAWaitBehindALongOne() {
         RateLimiter limiter = heldLimiter(Limit.perMinute(10));
-        store.take(claims(limiter, "a", 9)).block();
+        store.take(Request.take(claims(limiter, "a", 9))).block();
         Disposable head = wait(limiter, "head", 2, LONG);
         wait(limiter, "late", 1, Duration.ofMillis(10));
         limiter.reset("a").subscribe();
-        store.take(claims(limiter, "a", 9)).block();
+        store.take(Request.take(claims(limiter, "a", 9))).block();
         held.answer(1);
         time.passMillis(10);
         held.answer(0);
@@ -535,7 +536,7 @@ class AcquireTest extends AcquireFixture {
         RateLimiter limiter = heldLimiter(Limit.perMinute(10));
         wait(limiter, "first", 1, LONG);
         wait(limiter, "denied", 1, Duration.ofMillis(10));
-        store.take(claims(limiter, "a", 9)).block();
+        store.take(Request.take(claims(limiter, "a", 9))).block();
         held.answer(0);
         limiter.reset("a").subscribe();
         wait(limiter, "served", 1, Duration.ofMillis(10));
@@ -603,7 +604,7 @@ class AcquireTest extends AcquireFixture {
     @Test
     void theHeadAsksForReleasedPermitsAtLeastOnceASecond() {
         RateLimiter limiter = heldLimiter(Limit.concurrent(1).retryAfter(Duration.ofHours(1)));
-        store.take(HoldIds.assign(claims(limiter, "a", 1))).block();
+        store.take(Request.take(HoldIds.assign(claims(limiter, "a", 1)))).block();
         waitFor(limiter, "a");
         held.answerAll();
         for (int i = 0; i < 50; i++) {

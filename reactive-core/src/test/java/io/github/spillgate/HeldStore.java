@@ -1,6 +1,7 @@
 package io.github.spillgate;
 
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
@@ -76,12 +77,12 @@ final class HeldStore extends Unprotected {
 
     @Override
     public Mono<Void> release(List<Claim> holds) {
-        return store.release(holds);
+        return store.hold(holds, HoldAction.RELEASE).then();
     }
 
     @Override
     public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
-        return store.renew(holds);
+        return store.hold(holds, HoldAction.RENEW);
     }
 
     private <T> Mono<T> hold(Mono<T> decision) {

@@ -201,7 +201,7 @@ class RateLimiterTest {
         AtomicInteger prepared = new AtomicInteger();
         LimitStore watched = new WithoutDeadline(store) {
             @Override
-            public Mono<Void> prepare() {
+            public Mono<Void> prepare(String node) {
                 prepared.incrementAndGet();
                 return Mono.empty();
             }

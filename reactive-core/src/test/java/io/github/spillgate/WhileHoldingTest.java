@@ -9,6 +9,7 @@ import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
@@ -218,7 +219,8 @@ class WhileHoldingTest {
                             @Override
                             public void subscribe(CoreSubscriber<? super StoreDecision> actual) {
                                 actual.onSubscribe(Operators.emptySubscription());
-                                StoreDecision made = store.take(claims).block();
+                                StoreDecision made =
+                                        store.take(Request.take(claims)).block();
                                 replies.add(() -> actual.onNext(made));
                             }
                         };

@@ -1,8 +1,8 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import org.jspecify.annotations.Nullable;
@@ -64,10 +64,10 @@ record ChargedGrants(long to, long stamp, long ahead, long chargedAt, long used,
 
     /** Returns permits to refund in the primary store; null if there are none, or they no longer count. */
     @Nullable
-    ChargedPermits refund(Claim claim, long takenAt, long refunded, long now) {
+    RefundCharged refund(Claim claim, long takenAt, long refunded, long now) {
         long until = leavesWindowAt(claim.limit(), takenAt);
         return refunded > 0 && now < until
-                ? new ChargedPermits(claim.withPermits(refunded), stamp, until + ahead)
+                ? new RefundCharged(claim.withPermits(refunded), stamp, until + ahead)
                 : null;
     }
 

@@ -3,15 +3,25 @@ package io.github.spillgate.failover;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Correction;
+import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Refund;
+import io.github.spillgate.spi.RefundCharged;
+import io.github.spillgate.spi.RefundOldest;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.LongFunction;
 import java.util.function.Supplier;
@@ -55,40 +65,72 @@ final class CountChanges {
 
     // Refunds and settlements of decisions.
 
-    Mono<Void> refund(StoreDecision decision) {
-        List<Claim> holds = LocalGrants.holdsOf(decision.claims());
-        if (holds.isEmpty()) {
-            return refundRates(decision);
-        }
-        StoreDecision rates = LocalGrants.withoutHolds(decision);
-        return rates.usages().isEmpty() ? release(holds) : Mono.whenDelayError(release(holds), refundRates(rates));
-    }
-
-    private Mono<Void> refundRates(StoreDecision decision) {
-        return denials.freeing(
-                decision.claims(),
-                decision.isByFallback(fallback) ? refundInFallback(decision) : refundInPrimary(decision));
-    }
-
-    private Mono<Void> refundInFallback(StoreDecision decision) {
-        LocalFallback ledgers = local;
-        if (ledgers == null) {
-            return fallback.refund(decision);
-        }
+    /** Makes corrections at the same time. One that fails does not prevent the others. */
+    Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
         return Mono.defer(() -> {
-            List<ChargedPermits> charged = ledgers.refundGrants(decision);
-            return charged.isEmpty() ? Mono.empty() : refundCharged(decision, charged, ledgers);
+            Corrected[] results = new Corrected[corrections.size()];
+            List<Refund> inPrimary = new ArrayList<>();
+            List<Refund> inFallback = new ArrayList<>();
+            List<Claim> oldest = new ArrayList<>();
+            List<Mono<Void>> changes = new ArrayList<>();
+            for (int i = 0; i < results.length; i++) {
+                int place = i;
+                results[i] = Corrected.of(Outcome.APPLIED);
+                if (corrections.get(i) instanceof Refund one) {
+                    (one.decision().isByFallback(fallback) ? inFallback : inPrimary).add(one);
+                } else if (corrections.get(i) instanceof Settlement one) {
+                    changes.add(settle(one, result -> results[place] = result));
+                } else if (corrections.get(i) instanceof RefundOldest || corrections.get(i) instanceof RefundCharged) {
+                    oldest.add(corrections.get(i).claim());
+                } else {
+                    results[i] = Corrected.of(Outcome.UNSUPPORTED);
+                }
+            }
+            if (!inPrimary.isEmpty()) {
+                changes.add(denials.freeing(claimsOf(inPrimary), refundInPrimary(inPrimary)));
+            }
+            if (!inFallback.isEmpty()) {
+                changes.add(denials.freeing(claimsOf(inFallback), refundInFallback(inFallback)));
+            }
+            if (!oldest.isEmpty()) {
+                changes.add(refundOldest(oldest));
+            }
+            return (changes.size() == 1 ? changes.get(0) : Mono.whenDelayError(changes))
+                    .then(Mono.fromSupplier(() -> List.of(results)));
         });
     }
 
-    private Mono<Void> refundInPrimary(StoreDecision decision) {
-        Mono<Void> onPrimary = call(decision.claims(), deadline -> primary.refund(decision), store -> Mono.empty());
+    private static List<Claim> claimsOf(List<? extends Correction> corrections) {
+        return corrections.stream().map(Correction::claim).toList();
+    }
+
+    private Mono<Void> refundInFallback(List<Refund> refunds) {
+        LocalFallback ledgers = local;
+        if (ledgers == null) {
+            return fallback.correct(refunds).then();
+        }
+        return Mono.defer(() -> {
+            Map<RefundCharged, StoreDecision> charged = new LinkedHashMap<>();
+            for (Refund one : refunds) {
+                RefundCharged permits = ledgers.refundGrant(one);
+                if (permits != null) {
+                    charged.put(permits, one.decision());
+                }
+            }
+            return charged.isEmpty() ? Mono.empty() : refundCharged(charged, ledgers);
+        });
+    }
+
+    private Mono<Void> refundInPrimary(List<Refund> refunds) {
+        Mono<Void> onPrimary =
+                call(claimsOf(refunds), deadline -> primary.correct(refunds).then(), store -> Mono.empty());
         LocalFallback ledgers = local;
         if (ledgers == null) {
             return onPrimary;
         }
         return Mono.defer(() -> {
-            ledgers.refundConfirmed(decision);
+            refunds.forEach(one -> ledgers.refundConfirmed(
+                    one.decision(), one.claim(), one.claim().permits()));
             return onPrimary;
         });
     }
@@ -97,23 +139,22 @@ final class CountChanges {
      * Replaces the costs of decisions. Those of the fallback are settled in its ledgers, and so is an additional cost
      * during an outage: it is a grant that is reconciled, unless the count was reset. Everything else is delivered to
      * the primary store, for which the caller waits until the deadline.
+     *
+     * @param byFallback gets the result of a fallback that is not a local one
      */
-    Mono<StoreDecision> settle(List<Settlement> settlements) {
-        List<Claim> freed = settlements.stream()
-                .filter(one -> one.toRefund() > 0)
-                .map(Settlement::claim)
-                .toList();
-        return denials.freeing(
-                        freed,
-                        Mono.defer(() -> Mono.whenDelayError(
-                                settlements.stream().map(this::settle).toList())))
-                .then(Mono.empty());
+    private Mono<Void> settle(Settlement one, Consumer<Corrected> byFallback) {
+        List<Claim> freed = one.toRefund() > 0 ? List.of(one.claim()) : List.of();
+        return denials.freeing(freed, Mono.defer(() -> settleNow(one, byFallback)));
     }
 
-    private Mono<Void> settle(Settlement one) {
+    private Mono<Void> settleNow(Settlement one, Consumer<Corrected> byFallback) {
         LocalFallback ledgers = local;
         if (one.decision().isByFallback(fallback)) {
-            return ledgers == null ? fallback.settle(List.of(one)).then() : settleGrant(one, ledgers);
+            return ledgers == null
+                    ? fallback.correct(List.of(one))
+                            .doOnNext(results -> byFallback.accept(results.get(0)))
+                            .then()
+                    : settleGrant(one, ledgers);
         }
         boolean isDown = failover.gates().to(List.of(one.claim())).isOpen();
         // Only the primary store knows whether a reset has removed what its decision has charged.
@@ -122,7 +163,7 @@ final class CountChanges {
             return Mono.empty();
         }
         if (ledgers != null && one.toRefund() > 0) {
-            ledgers.refundConfirmed(one);
+            ledgers.refundConfirmed(one.decision(), one.claim(), one.toRefund());
         }
         Mono<Void> delivered = settlements.add(one);
         return isDown
@@ -131,15 +172,17 @@ final class CountChanges {
     }
 
     private Mono<Void> settleGrant(Settlement one, LocalFallback ledgers) {
-        ChargedPermits charged = ledgers.settleGrant(one);
-        return charged == null ? Mono.empty() : refundCharged(one.decision(), List.of(charged), ledgers);
+        RefundCharged charged = ledgers.settleGrant(one);
+        return charged == null ? Mono.empty() : refundCharged(Map.of(charged, one.decision()), ledgers);
     }
 
-    private Mono<Void> refundCharged(StoreDecision decision, List<ChargedPermits> charged, LocalFallback ledgers) {
+    /** Refunds permits in the primary store, each with the decision of the fallback that took it. */
+    private Mono<Void> refundCharged(Map<RefundCharged, StoreDecision> charged, LocalFallback ledgers) {
+        List<RefundCharged> refunds = List.copyOf(charged.keySet());
         return refundOnce(
-                charged.stream().map(ChargedPermits::claim).toList(),
-                () -> primary.refundCharged(charged),
-                store -> Mono.fromRunnable(() -> ledgers.refundCharged(decision, charged)));
+                claimsOf(refunds),
+                () -> primary.correct(refunds).then(),
+                store -> Mono.fromRunnable(() -> charged.forEach(ledgers::refundCharged)));
     }
 
     /** Returns what waits to be settled in the primary store. */
@@ -153,12 +196,12 @@ final class CountChanges {
      * Refunds the oldest permits. The primary store knows which these are only when local grants are reconciled, so
      * this waits for that, up to the deadline.
      */
-    Mono<Void> refund(List<Claim> claims) {
+    private Mono<Void> refundOldest(List<Claim> claims) {
         LocalFallback ledgers = local;
         return denials.freeing(
                 claims,
                 Mono.defer(() -> ledgers == null || grants.isReconciled(claims)
-                        ? refundOldest(claims)
+                        ? refundOldestInStore(claims)
                         : refundAfterReconciliation(claims, ledgers)));
     }
 
@@ -182,21 +225,26 @@ final class CountChanges {
 
     private Mono<Void> refundNow(List<Claim> claims, LocalFallback ledgers) {
         if (grants.isReconciled(claims)) {
-            return refundOldest(claims);
+            return refundOldestInStore(claims);
         }
         if (failover.gates().to(claims).isOpen()) {
-            return ledgers.refund(claims);
+            claims.forEach(ledgers::refundOldest);
+            return Mono.empty();
         }
         List<Claim> rest = ledgers.refundOldestGrants(claims);
         if (!rest.isEmpty()) {
             // Do not wait: the deadline has passed.
-            denials.freeing(rest, Mono.defer(() -> refundOldest(rest))).subscribe(null, error -> {});
+            denials.freeing(rest, Mono.defer(() -> refundOldestInStore(rest))).subscribe(null, error -> {});
         }
         return Mono.empty();
     }
 
-    private Mono<Void> refundOldest(List<Claim> claims) {
-        return refundOnce(claims, () -> primary.refund(claims), store -> store.refund(claims));
+    private Mono<Void> refundOldestInStore(List<Claim> claims) {
+        List<RefundOldest> refunds = RefundOldest.of(claims);
+        return refundOnce(
+                claims,
+                () -> primary.correct(refunds).then(),
+                store -> store.correct(refunds).then());
     }
 
     /**
@@ -231,7 +279,7 @@ final class CountChanges {
         Mono<Void> onPrimary = call(
                 claims,
                 deadline -> resetPrimary(claims, deadline),
-                store -> ledgers == null ? store.reset(claims) : Mono.empty());
+                store -> ledgers == null ? store.reset(claims, LimitStore.NO_DEADLINE) : Mono.empty());
         return denials.freeing(claims, Mono.defer(() -> {
             AtomicBoolean hasEnded = new AtomicBoolean();
             Runnable end = () -> {
@@ -280,7 +328,9 @@ final class CountChanges {
                         failover,
                         holds,
                         StoreOperation.change(
-                                deadline -> primary.release(holds), store -> Mono.defer(() -> releaseLater(holds))))
+                                deadline ->
+                                        primary.hold(holds, HoldAction.RELEASE).then(),
+                                store -> Mono.defer(() -> releaseLater(holds))))
                 .onErrorResume(LimitStoreException.class, error -> releaseLater(holds));
         return Mono.defer(() -> {
             if (local != null) {
@@ -295,7 +345,9 @@ final class CountChanges {
         // A fallback of the user's own may hold them.
         return local != null
                 ? Mono.empty()
-                : Mono.defer(() -> fallback.release(holds)).onErrorComplete();
+                : Mono.defer(() -> fallback.hold(holds, HoldAction.RELEASE))
+                        .onErrorComplete()
+                        .then();
     }
 
     /**
@@ -307,9 +359,10 @@ final class CountChanges {
                         failover,
                         holds,
                         StoreOperation.change(
-                                deadline -> primary.renew(holds).doOnNext(renewals -> renewed(renewals, deadline)),
-                                store -> store.renew(holds)))
-                .onErrorResume(LimitStoreRefusedException.class, refused -> fallback.renew(holds));
+                                deadline -> primary.hold(holds, HoldAction.RENEW)
+                                        .doOnNext(renewals -> renewed(renewals, deadline)),
+                                store -> store.hold(holds, HoldAction.RENEW)))
+                .onErrorResume(LimitStoreRefusedException.class, refused -> fallback.hold(holds, HoldAction.RENEW));
     }
 
     /** Notes renewals. If they are late, the fallback has renewed the holds, and they may have been released since. */

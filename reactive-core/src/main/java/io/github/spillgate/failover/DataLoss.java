@@ -1,10 +1,13 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.internal.Background;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.Outcome;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.function.DoubleSupplier;
@@ -61,11 +64,12 @@ final class DataLoss {
     }
 
     private Mono<Void> restore(Restoration one) {
-        return Mono.defer(() -> primary.restore(one.present()))
+        return Mono.defer(() -> primary.correct(List.of(one.present())))
                 .timeout(TIMEOUT, Background.scheduler())
                 .retryWhen(Retry.from(failures -> failures.concatMap(this::pause)))
                 .singleOptional()
-                .doOnNext(reply -> finish(one, reply.orElse(null)))
+                .doOnNext(results -> finish(
+                        one, results.isEmpty() ? null : reply(results.get().get(0))))
                 .then()
                 .onErrorResume(error -> {
                     LOG.debug("{} cannot restore lost permits: {}", primary, error.toString());
@@ -80,6 +84,10 @@ final class DataLoss {
         }
         long pause = FIRST_PAUSE.toMillis() << failed.totalRetries();
         return Mono.delay(Duration.ofMillis(pause + (long) (random.getAsDouble() * pause / 2)), Background.scheduler());
+    }
+
+    private static @Nullable StoreDecision reply(Corrected result) {
+        return result.outcome() == Outcome.UNSUPPORTED ? null : Ledger.reply(result);
     }
 
     private void finish(Restoration one, @Nullable StoreDecision reply) {

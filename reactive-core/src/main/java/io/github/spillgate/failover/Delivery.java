@@ -1,7 +1,6 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.spi.StoreDecision;
-import org.jspecify.annotations.Nullable;
+import io.github.spillgate.spi.Corrected;
 
 /**
  * A change of one count that is decided already and must reach the primary store, through an {@link Outbox}.
@@ -16,12 +15,8 @@ interface Delivery<M> extends Outbox.Source<M> {
     /** Returns whether it can have no effect any more. */
     boolean isExpired();
 
-    /**
-     * Learns the result.
-     *
-     * @param reply the usage afterwards; null if the store does not report it
-     */
-    void delivered(@Nullable StoreDecision reply);
+    /** Learns that it has taken effect, now or before, or no longer can. */
+    void delivered(Corrected result);
 
     /** Learns that the store cannot do this now, because of its count; returns whether to send it again later. */
     boolean refused();

@@ -4,11 +4,17 @@ import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Correction;
+import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.time.InstantSource;
+import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.ThreadLocalRandom;
@@ -102,28 +108,23 @@ public final class Fallback {
     private record Setting(String name, Mono<StoreDecision> decision, Mono<Void> change) implements LimitStore {
 
         @Override
-        public Mono<StoreDecision> take(List<Claim> claims) {
-            return decision;
+        public Mono<StoreDecision> take(Request request) {
+            return request.mode() == Request.Mode.LEASE ? Mono.empty() : decision;
         }
 
+        /** Nothing was charged here. */
         @Override
-        public Mono<StoreDecision> peek(List<Claim> claims) {
-            return decision;
-        }
-
-        @Override
-        public Mono<Void> refund(StoreDecision taken) {
-            return change;
-        }
-
-        @Override
-        public Mono<Void> refund(List<Claim> claims) {
-            return change;
+        public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
+            return change.then(
+                    Mono.just(Collections.nCopies(corrections.size(), Corrected.of(Outcome.WITHOUT_EFFECT))));
         }
 
         /** If every request is allowed, work goes on. */
         @Override
-        public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
+        public Mono<List<HoldRenewal>> hold(List<Claim> holds, HoldAction action) {
+            if (action == HoldAction.RELEASE) {
+                return change.then(Mono.just(HoldRenewal.released(holds)));
+            }
             return decision.filter(StoreDecision::isAllowed)
                     .map(allowed -> holds.stream()
                             .map(claim -> new HoldRenewal(claim, HoldRenewal.RenewalOutcome.RENEWED))
@@ -131,12 +132,7 @@ public final class Fallback {
         }
 
         @Override
-        public Mono<Void> release(List<Claim> holds) {
-            return change;
-        }
-
-        @Override
-        public Mono<Void> reset(List<Claim> claims) {
+        public Mono<Void> reset(List<Claim> claims, long deadline) {
             return change;
         }
 

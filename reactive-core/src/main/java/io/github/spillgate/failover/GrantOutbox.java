@@ -1,9 +1,9 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.RefundCharged;
 import java.time.Duration;
 import java.util.List;
 import java.util.function.Consumer;
@@ -23,7 +23,7 @@ final class GrantOutbox implements HandOvers.Way {
     private final LimitStore fallback;
     private final CircuitGates gates;
     private final UnansweredCalls unanswered;
-    private final Consumer<ChargedPermits> refunds;
+    private final Consumer<RefundCharged> refunds;
     private final Outbox<Reconciliation> outbox;
     private final Mono<Void> end;
 
@@ -39,14 +39,14 @@ final class GrantOutbox implements HandOvers.Way {
             LimitStore fallback,
             CircuitGates gates,
             UnansweredCalls unanswered,
-            Consumer<ChargedPermits> refunds) {
+            Consumer<RefundCharged> refunds) {
         this.primary = primary;
         this.fallback = fallback;
         this.gates = gates;
         this.unanswered = unanswered;
         this.refunds = refunds;
         this.outbox = new Outbox<>(
-                primary, gates, new Outbox.Channel<>("reconciliation", true, LONGEST_REST, primary::reconcile));
+                primary, gates, new Outbox.Channel<>("reconciliation", true, LONGEST_REST, primary::correct));
         this.end = Mono.defer(outbox::end).doOnSuccess(ended -> logWhatIsLeft()).cache();
     }
 
@@ -66,7 +66,7 @@ final class GrantOutbox implements HandOvers.Way {
     }
 
     @Override
-    public void refund(ChargedPermits permits) {
+    public void refund(RefundCharged permits) {
         refunds.accept(permits);
     }
 

@@ -1,9 +1,8 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.StoreDecision;
-import org.jspecify.annotations.Nullable;
 
 /** The delivery of a ledger's grants to the primary store. */
 final class HandOver implements Delivery<Reconciliation> {
@@ -38,8 +37,8 @@ final class HandOver implements Delivery<Reconciliation> {
     }
 
     @Override
-    public void delivered(@Nullable StoreDecision reply) {
-        ledger.ended(reconciliation, reply);
+    public void delivered(Corrected result) {
+        ledger.ended(reconciliation, Ledger.reply(result));
     }
 
     @Override

@@ -2,8 +2,8 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
-import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.RefundCharged;
 import java.time.InstantSource;
 import java.util.Objects;
 import java.util.concurrent.ThreadLocalRandom;
@@ -114,7 +114,7 @@ final class HandOvers {
         boolean isUnanswered(Claim claim);
 
         /** Refunds permits in the primary store that were refunded before they were charged there. */
-        void refund(ChargedPermits permits);
+        void refund(RefundCharged permits);
 
         /** Reports that grants on a count cannot be charged, because another program has written its key. */
         void reportForeign(Claim claim);

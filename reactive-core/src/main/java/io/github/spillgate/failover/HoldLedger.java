@@ -2,10 +2,10 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.local.HoldCount;
-import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.util.LinkedHashMap;
@@ -222,7 +222,7 @@ final class HoldLedger extends Ledger {
     /** {@inheritDoc} A hold is released by its id, and by nothing else. */
     @Override
     @Nullable
-    ChargedPermits refundGrant(long stamp, long takenAt, long permits) {
+    RefundCharged refundGrant(long stamp, long takenAt, long permits) {
         return null;
     }
 
@@ -266,7 +266,7 @@ final class HoldLedger extends Ledger {
 
     @Override
     @Nullable
-    ChargedPermits charged(Reconciliation reconciliation, StoreDecision reply) {
+    RefundCharged charged(Reconciliation reconciliation, StoreDecision reply) {
         notCharged(reconciliation);
         return null;
     }

@@ -6,6 +6,7 @@ import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.util.ArrayList;
@@ -279,7 +280,7 @@ final class Leases {
         long wallAt = wallTime();
         long length = block.limit().leaseTime().toNanos();
         int parts = RESERVED_PART * Math.max(1, grants.instances(block.limiter()));
-        Mono.defer(() -> primary.lease(block, parts, sentAt + length))
+        Mono.defer(() -> primary.take(Request.lease(block, parts, sentAt + length)))
                 .subscribe(
                         charge -> leased(key, charge, sentAt, wallAt), error -> key.endLease(), () -> key.endLease());
     }
@@ -343,13 +344,13 @@ final class Leases {
         for (StoreDecision part = toRefund.poll(); part != null; part = toRefund.poll()) {
             Object handle = part.claims().get(0).handle();
             if (together.size() == REFUNDS_TOGETHER || together.containsKey(handle)) {
-                grants.refundUnused(StoreDecision.ofLeases(together.values()));
+                grants.refundRates(together.values());
                 together.clear();
             }
             together.put(handle, part);
         }
         if (!together.isEmpty()) {
-            grants.refundUnused(StoreDecision.ofLeases(together.values()));
+            grants.refundRates(together.values());
         }
     }
 

@@ -1,12 +1,16 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.Source;
 import io.github.spillgate.local.Count;
-import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.Outcome;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.InstantSource;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -127,6 +131,17 @@ abstract class Ledger extends Count implements Outbox.Source<Reconciliation> {
      */
     abstract Fit confirm(StoreUsage usage, StoreDecision decision);
 
+    /** Returns the reply to a correction as a decision, with a stamp if it was applied now. */
+    static StoreDecision reply(Corrected result) {
+        Corrected.Reply reply = result.reply();
+        StoreUsage usage = reply == null ? null : reply.usage();
+        return StoreDecision.ofPeek(
+                Source.OTHER,
+                reply == null ? 0 : reply.at(),
+                reply != null && result.outcome() == Outcome.APPLIED ? reply.stamp() : 0,
+                usage == null ? List.of() : List.of(usage));
+    }
+
     /**
      * Refunds permits of a decision of the fallback.
      *
@@ -135,7 +150,7 @@ abstract class Ledger extends Count implements Outbox.Source<Reconciliation> {
      * @return those that must be refunded in the primary store now, because it has charged them; null if there are
      *     none. Those in flight are returned by {@link #charged}
      */
-    abstract @Nullable ChargedPermits refundGrant(long stamp, long takenAt, long permits);
+    abstract @Nullable RefundCharged refundGrant(long stamp, long takenAt, long permits);
 
     /**
      * Cancels permits that were granted at a time, because the primary store has charged the same request after all.
@@ -231,7 +246,7 @@ abstract class Ledger extends Count implements Outbox.Source<Reconciliation> {
      * @return the permits that must be refunded in the primary store now, because they were refunded while in flight;
      *     null if there are none
      */
-    abstract @Nullable ChargedPermits charged(Reconciliation reconciliation, StoreDecision reply);
+    abstract @Nullable RefundCharged charged(Reconciliation reconciliation, StoreDecision reply);
 
     /** Notes that the primary store cannot charge a reconciliation. */
     abstract void notCharged(Reconciliation reconciliation);
@@ -308,7 +323,7 @@ abstract class Ledger extends Count implements Outbox.Source<Reconciliation> {
      * @param reply the reply of the primary store; null if the grants cannot be charged
      */
     final void ended(Reconciliation reconciliation, @Nullable StoreDecision reply) {
-        ChargedPermits refund = null;
+        RefundCharged refund = null;
         synchronized (this) {
             advanceToPresent();
             isForeign = false;

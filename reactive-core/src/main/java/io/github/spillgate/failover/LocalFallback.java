@@ -1,14 +1,22 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.Algorithm;
+import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.local.CountTable;
-import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Correction;
+import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.LostPermits;
+import io.github.spillgate.spi.Refund;
+import io.github.spillgate.spi.RefundCharged;
+import io.github.spillgate.spi.RefundOldest;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
@@ -112,48 +120,56 @@ public final class LocalFallback implements LimitStore {
     }
 
     @Override
-    public Mono<StoreDecision> take(List<Claim> claims) {
-        return ledgers.take(claims);
+    public Mono<StoreDecision> take(Request request) {
+        return switch (request.mode()) {
+            case PEEK -> ledgers.peek(request.claims());
+            case TAKE -> ledgers.take(request.claims());
+            case LEASE -> Mono.empty();
+        };
     }
 
     @Override
-    public Mono<StoreDecision> peek(List<Claim> claims) {
-        return ledgers.peek(claims);
+    public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
+        return Mono.fromCallable(() -> corrections.stream().map(this::correct).toList());
+    }
+
+    private Corrected correct(Correction correction) {
+        if (correction instanceof Refund refund) {
+            refundGrant(refund);
+        } else if (correction instanceof Settlement settlement) {
+            settleGrant(settlement);
+        } else if (correction instanceof RefundOldest || correction instanceof RefundCharged) {
+            refundOldest(correction.claim());
+        } else {
+            return Corrected.of(Outcome.UNSUPPORTED);
+        }
+        return Corrected.of(Outcome.APPLIED);
+    }
+
+    /** Refunds the oldest permits of a count, while the primary store cannot be asked. */
+    void refundOldest(Claim claim) {
+        ofRate(claim, ledger -> ledger.refundOldest(claim.permits()));
+    }
+
+    /** Releases holds, or renews them, to be reconciled. */
+    @Override
+    public Mono<List<HoldRenewal>> hold(List<Claim> holds, HoldAction action) {
+        return Mono.fromCallable(() -> {
+            if (action == HoldAction.RELEASE) {
+                releaseHolds(holds);
+                return HoldRenewal.released(holds);
+            }
+            return holds.stream()
+                    .map(claim -> new HoldRenewal(
+                            claim,
+                            Objects.requireNonNull(
+                                    ledgers.apply(claim, true, ledger -> ((HoldLedger) ledger).renew()))))
+                    .toList();
+        });
     }
 
     @Override
-    public Mono<Void> refund(StoreDecision decision) {
-        return Mono.fromRunnable(() -> refundGrants(decision));
-    }
-
-    @Override
-    public Mono<Void> refund(List<Claim> claims) {
-        return Mono.fromRunnable(() ->
-                claims.forEach(claim -> ofRate(claim, ledger -> ledger.refundOldest(claim.permits()))));
-    }
-
-    @Override
-    public Mono<StoreDecision> settle(List<Settlement> settlements) {
-        return Mono.fromRunnable(() -> settlements.forEach(this::settleGrant));
-    }
-
-    @Override
-    public Mono<Void> release(List<Claim> holds) {
-        return Mono.fromRunnable(() -> releaseHolds(holds));
-    }
-
-    /** Renews holds, which are then reconciled. */
-    @Override
-    public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
-        return Mono.fromCallable(() -> holds.stream()
-                .map(claim -> new HoldRenewal(
-                        claim,
-                        Objects.requireNonNull(ledgers.apply(claim, true, ledger -> ((HoldLedger) ledger).renew()))))
-                .toList());
-    }
-
-    @Override
-    public Mono<Void> reset(List<Claim> claims) {
+    public Mono<Void> reset(List<Claim> claims, long deadline) {
         return Mono.fromRunnable(() -> discardGrants(claims));
     }
 
@@ -243,49 +259,49 @@ public final class LocalFallback implements LimitStore {
     }
 
     /** Records what the primary store has settled: an additional cost is charged even if it does not fit. */
-    void settled(StoreDecision reply) {
-        if (confirm(reply) != Fit.YES) {
-            granted(reply);
+    void settled(Corrected result) {
+        Corrected.Reply reply = result.reply();
+        StoreUsage usage = reply == null ? null : reply.usage();
+        if (reply != null && usage != null) {
+            StoreDecision charged = StoreDecision.ofTake(Source.OTHER, reply.at(), List.of(usage));
+            if (confirm(charged) != Fit.YES) {
+                granted(charged);
+            }
         }
     }
 
     // Decisions of this store.
 
     /**
-     * Refunds a decision of this store.
+     * Refunds permits of a decision of this store.
      *
-     * @return the permits that must be refunded in the primary store now, because it has charged them; those in flight
-     *     are returned by {@link Ledger#charged}
+     * @return the permits that must be refunded in the primary store now, because it has charged them; null if there
+     *     are none. Those in flight are returned by {@link Ledger#charged}
      */
-    List<ChargedPermits> refundGrants(StoreDecision decision) {
+    @Nullable
+    RefundCharged refundGrant(Refund one) {
+        return refundGrant(one.decision(), one.claim(), one.claim().permits());
+    }
+
+    private @Nullable RefundCharged refundGrant(StoreDecision decision, Claim claim, long permits) {
         long takenAt = decision.at().toEpochMilli();
-        List<ChargedPermits> charged = new ArrayList<>();
-        for (Claim claim : decision.claims()) {
-            ChargedPermits permits = ofGrant(
-                    decision, claim, false, ledger -> ledger.refundGrant(decision.stamp(), takenAt, claim.permits()));
-            if (permits != null) {
-                charged.add(permits);
-            }
-        }
-        return charged;
+        return ofGrant(decision, claim, false, ledger -> ledger.refundGrant(decision.stamp(), takenAt, permits));
     }
 
     /**
      * Settles the cost of a decision of this store.
      *
-     * @return the permits that must be refunded in the primary store now, as from {@link #refundGrants}; null if there
+     * @return the permits that must be refunded in the primary store now, as from {@link #refundGrant}; null if there
      *     are none
      */
     @Nullable
-    ChargedPermits settleGrant(Settlement one) {
-        boolean isMore = one.toCharge() > 0;
-        return ofGrant(one.decision(), one.claim(), isMore, ledger -> {
-            if (isMore) {
-                ledger.takeBeyond(one.claim().limit(), one.toCharge(), one.most());
-                return null;
-            }
-            StoreDecision decision = one.decision();
-            return ledger.refundGrant(decision.stamp(), decision.at().toEpochMilli(), one.toRefund());
+    RefundCharged settleGrant(Settlement one) {
+        if (one.toCharge() == 0) {
+            return refundGrant(one.decision(), one.claim(), one.toRefund());
+        }
+        return ofGrant(one.decision(), one.claim(), true, ledger -> {
+            ledger.takeBeyond(one.claim().limit(), one.toCharge(), one.most());
+            return null;
         });
     }
 
@@ -351,34 +367,33 @@ public final class LocalFallback implements LimitStore {
 
     // Decisions of the primary store.
 
-    /** Subtracts a decision of the primary store from the confirmed usage. Call this before that refunds it. */
-    void refundConfirmed(StoreDecision decision) {
-        boolean isEvidence = decision.isEvidence();
-        ofRates(decision, (ledger, permits, takenAt) -> ledger.refundConfirmed(permits, takenAt, isEvidence));
-    }
-
-    /** Subtracts what is refunded of a decision of the primary store. Call this before that is asked. */
-    void refundConfirmed(Settlement one) {
-        long takenAt = one.decision().at().toEpochMilli();
-        boolean isEvidence = one.decision().isEvidence();
-        ofRate(one.claim(), ledger -> ledger.refundConfirmed(one.toRefund(), takenAt, isEvidence));
-    }
-
-    /** Refunds here what {@link #refundGrants} has returned, because the primary store cannot be asked. */
-    void refundCharged(StoreDecision decision, List<ChargedPermits> charged) {
+    /**
+     * Subtracts what is refunded of a decision of the primary store from the confirmed usage. Call this before that is
+     * asked.
+     */
+    void refundConfirmed(StoreDecision decision, Claim claim, long permits) {
         long takenAt = decision.at().toEpochMilli();
-        for (ChargedPermits permits : charged) {
-            ofRate(permits.claim(), ledger -> {
-                if (!ledger.isResetSince(decision.stamp())) {
-                    ledger.refundCharged(permits, takenAt);
-                }
-            });
-        }
+        boolean isEvidence = decision.isEvidence();
+        ofRate(claim, ledger -> ledger.refundConfirmed(permits, takenAt, isEvidence));
+    }
+
+    /** Refunds here what {@link #refundGrant} has returned, because the primary store cannot be asked. */
+    void refundCharged(RefundCharged permits, StoreDecision decision) {
+        ofRate(permits.claim(), ledger -> {
+            if (!ledger.isResetSince(decision.stamp())) {
+                ledger.refundCharged(permits, decision.at().toEpochMilli());
+            }
+        });
     }
 
     /** Notes that a decision of the primary store is refunded there. Call this before that is asked. */
     void refundedInPrimary(StoreDecision decision) {
-        ofRates(decision, RateLedger::refundedInPrimary);
+        for (StoreDecision part : decision.parts()) {
+            long takenAt = part.at().toEpochMilli();
+            for (Claim claim : part.claims()) {
+                ofRate(claim, ledger -> ledger.refundedInPrimary(claim.permits(), takenAt));
+            }
+        }
     }
 
     /** Notes that the oldest permits are refunded in the primary store. Call this before that is asked. */
@@ -459,16 +474,6 @@ public final class LocalFallback implements LimitStore {
         });
     }
 
-    /** Changes the ledgers of the rate limits of a decision of the primary store, if there are any. */
-    private void ofRates(StoreDecision decision, PrimaryChange change) {
-        for (StoreDecision part : decision.parts()) {
-            long takenAt = part.at().toEpochMilli();
-            for (Claim claim : part.claims()) {
-                ofRate(claim, ledger -> change.accept(ledger, claim.permits(), takenAt));
-            }
-        }
-    }
-
     /** Changes the ledger of a grant of this store, unless the count was reset since. */
     private <T> @Nullable T ofGrant(StoreDecision decision, Claim claim, boolean create, Function<Ledger, T> change) {
         return ledgers.apply(
@@ -488,10 +493,4 @@ public final class LocalFallback implements LimitStore {
 
     /** The store that falls back to this one, its instances, and the permits that it has lost. */
     private record Primary(LimitStore store, Instances instances, DataLoss losses) {}
-
-    /** A change of a ledger by permits that the primary store took at a time of its clock. */
-    private interface PrimaryChange {
-
-        void accept(RateLedger ledger, long permits, long takenAt);
-    }
 }

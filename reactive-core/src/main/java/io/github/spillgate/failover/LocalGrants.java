@@ -1,10 +1,14 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.failover.Ledger.Fit;
-import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Refund;
+import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.StoreDecision;
+import java.util.Collection;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.atomic.LongAdder;
@@ -63,9 +67,9 @@ final class LocalGrants {
     }
 
     /** Records the usage of counts that the primary store has settled. */
-    void settled(StoreDecision reply) {
+    void settled(Corrected result) {
         if (local != null) {
-            local.fallback.settled(reply);
+            local.fallback.settled(result);
         }
     }
 
@@ -106,7 +110,7 @@ final class LocalGrants {
             for (StoreDecision part : charged.parts()) {
                 if (part.claims().stream().anyMatch(claim -> claim.identity().equals(refunded.identity()))) {
                     long until = part.at().toEpochMilli() + OwnUsage.windowOf(refunded.limit());
-                    refundCharged(new ChargedPermits(refunded, part.stamp(), until));
+                    refundCharged(new RefundCharged(refunded, part.stamp(), until));
                 }
             }
         }
@@ -116,22 +120,33 @@ final class LocalGrants {
 
     /** Refunds a charge of the primary store that no request uses. If the refund fails, that errs towards denying. */
     void refundUnused(StoreDecision charged) {
-        List<Claim> claims = charged.claims();
-        if (local != null && charged.isEvidence()) {
-            local.fallback.refundedInPrimary(charged);
+        releaseUnused(charged.claims());
+        refundRates(List.of(charged));
+    }
+
+    /** Refunds charges of rate limits, no two on the same count, like {@link #refundUnused}. */
+    void refundRates(Collection<StoreDecision> charges) {
+        for (StoreDecision charged : charges) {
+            if (local != null && charged.isEvidence()) {
+                local.fallback.refundedInPrimary(charged);
+            }
         }
-        releaseUnused(claims);
-        StoreDecision rest = withoutHolds(charged);
-        if (!rest.usages().isEmpty()) {
-            denials.freeing(claims, Mono.defer(() -> primary.refund(rest))).subscribe(null, error -> {});
+        List<Refund> refunds =
+                charges.stream().flatMap(charged -> Refund.of(charged).stream()).toList();
+        if (!refunds.isEmpty()) {
+            List<Claim> claims = refunds.stream().map(Refund::claim).toList();
+            denials.freeing(claims, Mono.defer(() -> primary.correct(refunds).then()))
+                    .subscribe(null, error -> {});
         }
     }
 
     /** Refunds a charge for which no caller waits. If this fails, that errs towards denying. */
-    private void refundCharged(ChargedPermits charged) {
+    private void refundCharged(RefundCharged charged) {
         List<Claim> claims = List.of(charged.claim());
         noteRefundOfOldest(claims);
-        denials.freeing(claims, Mono.defer(() -> primary.refundCharged(List.of(charged))))
+        denials.freeing(
+                        claims,
+                        Mono.defer(() -> primary.correct(List.of(charged)).then()))
                 .subscribe(null, error -> {});
     }
 
@@ -151,18 +166,13 @@ final class LocalGrants {
             if (local != null) {
                 local.fallback.releaseHolds(holds);
             }
-            Mono.defer(() -> primary.release(holds)).subscribe(null, error -> releases.add(holds));
+            Mono.defer(() -> primary.hold(holds, HoldAction.RELEASE)).subscribe(null, error -> releases.add(holds));
         }
     }
 
     /** Returns the claims that hold permits of concurrency limits: they are released, and not refunded. */
-    static List<Claim> holdsOf(List<Claim> claims) {
+    private static List<Claim> holdsOf(List<Claim> claims) {
         return claims.stream().filter(claim -> claim.holdId() != null).toList();
-    }
-
-    /** Returns a decision with all other claims. */
-    static StoreDecision withoutHolds(StoreDecision decision) {
-        return decision.only(usage -> usage.claim().holdId() == null);
     }
 
     /** Returns the holds that are to be released in the primary store when it is back. */

@@ -5,15 +5,13 @@ import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
-import java.util.Map;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -159,11 +157,13 @@ final class Outbox<M> {
      * @param name the name of a message, for errors
      * @param affectsDecisions whether the store cannot decide if it refuses such a message
      * @param longestRest the longest pause after a batch, so that decisions are hardly delayed; as long as it took
-     * @param send sends a batch. The reply has a usage for each message that took effect, now or before; without a
-     *     reply, all of them did
+     * @param send sends a batch, and returns the results in its order
      */
     record Channel<M>(
-            String name, boolean affectsDecisions, Duration longestRest, Function<List<M>, Mono<StoreDecision>> send) {}
+            String name,
+            boolean affectsDecisions,
+            Duration longestRest,
+            Function<List<M>, Mono<List<Corrected>>> send) {}
 
     /**
      * Something that has a delivery when it is its turn.
@@ -391,13 +391,13 @@ final class Outbox<M> {
             Mono.defer(() -> channel.send.apply(
                             batch.stream().map(Delivery::message).toList()))
                     .timeout(TIMEOUT, Mono.error(this::timedOut), Background.scheduler())
-                    .singleOptional()
+                    .single()
                     .subscribe(
-                            reply -> {
+                            results -> {
                                 long took = Deadlines.now() - start;
                                 gate.recordReply(took);
                                 gate.release(passage);
-                                answered(batch, reply.orElse(null), gate, took);
+                                answered(batch, results, gate, took);
                             },
                             error -> {
                                 hasFailed.set(true);
@@ -428,24 +428,10 @@ final class Outbox<M> {
             }
         }
 
-        private void answered(List<Delivery<M>> batch, @Nullable StoreDecision reply, CircuitGate gate, long took) {
+        private void answered(List<Delivery<M>> batch, List<Corrected> results, CircuitGate gate, long took) {
             failures = 0;
-            Map<Object, StoreDecision> parts = new HashMap<>();
-            if (reply != null) {
-                for (StoreDecision part : reply.parts()) {
-                    part.claims().forEach(claim -> parts.put(claim.handle(), part));
-                }
-            }
-            for (Delivery<M> one : batch) {
-                StoreDecision part = parts.get(one.claim().handle());
-                if (reply == null || part != null) {
-                    one.delivered(part);
-                } else if (one.refused()) {
-                    refused.add(one);
-                    refusedAt = Deadlines.now();
-                } else {
-                    one.lost("the store cannot apply it");
-                }
+            for (int i = 0; i < batch.size(); i++) {
+                end(batch.get(i), results.get(i));
             }
             if (channel.affectsDecisions && urgent.isEmpty() && waiting.isEmpty()) {
                 gate.recordReconciliation(took);
@@ -457,6 +443,21 @@ final class Outbox<M> {
                 pause(rest);
             } else {
                 runSoon();
+            }
+        }
+
+        private void end(Delivery<M> one, Corrected result) {
+            switch (result.outcome()) {
+                case APPLIED, WITHOUT_EFFECT -> one.delivered(result);
+                case NOT_POSSIBLE -> {
+                    if (one.refused()) {
+                        refused.add(one);
+                        refusedAt = Deadlines.now();
+                    } else {
+                        one.lost("the store cannot apply it");
+                    }
+                }
+                case UNSUPPORTED -> one.lost("the store supports nothing of the kind");
             }
         }
 

@@ -3,11 +3,11 @@ package io.github.spillgate.failover;
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.local.RateCount;
-import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
+import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.util.Comparator;
@@ -49,7 +49,7 @@ final class RateLedger extends Ledger {
     // Refunds are subtracted before the primary store is asked, because its next reply may be without them already.
     // A refund of permits in flight is sent when the primary store has charged them: before that, it would remove
     // permits that other instances use. Every refund of a charged grant has the stamp of the charge and the time at
-    // which the permits leave the window (ChargedPermits): however late it is, it does not remove later permits.
+    // which the permits leave the window (RefundCharged): however late it is, it does not remove later permits.
     //
     // Lost data shows in the first reply that has fewer permits than this instance itself has certainly been granted.
     // What is missing moves to "lost", and is restored (DataLoss). If another instance has reset the count, the primary
@@ -406,7 +406,7 @@ final class RateLedger extends Ledger {
 
     @Override
     @Nullable
-    ChargedPermits refundGrant(long stamp, long takenAt, long permits) {
+    RefundCharged refundGrant(long stamp, long takenAt, long permits) {
         if (stamp >= openSince()) {
             long unused = refundGranted(takenAt, permits);
             return null;
@@ -418,7 +418,7 @@ final class RateLedger extends Ledger {
     }
 
     /** Refunds permits that the primary store has charged, while it cannot be asked. */
-    void refundCharged(ChargedPermits permits, long takenAt) {
+    void refundCharged(RefundCharged permits, long takenAt) {
         if (now() < ChargedGrants.leavesWindowAt(limit(), takenAt)) {
             subtractCharged(permits.claim().permits());
         }
@@ -482,7 +482,7 @@ final class RateLedger extends Ledger {
 
     @Override
     @Nullable
-    ChargedPermits charged(Reconciliation reconciliation, StoreDecision reply) {
+    RefundCharged charged(Reconciliation reconciliation, StoreDecision reply) {
         GrantsInFlight sent = isInFlight(reconciliation) ? inFlight : null;
         StoreUsage usage = usageIn(reply);
         if (usage != null) {
@@ -500,7 +500,7 @@ final class RateLedger extends Ledger {
         }
         ChargedGrants newest = ChargedGrants.of(sent, reply, usage, now());
         charged = newest.after(charged, limit(), now());
-        ChargedPermits refund = newest.refund(claim(), sent.refundedFrom(), sent.refunded(), now());
+        RefundCharged refund = newest.refund(claim(), sent.refundedFrom(), sent.refunded(), now());
         if (refund != null) {
             subtractCharged(sent.refunded());
         }

@@ -1,14 +1,16 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
+import java.util.Collections;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
-import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 
 /**
@@ -30,7 +32,8 @@ final class Releases {
                         "release",
                         false,
                         Duration.ZERO,
-                        holds -> primary.release(holds).then(Mono.empty())));
+                        holds -> primary.hold(holds, HoldAction.RELEASE)
+                                .thenReturn(Collections.nCopies(holds.size(), Corrected.of(Outcome.APPLIED)))));
     }
 
     /** Adds holds, which are released later. */
@@ -94,7 +97,7 @@ final class Releases {
         }
 
         @Override
-        public void delivered(@Nullable StoreDecision reply) {
+        public void delivered(Corrected result) {
             waiting.remove(key);
         }
 

@@ -6,9 +6,12 @@ import io.github.spillgate.internal.Background;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Correction;
+import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.Settlement;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.List;
@@ -95,7 +98,8 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
             changes.settlements().nodeIsBack(node);
         });
         // So that a wrong setting is reported at startup, and the first request does not wait for a connection.
-        Mono.defer(primary::prepare).subscribe(null, error -> gates.whole().recordFailure(0, error));
+        Mono.defer(() -> primary.prepare(""))
+                .subscribe(null, error -> gates.whole().recordFailure(0, error));
         probes = Background.scheduler()
                 .schedulePeriodically(
                         () -> gates.probeIdle(grants::isReconciled),
@@ -125,60 +129,44 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
         return new Builder(store);
     }
 
+    /** {@inheritDoc} This store has a deadline of its own, and leases by itself. */
     @Override
-    public Mono<StoreDecision> take(List<Claim> claims) {
-        return StoreCall.of(failover, claims, StoreOperation.TAKE);
-    }
-
-    @Override
-    public Mono<StoreDecision> peek(List<Claim> claims) {
-        return StoreCall.of(failover, claims, StoreOperation.PEEK);
-    }
-
-    @Override
-    public Mono<Void> refund(StoreDecision decision) {
-        return changes.refund(decision);
+    public Mono<StoreDecision> take(Request request) {
+        return switch (request.mode()) {
+            case PEEK -> StoreCall.of(failover, request.claims(), StoreOperation.PEEK);
+            case TAKE -> StoreCall.of(failover, request.claims(), StoreOperation.TAKE);
+            case LEASE -> Mono.empty();
+        };
     }
 
     /**
      * {@inheritDoc}
      *
-     * <p>The store knows the oldest permits only when the local grants of these counts are reconciled. The refund waits
-     * for that, up to the deadline. After the deadline, it refunds local grants first, and the rest in the store.
-     * During an outage the fallback makes the refund.
-     */
-    @Override
-    public Mono<Void> refund(List<Claim> claims) {
-        return changes.refund(claims);
-    }
-
-    /**
-     * {@inheritDoc}
+     * <p><b>Refunds of the oldest permits.</b> The store knows which these are only when the local grants of their
+     * counts are reconciled. The refund waits for that, up to the deadline. After the deadline, it refunds local grants
+     * first, and the rest in the store. During an outage the fallback makes the refund.
      *
-     * <p>Completes at the deadline. A settlement that is not delivered by then is retried in the background until its
-     * own deadline; 10,000 may wait. What the fallback has decided is settled in its ledgers, and so is an additional
-     * cost during an outage. Never an error of the store: what cannot be delivered is {@linkplain
+     * <p><b>Settlements</b> complete at the deadline. One that is not delivered by then is retried in the background
+     * until its own deadline; 10,000 may wait. What the fallback has decided is settled in its ledgers, and so is an
+     * additional cost during an outage. Never an error of the store: what cannot be delivered is {@linkplain
      * StoreState#lostSettlements() counted}.
      */
     @Override
-    public Mono<StoreDecision> settle(List<Settlement> settlements) {
-        return changes.settle(settlements);
+    public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
+        return changes.correct(corrections);
     }
 
-    /** {@inheritDoc} During an outage they are released in the primary store later. */
+    /** {@inheritDoc} During an outage the fallback renews; permits are released in the primary store later. */
     @Override
-    public Mono<Void> release(List<Claim> holds) {
-        return changes.release(holds);
+    public Mono<List<HoldRenewal>> hold(List<Claim> holds, HoldAction action) {
+        return action == HoldAction.RENEW
+                ? changes.renew(holds)
+                : changes.release(holds).then(Mono.just(HoldRenewal.released(holds)));
     }
 
-    /** {@inheritDoc} During an outage the fallback renews. */
+    /** {@inheritDoc} This store has a deadline of its own. */
     @Override
-    public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
-        return changes.renew(holds);
-    }
-
-    @Override
-    public Mono<Void> reset(List<Claim> claims) {
+    public Mono<Void> reset(List<Claim> claims, long deadline) {
         return changes.reset(claims);
     }
 
@@ -196,9 +184,9 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
 
     /** Prepares the primary store, and registers this instance of each limiter. */
     @Override
-    public Mono<Void> prepare() {
+    public Mono<Void> prepare(String node) {
         return failover.primary()
-                .prepare()
+                .prepare(node)
                 .then(Mono.defer(failover.grants()::register))
                 .publishOn(Schedulers.parallel());
     }

@@ -1,9 +1,9 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Settlement;
-import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -24,6 +24,7 @@ final class SettlementOutbox {
 
     private final LimitStore primary;
     private final DenialCache denials;
+    private final Consumer<Corrected> results;
     private final Outbox<Settlement> outbox;
     private final AtomicInteger pending = new AtomicInteger();
     private final AtomicLong lost = new AtomicLong();
@@ -35,19 +36,14 @@ final class SettlementOutbox {
      * Creates an empty one.
      *
      * @param denials the cached denials, of which a refund drops some
-     * @param replies learns of the usage of the counts that are settled
+     * @param results learns of the usage of the counts that are settled
      */
-    SettlementOutbox(LimitStore primary, CircuitGates gates, DenialCache denials, Consumer<StoreDecision> replies) {
+    SettlementOutbox(LimitStore primary, CircuitGates gates, DenialCache denials, Consumer<Corrected> results) {
         this.primary = primary;
         this.denials = denials;
+        this.results = results;
         this.outbox = new Outbox<>(
-                primary,
-                gates,
-                new Outbox.Channel<>(
-                        "settlement",
-                        false,
-                        Duration.ZERO,
-                        settlements -> primary.settle(settlements).doOnNext(replies)));
+                primary, gates, new Outbox.Channel<>("settlement", false, Duration.ZERO, primary::correct));
     }
 
     /** Adds a settlement. The result completes when it is delivered or lost, with or without a subscriber. */
@@ -127,7 +123,8 @@ final class SettlementOutbox {
         }
 
         @Override
-        public void delivered(@Nullable StoreDecision reply) {
+        public void delivered(Corrected result) {
+            results.accept(result);
             if (settlement.toRefund() > 0) {
                 denials.freed(List.of(settlement.claim()));
             }

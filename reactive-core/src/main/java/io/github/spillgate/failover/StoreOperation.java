@@ -2,6 +2,7 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import java.util.List;
 import java.util.function.BiFunction;
@@ -31,10 +32,14 @@ record StoreOperation<T>(Kind kind, OnPrimary<T> onPrimary, BiFunction<LimitStor
         CHANGE
     }
 
-    static final StoreOperation<StoreDecision> TAKE =
-            new StoreOperation<>(Kind.TAKE, LimitStore::take, LimitStore::take);
-    static final StoreOperation<StoreDecision> PEEK =
-            new StoreOperation<>(Kind.PEEK, (store, claims, deadline) -> store.peek(claims), LimitStore::peek);
+    static final StoreOperation<StoreDecision> TAKE = new StoreOperation<>(
+            Kind.TAKE,
+            (store, claims, deadline) -> store.take(Request.take(claims, deadline)),
+            (store, claims) -> store.take(Request.take(claims)));
+    static final StoreOperation<StoreDecision> PEEK = new StoreOperation<>(
+            Kind.PEEK,
+            (store, claims, deadline) -> store.take(Request.peek(claims)),
+            (store, claims) -> store.take(Request.peek(claims)));
 
     /** Returns an operation that changes counts on both stores. */
     static <T> StoreOperation<T> change(LongFunction<Mono<T>> onPrimary, Function<LimitStore, Mono<T>> onFallback) {

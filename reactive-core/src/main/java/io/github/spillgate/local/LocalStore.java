@@ -6,16 +6,24 @@ import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Correction;
+import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Refund;
+import io.github.spillgate.spi.RefundCharged;
+import io.github.spillgate.spi.RefundOldest;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
-import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.function.Function;
 import reactor.core.publisher.Mono;
 
 /**
@@ -38,6 +46,8 @@ import reactor.core.publisher.Mono;
  * the limit has permits, or as a window has slots, and never more than {@link Limit#MOST_LOG_ENTRIES}.
  */
 public final class LocalStore implements LimitStore {
+
+    private static final Corrected NOTHING = Corrected.of(Outcome.WITHOUT_EFFECT);
 
     private final CountTable<Count> counts;
     private volatile double share = 1;
@@ -99,91 +109,95 @@ public final class LocalStore implements LimitStore {
     }
 
     @Override
-    public Mono<StoreDecision> take(List<Claim> claims) {
-        return LocalDecisionMono.inTurns(counts, claims, true);
+    public Mono<StoreDecision> take(Request request) {
+        return switch (request.mode()) {
+            case PEEK -> LocalDecisionMono.inTurns(counts, request.claims(), false);
+            case TAKE -> LocalDecisionMono.inTurns(counts, request.claims(), true);
+            case LEASE -> counts.lease(request.claims().get(0), request.parts());
+        };
     }
 
     @Override
-    public Mono<StoreDecision> peek(List<Claim> claims) {
-        return LocalDecisionMono.inTurns(counts, claims, false);
+    public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
+        return Mono.fromCallable(() -> corrections.stream().map(this::correct).toList());
     }
 
-    @Override
-    public Mono<StoreDecision> lease(Claim claim, int parts, long deadline) {
-        return counts.lease(claim, parts);
-    }
-
-    @Override
-    public Mono<Void> refund(StoreDecision decision) {
-        // Of another store, for which this one decides during an outage, nothing was taken here.
-        return Mono.fromRunnable(() -> decision.parts().stream()
-                .filter(part -> part.source() == Source.LOCAL)
-                .forEach(this::refundPart));
-    }
-
-    private void refundPart(StoreDecision part) {
-        for (StoreUsage usage : part.usages()) {
-            Claim claim = usage.claim();
-            counts.update(claim, count -> {
-                if (count instanceof HoldCount holds) {
-                    // A hold has an id, so its release removes no other.
-                    holds.release();
-                } else if (!count.isResetSince(part.stamp())) {
-                    ((RateCount) count).refund(claim.limit(), part.chargedAt(claim), claim.permits());
-                }
-            });
+    private Corrected correct(Correction correction) {
+        if (correction instanceof Refund one) {
+            return isOurs(one.decision())
+                    ? refund(one.decision(), one.claim(), one.claim().permits())
+                    : NOTHING;
+        } else if (correction instanceof Settlement one) {
+            return isOurs(one.decision()) ? settle(one) : NOTHING;
+        } else if (correction instanceof RefundOldest || correction instanceof RefundCharged) {
+            return refundOldest(correction.claim());
         }
+        return Corrected.of(Outcome.UNSUPPORTED);
     }
 
-    @Override
-    public Mono<Void> refund(List<Claim> claims) {
-        // It is not known which holder of a concurrency limit has finished.
-        return Mono.fromRunnable(() -> claims.stream()
-                .filter(claim -> claim.limit().algorithm() != Algorithm.CONCURRENT)
-                .forEach(claim -> counts.update(claim, count -> ((RateCount) count).refundOldest(claim.permits()))));
+    /** Of another store, for which this one decides during an outage, nothing was taken here. */
+    private static boolean isOurs(StoreDecision decision) {
+        return decision.source() == Source.LOCAL;
     }
 
-    @Override
-    public Mono<Void> release(List<Claim> holds) {
-        return Mono.fromRunnable(() -> holds.forEach(claim -> counts.apply(claim, true, count -> {
-            ((HoldCount) count).release();
-            return true;
-        })));
-    }
-
-    @Override
-    public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
-        return Mono.fromCallable(() -> holds.stream()
-                .map(claim -> Objects.requireNonNull(counts.apply(
-                        claim, true, count -> new HoldRenewal(claim, ((HoldCount) count).renew(claim.permits())))))
-                .toList());
-    }
-
-    @Override
-    public Mono<Void> reset(List<Claim> claims) {
-        return Mono.fromRunnable(() -> claims.forEach(claim -> counts.reset(claim, false)));
-    }
-
-    @Override
-    public Mono<StoreDecision> settle(List<Settlement> settlements) {
-        return Mono.fromRunnable(() -> settlements.stream()
-                .filter(one -> one.decision().source() == Source.LOCAL)
-                .forEach(this::settle));
-    }
-
-    private void settle(Settlement one) {
-        Claim claim = one.claim();
-        counts.apply(claim, one.toCharge() > 0, count -> {
-            if (count.isResetSince(one.decision().stamp())) {
-                return false;
+    private Corrected refund(StoreDecision decision, Claim claim, long permits) {
+        return change(claim, false, count -> {
+            boolean isReset = count.isResetSince(decision.stamp());
+            if (!isReset) {
+                ((RateCount) count).refund(claim.limit(), decision.chargedAt(claim), permits);
             }
-            if (one.toCharge() > 0) {
-                count.takeBeyond(claim.limit(), one.toCharge(), one.most());
-            } else {
-                ((RateCount) count).refund(claim.limit(), one.decision().chargedAt(claim), one.toRefund());
-            }
-            return true;
+            return !isReset;
         });
+    }
+
+    private Corrected settle(Settlement one) {
+        Claim claim = one.claim();
+        if (one.toCharge() == 0) {
+            return refund(one.decision(), claim, one.toRefund());
+        }
+        return change(claim, true, count -> {
+            boolean isReset = count.isResetSince(one.decision().stamp());
+            if (!isReset) {
+                count.takeBeyond(claim.limit(), one.toCharge(), one.most());
+            }
+            return !isReset;
+        });
+    }
+
+    private Corrected refundOldest(Claim claim) {
+        // It is not known which holder of a concurrency limit has finished.
+        return claim.limit().algorithm() == Algorithm.CONCURRENT
+                ? NOTHING
+                : change(claim, false, count -> {
+                    ((RateCount) count).refundOldest(claim.permits());
+                    return true;
+                });
+    }
+
+    private Corrected change(Claim claim, boolean create, Function<Count, Boolean> change) {
+        return Boolean.TRUE.equals(counts.apply(claim, create, change)) ? Corrected.of(Outcome.APPLIED) : NOTHING;
+    }
+
+    @Override
+    public Mono<List<HoldRenewal>> hold(List<Claim> holds, HoldAction action) {
+        return Mono.fromCallable(
+                () -> holds.stream().map(claim -> hold(claim, action)).toList());
+    }
+
+    private HoldRenewal hold(Claim claim, HoldAction action) {
+        return Objects.requireNonNull(counts.apply(claim, true, count -> {
+            HoldCount holds = (HoldCount) count;
+            if (action == HoldAction.RENEW) {
+                return new HoldRenewal(claim, holds.renew(claim.permits()));
+            }
+            holds.release();
+            return new HoldRenewal(claim, HoldRenewal.RenewalOutcome.RELEASED);
+        }));
+    }
+
+    @Override
+    public Mono<Void> reset(List<Claim> claims, long deadline) {
+        return Mono.fromRunnable(() -> claims.forEach(claim -> counts.reset(claim, false)));
     }
 
     @Override

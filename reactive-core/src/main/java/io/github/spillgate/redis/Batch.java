@@ -4,8 +4,9 @@ import io.github.spillgate.Algorithm;
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.Source;
-import io.github.spillgate.redis.ScriptRequest.Mode;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Request.Mode;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import io.lettuce.core.RedisCommandExecutionException;
@@ -239,8 +240,8 @@ final class Batch {
 
         private boolean isNear(long other) {
             return other == deadline
-                    || (other != PendingDecision.NO_DEADLINE
-                            && deadline != PendingDecision.NO_DEADLINE
+                    || (other != LimitStore.NO_DEADLINE
+                            && deadline != LimitStore.NO_DEADLINE
                             && Math.abs(other - deadline) <= NEAR);
         }
 
@@ -253,7 +254,7 @@ final class Batch {
 
         void addTo(ScriptRequest request, RedisClock server) {
             List<Claim> claims = first.claims();
-            long deadlineMicros = deadline == PendingDecision.NO_DEADLINE ? 0 : server.microsAt(deadline);
+            long deadlineMicros = deadline == LimitStore.NO_DEADLINE ? 0 : server.microsAt(deadline);
             int number = first.mode() == Mode.LEASE ? first.parts() : times;
             request.addGroup(first.mode(), number, deadlineMicros, claims.size());
             for (int i = 0; i < touched.length; i++) {

@@ -1,16 +1,15 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.Algorithm;
-import io.github.spillgate.Source;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.Outcome;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.HoldRenewal.RenewalOutcome;
 import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.StoreDecision;
-import io.github.spillgate.spi.StoreUsage;
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.LinkedHashMap;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
@@ -76,35 +75,29 @@ final class HoldCommands {
     }
 
     /** Holds permits again that another store has granted or renewed. */
-    Mono<StoreDecision> reconcile(int slot, List<Reconciliation> reconciliations) {
+    Mono<List<Corrected>> reconcile(int slot, List<Reconciliation> reconciliations) {
         Collection<List<Claim>> byCount = byCount(
                 reconciliations.stream().flatMap(one -> one.holds().stream()).toList());
-        if (byCount.isEmpty()) {
-            return Mono.just(StoreDecision.ofPeek(
-                    Source.REDIS,
-                    0,
-                    reconciliations.stream()
-                            .map(one -> StoreUsage.ofHolds(one.claim(), 0, false, 0, 0))
-                            .toList()));
-        }
-        return renew(slot, byCount).map(reply -> {
-            Map<Object, StoreUsage> usages = new LinkedHashMap<>();
-            for (Reconciliation one : reconciliations) {
-                // Released since, so that there is nothing to hold.
-                usages.put(one.claim().handle(), StoreUsage.ofHolds(one.claim(), 0, false, reply.millis(), 0));
-            }
-            int last = -1;
-            for (List<Claim> holds : byCount) {
-                last += holds.size();
-                Claim claim = holds.get(0);
-                if (reply.status(last) == ScriptReply.Status.FOREIGN) {
-                    usages.remove(claim.handle());
-                } else {
-                    usages.put(claim.handle(), reply.usage(last, claim.withPermits(0)));
-                }
-            }
-            return StoreDecision.ofPeek(Source.REDIS, reply.millis(), reply.micros(), List.copyOf(usages.values()));
-        });
+        Map<Object, Corrected> byHandle = new HashMap<>();
+        Mono<Map<Object, Corrected>> results = byCount.isEmpty()
+                ? Mono.just(byHandle)
+                : renew(slot, byCount).map(reply -> {
+                    int last = -1;
+                    for (List<Claim> holds : byCount) {
+                        last += holds.size();
+                        Claim claim = holds.get(0);
+                        byHandle.put(
+                                claim.handle(),
+                                reply.status(last) == ScriptReply.Status.FOREIGN
+                                        ? reply.corrected(Outcome.NOT_POSSIBLE, null)
+                                        : reply.corrected(Outcome.APPLIED, reply.usage(last, claim.withPermits(0))));
+                    }
+                    return byHandle;
+                });
+        // Those without a hold were released since.
+        return results.map(known -> reconciliations.stream()
+                .map(one -> known.getOrDefault(one.claim().handle(), Corrected.of(Outcome.WITHOUT_EFFECT)))
+                .toList());
     }
 
     private Mono<ScriptReply> renew(int slot, Collection<List<Claim>> byCount) {

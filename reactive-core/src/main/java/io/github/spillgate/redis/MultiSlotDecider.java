@@ -1,6 +1,8 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Refund;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -32,16 +34,13 @@ final class MultiSlotDecider {
     /** Decides on counts in one slot. */
     private final RedisStore store;
 
-    private final RefundCommands refunds;
-
     /** How long a denial waits for the remaining slots. */
     private final Duration longestPeek;
 
     private final Scheduler deliverOn;
 
-    MultiSlotDecider(RedisStore store, RefundCommands refunds, Duration longestPeek, Scheduler deliverOn) {
+    MultiSlotDecider(RedisStore store, Duration longestPeek, Scheduler deliverOn) {
         this.store = store;
-        this.refunds = refunds;
         this.longestPeek = longestPeek;
         this.deliverOn = deliverOn;
     }
@@ -54,7 +53,7 @@ final class MultiSlotDecider {
     /** Returns the decision that charging all slots would make. */
     Mono<StoreDecision> peek(List<Claim> claims, List<List<Claim>> bySlot) {
         return Flux.fromIterable(bySlot)
-                .flatMap(store::peek)
+                .flatMap(slot -> store.take(Request.peek(slot)))
                 .collectList()
                 .map(parts -> StoreDecision.ofParts(claims, parts));
     }
@@ -65,7 +64,7 @@ final class MultiSlotDecider {
         if (slot == bySlot.size()) {
             return Mono.just(StoreDecision.ofParts(claims, earlier));
         }
-        return store.take(bySlot.get(slot), deadline)
+        return store.take(Request.take(bySlot.get(slot), deadline))
                 .doOnError(error -> refund(earlier))
                 .flatMap(part -> {
                     List<StoreDecision> parts = new ArrayList<>(earlier);
@@ -82,17 +81,18 @@ final class MultiSlotDecider {
     private void refund(List<StoreDecision> parts) {
         for (StoreDecision part : parts) {
             if (part.isCharged()) {
-                List<Claim> taken = part.claims().stream()
-                        .filter(claim -> !claim.limit().isCountingDenied())
+                List<Refund> taken = Refund.of(part).stream()
+                        .filter(one -> !one.claim().limit().isCountingDenied())
                         .toList();
-                refunds.refund(part, taken).subscribe(done -> {}, error -> {});
+                store.correct(taken).subscribe(done -> {}, error -> {});
+                store.releaseUnused(part);
             }
         }
     }
 
     private Mono<StoreDecision> denied(List<Claim> claims, List<StoreDecision> parts, List<List<Claim>> remaining) {
         return Flux.fromIterable(remaining)
-                .flatMap(slot -> store.peek(slot)
+                .flatMap(slot -> store.take(Request.peek(slot))
                         .timeout(longestPeek, Mono.<StoreDecision>empty().publishOn(deliverOn), Schedulers.parallel())
                         .onErrorResume(error -> Mono.empty()))
                 .collectList()

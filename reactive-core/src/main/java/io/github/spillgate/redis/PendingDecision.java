@@ -1,9 +1,10 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.redis.ScriptRequest.Mode;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.RemoteSubscription;
+import io.github.spillgate.spi.Request;
+import io.github.spillgate.spi.Request.Mode;
 import io.github.spillgate.spi.StoreDecision;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -23,9 +24,6 @@ final class PendingDecision implements RemoteSubscription {
     private static final AtomicIntegerFieldUpdater<PendingDecision> STAGE =
             AtomicIntegerFieldUpdater.newUpdater(PendingDecision.class, "stage");
 
-    /** The deadline of a decision without one. */
-    static final long NO_DEADLINE = Long.MAX_VALUE;
-
     /** The highest number of retries. If the server's clock jumps with each reply, no retry helps. */
     private static final int MOST_RETRIES = 3;
 
@@ -34,11 +32,8 @@ final class PendingDecision implements RemoteSubscription {
     private static final int SENT = 2;
     private static final int DONE = 3;
 
-    private final List<Claim> claims;
+    private final Request request;
     private final int slot;
-    private final Mode mode;
-    private final int parts;
-    private final long deadline;
 
     private final Consumer<PendingDecision> onRequest;
     private final Consumer<StoreDecision> onUnused;
@@ -58,19 +53,13 @@ final class PendingDecision implements RemoteSubscription {
     private @Nullable PendingDecision next;
 
     private PendingDecision(
-            List<Claim> claims,
+            Request request,
             int slot,
-            Mode mode,
-            int parts,
-            long deadline,
             Consumer<PendingDecision> onRequest,
             Consumer<StoreDecision> onUnused,
             CoreSubscriber<? super StoreDecision> subscriber) {
-        this.claims = claims;
+        this.request = request;
         this.slot = slot;
-        this.mode = mode;
-        this.parts = parts;
-        this.deadline = deadline;
         this.onRequest = onRequest;
         this.onUnused = onUnused;
         this.subscriber = subscriber;
@@ -79,23 +68,15 @@ final class PendingDecision implements RemoteSubscription {
     /**
      * Returns a Mono that creates a pending decision for each subscriber.
      *
-     * @param parts the number of parts, of which a lease takes at most one; 0 if it is none
      * @param onRequest gets the decision when the subscriber requests it, and for each retry
      * @param onUnused gets a decision that was charged although its subscriber has cancelled
      */
     static Mono<StoreDecision> of(
-            List<Claim> claims,
-            int slot,
-            Mode mode,
-            int parts,
-            long deadline,
-            Consumer<PendingDecision> onRequest,
-            Consumer<StoreDecision> onUnused) {
+            Request request, int slot, Consumer<PendingDecision> onRequest, Consumer<StoreDecision> onUnused) {
         return new Mono<>() {
             @Override
             public void subscribe(CoreSubscriber<? super StoreDecision> subscriber) {
-                subscriber.onSubscribe(
-                        new PendingDecision(claims, slot, mode, parts, deadline, onRequest, onUnused, subscriber));
+                subscriber.onSubscribe(new PendingDecision(request, slot, onRequest, onUnused, subscriber));
             }
         };
     }
@@ -113,7 +94,7 @@ final class PendingDecision implements RemoteSubscription {
     }
 
     List<Claim> claims() {
-        return claims;
+        return request.claims();
     }
 
     /** Returns the hash slot of all its counts. */
@@ -122,16 +103,16 @@ final class PendingDecision implements RemoteSubscription {
     }
 
     Mode mode() {
-        return mode;
+        return request.mode();
     }
 
     int parts() {
-        return parts;
+        return request.parts();
     }
 
     /** Returns the latest time at which Redis may decide, by the clock of {@code Schedulers.parallel()}. */
     long deadline() {
-        return deadline;
+        return request.deadline();
     }
 
     @Override

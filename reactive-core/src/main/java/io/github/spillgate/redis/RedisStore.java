@@ -6,13 +6,19 @@ import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.internal.Checks;
-import io.github.spillgate.redis.ScriptRequest.Mode;
-import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Correction;
+import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Refund;
+import io.github.spillgate.spi.RefundCharged;
+import io.github.spillgate.spi.RefundOldest;
+import io.github.spillgate.spi.Request;
+import io.github.spillgate.spi.Request.Mode;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.lettuce.core.AbstractRedisClient;
@@ -97,11 +103,11 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                 : new Topology.SingleServer((RedisClient) client, builder.nodes, settings);
         router = new SlotRouter(topology, deliverOn);
         holdCommands = new HoldCommands(router, keys);
-        refundCommands = new RefundCommands(router, keys, holdCommands);
+        refundCommands = new RefundCommands(router, keys);
         resetCommand = new ResetCommand(router, keys);
         background = new SlotRouter(topology, Background.scheduler());
         reconcileCommands = new ReconcileCommands(background, keys, holdCommands);
-        multiSlot = new MultiSlotDecider(this, refundCommands, builder.longestPeek, deliverOn);
+        multiSlot = new MultiSlotDecider(this, builder.longestPeek, deliverOn);
         closing = closing(topology, loops, builder.client == null ? shutDown(client) : Mono.empty());
     }
 
@@ -216,29 +222,13 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      *
      * <p>In Redis Cluster, counts in several hash slots are charged slot by slot, and refunded if a later slot denies.
      * Until the refund, other requests may be denied. {@link Charge#group} puts keys into one slot.
-     */
-    @Override
-    public Mono<StoreDecision> take(List<Claim> claims) {
-        return take(claims, PendingDecision.NO_DEADLINE);
-    }
-
-    /**
-     * {@inheritDoc}
      *
      * <p>Redis compares the deadline with its own clock. The store computes a time on that clock which is not after the
      * deadline, from the times in recent replies.
      */
     @Override
-    public Mono<StoreDecision> take(List<Claim> claims, long deadline) {
-        return decide(claims, Mode.TAKE, deadline);
-    }
-
-    @Override
-    public Mono<StoreDecision> peek(List<Claim> claims) {
-        return decide(claims, Mode.PEEK, PendingDecision.NO_DEADLINE);
-    }
-
-    private Mono<StoreDecision> decide(List<Claim> claims, Mode mode, long deadline) {
+    public Mono<StoreDecision> take(Request request) {
+        List<Claim> claims = request.claims();
         if (claims.isEmpty()) {
             return Mono.error(new LimitStoreException("no claim was given: expected at least one", null));
         }
@@ -247,35 +237,29 @@ public final class RedisStore implements LimitStore, AutoCloseable {
             if (topology.slotOf(claims.get(i)) != slot) {
                 List<List<Claim>> bySlot =
                         List.copyOf(router.bySlot(claims, Function.identity()).values());
-                return mode == Mode.TAKE
-                        ? multiSlot.take(claims, bySlot, deadline)
+                return request.mode() == Mode.TAKE
+                        ? multiSlot.take(claims, bySlot, request.deadline())
                         : multiSlot.peek(claims, bySlot).publishOn(deliverOn);
             }
         }
-        return PendingDecision.of(claims, slot, mode, 0, deadline, this::enqueue, this::releaseUnused);
+        return PendingDecision.of(withinOneReply(request), slot, this::enqueue, this::releaseUnused);
     }
 
-    /** Releases the permits of a decision after its subscriber has cancelled. They expire if this fails. */
-    private void releaseUnused(StoreDecision decision) {
+    private static Request withinOneReply(Request request) {
+        if (request.mode() != Mode.LEASE || request.claims().get(0).permits() <= MOST_LEASED) {
+            return request;
+        }
+        return Request.lease(request.claims().get(0).withPermits(MOST_LEASED), request.parts(), request.deadline());
+    }
+
+    /** Releases the permits of a decision that no caller gets. They expire if this fails. */
+    void releaseUnused(StoreDecision decision) {
         List<Claim> holds = decision.claims().stream()
                 .filter(claim -> claim.holdId() != null && claim.permits() > 0)
                 .toList();
         if (!holds.isEmpty()) {
-            release(holds).subscribe(null, error -> {});
+            holdCommands.release(holds).subscribe(null, error -> {});
         }
-    }
-
-    @Override
-    public Mono<StoreDecision> lease(Claim claim, int parts, long deadline) {
-        Claim asked = claim.permits() > MOST_LEASED ? claim.withPermits(MOST_LEASED) : claim;
-        return PendingDecision.of(
-                List.of(asked),
-                topology.slotOf(claim),
-                Mode.LEASE,
-                parts,
-                deadline,
-                this::enqueue,
-                this::releaseUnused);
     }
 
     /** Adds a decision to the queue of the server that owns its slot. */
@@ -290,65 +274,44 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         waiting.await(owner, decision, found -> found.enqueue(decision));
     }
 
+    /**
+     * {@inheritDoc}
+     *
+     * <p>If the key of a count holds a value that this library has not written, a correction is not possible, and a
+     * refund fails those of its hash slot. The id of a settlement is kept for 60 s.
+     */
     @Override
-    public Mono<Void> refund(StoreDecision decision) {
-        return refundCommands.refund(decision);
+    public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
+        return SlotRouter.<Correction, Class<?>>correctInGroups(corrections, Correction::getClass, this::correct);
+    }
+
+    /** Makes corrections of one kind. */
+    @SuppressWarnings("unchecked") // by the kind
+    private Mono<List<Corrected>> correct(Class<?> kind, List<? extends Correction> some) {
+        if (kind == Refund.class) {
+            return refundCommands.refund((List<Refund>) some);
+        } else if (kind == RefundOldest.class) {
+            return refundCommands.refundOldest((List<RefundOldest>) some);
+        } else if (kind == RefundCharged.class) {
+            return refundCommands.refundCharged((List<RefundCharged>) some);
+        } else if (kind == Settlement.class) {
+            return reconcileCommands.settle((List<Settlement>) some).publishOn(deliverOn);
+        }
+        return kind == Reconciliation.class
+                ? reconcileCommands.reconcile((List<Reconciliation>) some)
+                : reconcileCommands.restore((List<LostPermits>) some);
     }
 
     @Override
-    public Mono<Void> refundCharged(List<ChargedPermits> permits) {
-        return refundCommands.refundCharged(permits);
-    }
-
-    @Override
-    public Mono<Void> refund(List<Claim> claims) {
-        return refundCommands.refundOldest(claims);
-    }
-
-    @Override
-    public Mono<Void> release(List<Claim> holds) {
-        return holdCommands.release(holds);
-    }
-
-    @Override
-    public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
-        return holdCommands.renew(holds);
-    }
-
-    @Override
-    public Mono<Void> reset(List<Claim> claims) {
-        return reset(claims, PendingDecision.NO_DEADLINE);
+    public Mono<List<HoldRenewal>> hold(List<Claim> holds, HoldAction action) {
+        return action == HoldAction.RENEW
+                ? holdCommands.renew(holds)
+                : holdCommands.release(holds).thenReturn(HoldRenewal.released(holds));
     }
 
     @Override
     public Mono<Void> reset(List<Claim> claims, long deadline) {
         return resetCommand.reset(claims, deadline);
-    }
-
-    /**
-     * {@inheritDoc}
-     *
-     * <p>A reconciliation cannot be charged if the key of its count holds a value that this library has not written.
-     */
-    @Override
-    public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
-        return reconcileCommands.reconcile(reconciliations);
-    }
-
-    @Override
-    public Mono<StoreDecision> restore(LostPermits permits) {
-        return reconcileCommands.restore(permits);
-    }
-
-    /**
-     * {@inheritDoc}
-     *
-     * <p>A settlement cannot take effect if the key of its count holds a value that this library has not written. Its
-     * id is kept for 60 s.
-     */
-    @Override
-    public Mono<StoreDecision> settle(List<Settlement> settlements) {
-        return reconcileCommands.settle(settlements).publishOn(deliverOn);
     }
 
     /** {@inheritDoc} The registrations of a limiter are in one value, of at most 1,000 instances. */
@@ -361,12 +324,10 @@ public final class RedisStore implements LimitStore, AutoCloseable {
                 .filter(number -> number > 0);
     }
 
-    /** Connects and loads the scripts; in Redis Cluster on every node. It is an error if no node can be reached. */
-    @Override
-    public Mono<Void> prepare() {
-        return prepare("").publishOn(deliverOn);
-    }
-
+    /**
+     * Connects and loads the scripts; in Redis Cluster on every node, if none is named. It is an error if no node can be
+     * reached.
+     */
     @Override
     public Mono<Void> prepare(String node) {
         return topology.prepare(node).onErrorMap(Errors::translate);

@@ -1,92 +1,71 @@
 package io.github.spillgate.redis;
 
-import io.github.spillgate.redis.ScriptRequest.Refund;
 import io.github.spillgate.redis.ScriptRequest.RefundMode;
-import io.github.spillgate.spi.ChargedPermits;
+import io.github.spillgate.redis.ScriptRequest.SentRefund;
 import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Correction;
+import io.github.spillgate.spi.Refund;
+import io.github.spillgate.spi.RefundCharged;
+import io.github.spillgate.spi.RefundOldest;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
+import java.util.function.Function;
 import java.util.regex.Pattern;
 import reactor.core.publisher.Mono;
 
-/** Refunds permits, in one command for each hash slot. Those of concurrency limits are released. */
+/** Refunds permits, in one command for each hash slot. */
 final class RefundCommands {
 
     /** The value of a reset mark; the script reads it as a double. */
     private static final Pattern NUMBER = Pattern.compile("\\d+");
 
+    private static final Corrected APPLIED = Corrected.of(Outcome.APPLIED);
+
     private final SlotRouter router;
     private final CountKeys keys;
-    private final HoldCommands holds;
 
-    RefundCommands(SlotRouter router, CountKeys keys, HoldCommands holds) {
+    RefundCommands(SlotRouter router, CountKeys keys) {
         this.router = router;
         this.keys = keys;
-        this.holds = holds;
     }
 
-    /** Refunds what a decision took. */
-    Mono<Void> refund(StoreDecision decision) {
-        List<Refund> taken = new ArrayList<>(decision.usages().size());
-        for (StoreDecision part : decision.parts()) {
-            part.usages().forEach(usage -> taken.add(ofDecision(usage.claim(), part)));
-        }
-        return refundDecided(taken);
-    }
-
-    /** Refunds these claims of the decision of one server. */
-    Mono<Void> refund(StoreDecision part, List<Claim> taken) {
-        return refundDecided(
-                taken.stream().map(claim -> ofDecision(claim, part)).toList());
-    }
-
-    private static Refund ofDecision(Claim claim, StoreDecision part) {
-        return new Refund(claim, part.chargedAt(claim), part.stamp(), 0);
-    }
-
-    private Mono<Void> refundDecided(List<Refund> taken) {
-        List<Claim> held =
-                taken.stream().map(Refund::claim).filter(HoldCommands::isHold).toList();
-        if (held.isEmpty()) {
-            return refund(RefundMode.DECISION, taken);
-        }
-        List<Refund> rates =
-                taken.stream().filter(one -> !HoldCommands.isHold(one.claim())).toList();
-        return rates.isEmpty()
-                ? holds.release(held)
-                : Mono.whenDelayError(refund(RefundMode.DECISION, rates), holds.release(held));
-    }
-
-    Mono<Void> refundCharged(List<ChargedPermits> permits) {
+    /** Refunds what decisions took. */
+    Mono<List<Corrected>> refund(List<Refund> refunds) {
         return refund(
-                RefundMode.CHARGED,
-                permits.stream()
-                        .map(one -> new Refund(one.claim(), 0, one.stamp(), one.until()))
-                        .toList());
+                RefundMode.DECISION,
+                refunds,
+                one -> new SentRefund(
+                        one.claim(), one.chargedAt(), one.decision().stamp(), 0));
     }
 
-    Mono<Void> refundOldest(List<Claim> claims) {
-        return refund(
-                RefundMode.OLDEST,
-                claims.stream()
-                        .filter(claim -> !HoldCommands.isHold(claim))
-                        .map(claim -> new Refund(claim, 0, 0, 0))
-                        .toList());
+    Mono<List<Corrected>> refundCharged(List<RefundCharged> refunds) {
+        return refund(RefundMode.CHARGED, refunds, one -> new SentRefund(one.claim(), 0, one.stamp(), one.until()));
     }
 
-    private Mono<Void> refund(RefundMode mode, List<Refund> refunds) {
+    Mono<List<Corrected>> refundOldest(List<RefundOldest> refunds) {
+        return refund(RefundMode.OLDEST, refunds, one -> new SentRefund(one.claim(), 0, 0, 0));
+    }
+
+    /** It is not known which holder of a concurrency limit has finished. */
+    private <C extends Correction> Mono<List<Corrected>> refund(
+            RefundMode mode, List<C> refunds, Function<C, SentRefund> encode) {
+        List<SentRefund> sent = refunds.stream()
+                .filter(one -> !HoldCommands.isHold(one.claim()))
+                .map(encode)
+                .toList();
         return router.inEachSlot(
-                        refunds,
-                        Refund::claim,
+                        sent,
+                        SentRefund::claim,
                         (slot, all) -> router.togetherOrEach(
                                 all, run(slot, mode, all, true), one -> refundWithoutMark(slot, mode, one)))
-                .then();
+                .then(Mono.just(Collections.nCopies(refunds.size(), APPLIED)));
     }
 
     /** Refunds permits of a count without its mark, which may be on another node, unless it was reset since. */
-    private Mono<byte[]> refundWithoutMark(int slot, RefundMode mode, Refund one) {
+    private Mono<byte[]> refundWithoutMark(int slot, RefundMode mode, SentRefund one) {
         Mono<byte[]> refund = run(slot, mode, List.of(one), false);
         return mode == RefundMode.OLDEST
                 // Without a mark, another instance may take this refund for lost data, and undo it.
@@ -97,8 +76,8 @@ final class RefundCommands {
                         .flatMap(isReset -> isReset ? Mono.empty() : refund);
     }
 
-    private Mono<byte[]> run(int slot, RefundMode mode, List<Refund> refunds, boolean hasMarks) {
-        List<Claim> claims = refunds.stream().map(Refund::claim).toList();
+    private Mono<byte[]> run(int slot, RefundMode mode, List<SentRefund> refunds, boolean hasMarks) {
+        List<Claim> claims = refunds.stream().map(SentRefund::claim).toList();
         byte[][] names = !hasMarks
                 ? keys.counts(claims)
                 : mode == RefundMode.OLDEST ? keys.countsAndRefundMarks(claims) : keys.countsAndResetMarks(claims);

@@ -2,6 +2,7 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
@@ -34,7 +35,7 @@ final class ResetCommand {
                                         slot,
                                         new byte[][] {keys.resetMark(claim)},
                                         List.of(claim),
-                                        PendingDecision.NO_DEADLINE))));
+                                        LimitStore.NO_DEADLINE))));
     }
 
     private Mono<byte[]> reset(int slot, byte[][] names, List<Claim> marked, long deadline) {

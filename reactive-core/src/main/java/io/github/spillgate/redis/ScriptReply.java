@@ -2,9 +2,11 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.CounterState;
 import io.github.spillgate.spi.StoreUsage;
 import java.nio.charset.StandardCharsets;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Decoder of the reply of a script that reports usages: the time of the server, and one usage for each count of the
@@ -90,6 +92,11 @@ final class ScriptReply {
                 yield StoreUsage.ofBucket(claim, new BucketState(level, now), isViolated, !isGranted);
             }
         };
+    }
+
+    /** Returns the result of a correction with the time of this reply. */
+    Corrected corrected(Corrected.Outcome outcome, @Nullable StoreUsage usage) {
+        return new Corrected(outcome, new Corrected.Reply(usage, millis(), micros));
     }
 
     /** Returns the text behind this number of usages: why something could not be written; empty if everything was. */

@@ -7,6 +7,7 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.Settlement;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -65,8 +66,16 @@ final class ScriptRequest {
      * @param deadlineMicros the deadline on the server's clock in microseconds; 0 if there is none
      * @param claims the number of claims that follow
      */
-    ScriptRequest addGroup(Mode mode, int times, long deadlineMicros, int claims) {
-        return add(mode.number, 1).add(times, 4).add(deadlineMicros, 7).add(claims, 1);
+    ScriptRequest addGroup(Request.Mode mode, int times, long deadlineMicros, int claims) {
+        return add(number(mode), 1).add(times, 4).add(deadlineMicros, 7).add(claims, 1);
+    }
+
+    private static int number(Request.Mode mode) {
+        return switch (mode) {
+            case PEEK -> 0;
+            case TAKE -> 1;
+            case LEASE -> 2;
+        };
     }
 
     /**
@@ -113,9 +122,9 @@ final class ScriptRequest {
     }
 
     /** Returns a request to refund. */
-    static byte[] refund(RefundMode mode, List<Refund> refunds) {
+    static byte[] refund(RefundMode mode, List<SentRefund> refunds) {
         ScriptRequest request = new ScriptRequest(SHORT).add(mode.number, 1);
-        for (Refund one : refunds) {
+        for (SentRefund one : refunds) {
             request.addLimit(one.claim.limit())
                     .add(one.at, 7)
                     .addExact(one.claim.permits())
@@ -255,25 +264,6 @@ final class ScriptRequest {
         return this;
     }
 
-    /** What a decision does. */
-    enum Mode {
-        /** Charges nothing. */
-        PEEK(0),
-
-        /** Charges permits. */
-        TAKE(1),
-
-        /** Charges permits that this instance spends afterwards. */
-        LEASE(2);
-
-        /** The number of the mode in a request. */
-        final int number;
-
-        Mode(int number) {
-            this.number = number;
-        }
-    }
-
     /** Which permits of a count are refunded. */
     enum RefundMode {
         /** The oldest of those that were charged on behalf of another store. */
@@ -300,7 +290,7 @@ final class ScriptRequest {
      * @param stamp the stamp of the charge; 0 without one
      * @param until the time from which on nothing is refunded, in milliseconds; 0 for none
      */
-    record Refund(Claim claim, long at, long stamp, long until) {}
+    record SentRefund(Claim claim, long at, long stamp, long until) {}
 
     /** Writes an unsigned number, the lowest byte first, and returns the index behind it. */
     private static int put(byte[] bytes, int at, long number, int size) {

@@ -1,9 +1,13 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Correction;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.SortedMap;
 import java.util.TreeMap;
@@ -75,6 +79,39 @@ final class SlotRouter {
     /** Sends one request for each slot of these claims at the same time. */
     <T> Mono<Void> inEachSlot(List<Claim> claims, BiFunction<Integer, List<Claim>, Publisher<T>> request) {
         return inEachSlot(claims, Function.identity(), request).then();
+    }
+
+    /** Makes corrections with one request for each slot, like {@link #correctInGroups}. */
+    <C extends Correction> Mono<List<Corrected>> correctInEachSlot(
+            List<C> all, BiFunction<Integer, List<C>, Mono<List<Corrected>>> request) {
+        return correctInGroups(all, one -> topology.slotOf(one.claim()), request);
+    }
+
+    /**
+     * Makes corrections in groups with the same key, at the same time. A group that fails does not prevent the others.
+     * Returns all results, in the order of the corrections.
+     */
+    static <C extends Correction, K> Mono<List<Corrected>> correctInGroups(
+            List<? extends C> all, Function<C, K> key, BiFunction<K, List<C>, Mono<List<Corrected>>> request) {
+        return Mono.defer(() -> {
+            Map<K, List<Integer>> groups = new LinkedHashMap<>();
+            for (int i = 0; i < all.size(); i++) {
+                groups.computeIfAbsent(key.apply(all.get(i)), any -> new ArrayList<>())
+                        .add(i);
+            }
+            Corrected[] results = new Corrected[all.size()];
+            List<Mono<List<Corrected>>> requests = new ArrayList<>();
+            groups.forEach((each, group) -> requests.add(request.apply(
+                            each, group.stream().<C>map(all::get).toList())
+                    .doOnNext(some -> {
+                        for (int i = 0; i < group.size(); i++) {
+                            results[group.get(i)] = some.get(i);
+                        }
+                    })));
+            return Mono.whenDelayError(requests)
+                    .onErrorMap(Exceptions::isMultiple, Errors::oneOf)
+                    .then(Mono.fromSupplier(() -> List.of(results)));
+        });
     }
 
     /**

@@ -1,14 +1,28 @@
 package io.github.spillgate.spi;
 
+import java.util.List;
+
 /**
- * The result of renewing a hold.
+ * The result of renewing or releasing a hold.
  *
  * @param claim the claim that took the permits
  * @param outcome the outcome
  */
 public record HoldRenewal(Claim claim, RenewalOutcome outcome) {
 
-    /** The outcome of a renewal. */
+    /**
+     * Returns the results of a release.
+     *
+     * @param holds the claims that were released
+     * @return a result for each of them
+     */
+    public static List<HoldRenewal> released(List<Claim> holds) {
+        return holds.stream()
+                .map(claim -> new HoldRenewal(claim, RenewalOutcome.RELEASED))
+                .toList();
+    }
+
+    /** The outcome. */
     public enum RenewalOutcome {
         /** The store knew it. It lasts for another hold time. */
         RENEWED,
@@ -19,7 +33,7 @@ public record HoldRenewal(Claim claim, RenewalOutcome outcome) {
          */
         RESTORED,
 
-        /** It was released before, and is not held. */
+        /** It was released, now or before, and is not held. */
         RELEASED,
 
         /** The store did not know it and does not hold it, because 10,000 permits are held, or more. */

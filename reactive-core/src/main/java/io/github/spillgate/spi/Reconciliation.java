@@ -10,12 +10,14 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * The permits that one store granted under one identity on behalf of another, to be charged there once.
+ * The permits that one store granted under one identity on behalf of another, to be charged there once: at the times of
+ * the grants, and even above the limit. Permits that no longer count are not charged. One that cannot be charged now is
+ * sent again while it counts.
  *
  * <p>Times are passed as ages, because the two stores may have different clocks. Each of the grants has a range of
  * ages, because some counts do not record more precise times.
  */
-public final class Reconciliation {
+public final class Reconciliation implements Correction {
 
     private static final long NEVER = Long.MIN_VALUE;
 
@@ -62,7 +64,7 @@ public final class Reconciliation {
      * @param claim a claim on the count; its cost is ignored
      * @param holds the claims that hold the permits, at least one
      * @param clock the clock of the store that granted them
-     * @return the reconciliation, to be made with {@link LimitStore#renew}
+     * @return the reconciliation, for which the store renews the holds
      */
     public static Reconciliation ofHolds(String id, Claim claim, List<Claim> holds, InstantSource clock) {
         if (holds.isEmpty()) {
@@ -111,6 +113,7 @@ public final class Reconciliation {
      *
      * @return a claim with the identity and the limit
      */
+    @Override
     public Claim claim() {
         return claim;
     }

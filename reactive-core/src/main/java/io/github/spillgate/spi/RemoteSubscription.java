@@ -5,9 +5,9 @@ import org.reactivestreams.Subscription;
 
 /**
  * The subscription to a decision of a server, which knows when the request could be sent and whether a reply may be
- * waiting to be read. A store may pass such a subscription to the subscribers of {@link LimitStore#take} and {@link
- * LimitStore#peek}. Otherwise a missed deadline always counts as a failure of the server, even if the caller's own
- * event loop was too busy to read the reply.
+ * waiting to be read. A store may pass such a subscription to the subscribers of {@link LimitStore#take}. Otherwise
+ * a missed deadline always counts as a failure of the server, even if the caller's own event loop was too busy to read
+ * the reply.
  */
 public interface RemoteSubscription extends Subscription {
 

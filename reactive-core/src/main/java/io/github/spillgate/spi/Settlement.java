@@ -4,7 +4,12 @@ import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Names;
 
 /**
- * The real cost of a claim that a decision has charged, to replace that charge once. See {@link LimitStore#settle}.
+ * The real cost of a claim that a decision has charged, to replace that charge once: refunds what was not used, like a
+ * {@link Refund}, and charges now what was used in addition, even above the limit, up to {@link #most}. Has no effect on
+ * a count that was reset after the decision.
+ *
+ * <p>If a reply of the store can be lost, a settlement that is sent twice must take effect once: the store keeps its id
+ * for longer than until its {@link #deadline}, after which it has no effect.
  *
  * @param id the id, 1 to 64 of the characters {@code A-Z a-z 0-9 . _ -}; unique among the settlements and
  *     reconciliations of all processes, except that the settlements of one decision may have the same
@@ -15,7 +20,8 @@ import io.github.spillgate.internal.Names;
  * @param deadline the last moment at which the settlement may take effect, in nanoseconds of {@code
  *     Schedulers.parallel()}
  */
-public record Settlement(String id, StoreDecision decision, Claim claim, long actual, long most, long deadline) {
+public record Settlement(String id, StoreDecision decision, Claim claim, long actual, long most, long deadline)
+        implements Correction {
 
     /**
      * Creates a settlement.

@@ -7,7 +7,6 @@ import io.github.spillgate.Source;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -194,20 +193,6 @@ public final class StoreDecision implements Decision {
                         .map(usage -> usage.later(at - usage.fitsAtMillis(), false))
                         .toList();
         return new StoreDecision(Source.LEASE, at, at, NO_STAMP, admission, shown, List.copyOf(leases));
-    }
-
-    /**
-     * Combines parts of leases, so that they can be refunded together.
-     *
-     * @param leases the parts, at least one, no two with the same claim
-     * @return a decision on all of them
-     */
-    public static StoreDecision ofLeases(Collection<StoreDecision> leases) {
-        List<StoreDecision> parts = List.copyOf(leases);
-        StoreDecision first = parts.get(0);
-        List<StoreUsage> usages =
-                parts.stream().flatMap(part -> part.usages.stream()).toList();
-        return new StoreDecision(first.source, first.at, first.at, NO_STAMP, Admission.allowed(true), usages, parts);
     }
 
     /**
@@ -535,6 +520,8 @@ public final class StoreDecision implements Decision {
     public StoreDecision withEvidence(boolean noted) {
         StoreDecision copy = only(usage -> true);
         copy.isEvidence = noted;
+        // They are copies too.
+        copy.parts.forEach(part -> part.isEvidence = noted);
         return copy;
     }
 

@@ -1,6 +1,8 @@
 /**
- * For authors of stores: the store itself, the claims that it decides on, the decisions that it returns, and what it
- * charges for another store. Applications do not need this package.
+ * For authors of stores: {@link io.github.spillgate.spi.LimitStore}, the {@linkplain io.github.spillgate.spi.Request
+ * requests} and {@linkplain io.github.spillgate.spi.Claim claims} that it decides on, the {@linkplain
+ * io.github.spillgate.spi.StoreDecision decisions} that it returns, and the {@linkplain
+ * io.github.spillgate.spi.Correction corrections} that it applies. Applications do not need this package.
  */
 @NullMarked
 package io.github.spillgate.spi;

@@ -10,8 +10,10 @@ import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.model.StoreModel;
 import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.ClaimForTests;
 import io.github.spillgate.testkit.ManualClock;
@@ -20,6 +22,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -57,10 +60,11 @@ class BucketFallbackTest {
         Instance instance = new Instance(1);
         Claim claim = claim(limit, 160);
         StoreModel primary = new StoreModel(clock);
-        assertThat(instance.fallback.confirm(now(primary.take(List.of(claim))))).isEqualTo(Fit.YES);
+        assertThat(instance.fallback.confirm(now(primary.take(Request.take(List.of(claim))))))
+                .isEqualTo(Fit.YES);
         for (int second = 0; second <= 16; second++) {
             // Read at steps of a 16th.
-            assertThat(now(instance.fallback.peek(List.of(claim.withPermits(1))))
+            assertThat(now(instance.fallback.take(Request.peek(List.of(claim.withPermits(1)))))
                             .remaining())
                     .isEqualTo(10L * second);
             clock.advanceMillis(1_000);
@@ -73,17 +77,22 @@ class BucketFallbackTest {
         Limit limit = Limit.perSecond(10).burst(40);
         Instance instance = new Instance(share);
         Claim claim = claim(limit, 10);
-        instance.fallback.confirm(now(new StoreModel(clock).take(List.of(claim.withPermits(20)))));
+        instance.fallback.confirm(now(new StoreModel(clock).take(Request.take(List.of(claim.withPermits(20))))));
         clock.advanceMillis(700);
-        while (now(instance.fallback.take(List.of(claim.withPermits(1)))).isAllowed()) {
+        while (now(instance.fallback.take(Request.take(List.of(claim.withPermits(1)))))
+                .isAllowed()) {
             clock.advanceMillis(3);
         }
         Claim some = claim.withPermits(3);
-        Duration wait = now(instance.fallback.peek(List.of(some))).retryAfter().orElseThrow();
+        Duration wait = now(instance.fallback.take(Request.peek(List.of(some))))
+                .retryAfter()
+                .orElseThrow();
         clock.advanceMillis(wait.toMillis() - 2);
-        assertThat(now(instance.fallback.peek(List.of(some))).isAllowed()).isFalse();
+        assertThat(now(instance.fallback.take(Request.peek(List.of(some)))).isAllowed())
+                .isFalse();
         clock.advanceMillis(2);
-        assertThat(now(instance.fallback.peek(List.of(some))).isAllowed()).isTrue();
+        assertThat(now(instance.fallback.take(Request.peek(List.of(some)))).isAllowed())
+                .isTrue();
     }
 
     /** What is refunded during the outage is not reconciled, and can be granted again. */
@@ -92,15 +101,20 @@ class BucketFallbackTest {
         Limit limit = Limit.perSecond(1).burst(10);
         Instance instance = new Instance(1);
         Claim five = claim(limit, 5);
-        StoreDecision first = now(instance.fallback.take(List.of(five)));
+        StoreDecision first = now(instance.fallback.take(Request.take(List.of(five))));
         clock.advanceMillis(4_000);
-        now(instance.fallback.take(List.of(five)));
-        instance.fallback.refundGrants(first);
+        now(instance.fallback.take(Request.take(List.of(five))));
+        LocalFallbackFixture.refundGrants(instance.fallback, first);
         // The other five are in use: the first ones had returned by four.
-        assertThat(now(instance.fallback.peek(List.of(five))).remaining()).isEqualTo(5);
+        assertThat(now(instance.fallback.take(Request.peek(List.of(five)))).remaining())
+                .isEqualTo(5);
         StoreModel primary = new StoreModel(clock);
         instance.reconcile(primary);
-        assertThat(now(primary.peek(List.of(five))).usages().get(0).used()).isEqualTo(5);
+        assertThat(now(primary.take(Request.peek(List.of(five))))
+                        .usages()
+                        .get(0)
+                        .used())
+                .isEqualTo(5);
     }
 
     /** The grants return from 10 s on, when the confirmed permits have. A refund of these does not change that. */
@@ -111,23 +125,27 @@ class BucketFallbackTest {
         Instance instance = new Instance(1);
         Claim one = claim(limit, 1);
         StoreModel primary = new StoreModel(clock);
-        instance.fallback.confirm(now(primary.take(List.of(one.withPermits(9)))));
-        StoreDecision last = now(primary.take(List.of(one)));
+        instance.fallback.confirm(now(primary.take(Request.take(List.of(one.withPermits(9))))));
+        StoreDecision last = now(primary.take(Request.take(List.of(one))));
         instance.fallback.confirm(last);
         clock.advanceMillis(5_000);
-        assertThat(now(instance.fallback.take(List.of(one.withPermits(5)))).isAllowed())
+        assertThat(now(instance.fallback.take(Request.take(List.of(one.withPermits(5)))))
+                        .isAllowed())
                 .isTrue();
         clock.advanceMillis(5_000);
-        assertThat(now(instance.fallback.take(List.of(one.withPermits(5)))).isAllowed())
+        assertThat(now(instance.fallback.take(Request.take(List.of(one.withPermits(5)))))
+                        .isAllowed())
                 .isTrue();
         clock.advanceMillis(2_000);
-        assertThat(now(instance.fallback.peek(List.of(one))).remaining()).isEqualTo(2);
+        assertThat(now(instance.fallback.take(Request.peek(List.of(one)))).remaining())
+                .isEqualTo(2);
         if (hasDecision) {
-            instance.fallback.refundConfirmed(last);
+            LocalFallbackFixture.refundConfirmed(instance.fallback, last);
         } else {
-            instance.fallback.refund(List.of(one)).block();
+            instance.fallback.refundOldest(one);
         }
-        assertThat(now(instance.fallback.peek(List.of(one))).remaining()).isBetween(2L, 3L);
+        assertThat(now(instance.fallback.take(Request.peek(List.of(one)))).remaining())
+                .isBetween(2L, 3L);
     }
 
     /** Redis forgets a bucket once it is empty, and how full it was when the first permits were granted here. */
@@ -136,24 +154,28 @@ class BucketFallbackTest {
     void grantsAreReconciledInFullIfRedisHasForgottenTheBucket(int outage) {
         Instance instance = new Instance(1);
         Claim claim = claim(Limit.perSecond(50).burst(50), 1);
-        instance.fallback.confirm(now(new StoreModel(clock).take(List.of(claim.withPermits(50)))));
+        instance.fallback.confirm(now(new StoreModel(clock).take(Request.take(List.of(claim.withPermits(50))))));
         for (int passed = 0; passed < outage; passed += 5) {
             clock.advanceMillis(5);
-            while (now(instance.fallback.take(List.of(claim))).isAllowed()) {
+            while (now(instance.fallback.take(Request.take(List.of(claim)))).isAllowed()) {
                 // until the bucket is full
             }
         }
         StoreModel forgetful = new StoreModel(clock);
         instance.reconcile(forgetful);
         // The level is rounded up.
-        assertThat(now(forgetful.peek(List.of(claim))).usages().get(0).used()).isBetween(50L, 51L);
+        assertThat(now(forgetful.take(Request.peek(List.of(claim))))
+                        .usages()
+                        .get(0)
+                        .used())
+                .isBetween(50L, 51L);
     }
 
     @Test
     void lessIsLostThanWasGrantedIfPermitsHaveReturned() {
         Instance instance = new Instance(1);
         Claim claim = claim(Limit.perSecond(10).burst(10), 10);
-        now(instance.fallback.take(List.of(claim)));
+        now(instance.fallback.take(Request.take(List.of(claim))));
         clock.advanceMillis(60_000);
         assertThat(instance.way.handOver(10, any -> false)).isEmpty();
         assertThat(instance.fallback.state().toReconcile()).isZero();
@@ -180,8 +202,8 @@ class BucketFallbackTest {
         void reconcile(LimitStore primary) {
             List<Reconciliation> batch = way.handOver(10, claim -> false);
             if (!batch.isEmpty()) {
-                StoreDecision reply = now(primary.reconcile(batch));
-                batch.forEach(one -> way.charged(one, reply));
+                List<Corrected> results = primary.correct(batch).block();
+                IntStream.range(0, batch.size()).forEach(i -> way.charged(batch.get(i), results.get(i)));
             }
         }
     }
@@ -219,14 +241,17 @@ class BucketFallbackTest {
             long reach = limit.reach().toMillis();
             requests((double) reach * (0.2 + 2 * random.nextDouble()), false);
             for (Instance instance : instances) {
-                instance.fallback.confirm(now(primary.peek(List.of(claim))));
+                instance.fallback.confirm(now(primary.take(Request.peek(List.of(claim)))));
             }
             requests((double) reach * (0.1 + 3 * random.nextDouble()), true);
             long before = level();
             for (Instance instance : instances) {
                 instance.reconcile(primary);
             }
-            long used = now(primary.peek(List.of(claim))).usages().get(0).used();
+            long used = now(primary.take(Request.peek(List.of(claim))))
+                    .usages()
+                    .get(0)
+                    .used();
             // All grants of a slot count from its last one on, and what is left of older ones is rounded up. Of the
             // youngest quarter, the grants of the second and the next instances count in full.
             long least = new BucketState(before, 0).used(limit);
@@ -248,8 +273,9 @@ class BucketFallbackTest {
 
         private void request(Instance instance, boolean isOutage) {
             List<Claim> claims = List.of(claim.withPermits(1 + random.nextInt(3) / 2));
-            boolean isAllowed = now(undisturbed.take(claims)).isAllowed();
-            StoreDecision decision = now(isOutage ? instance.fallback.take(claims) : primary.take(claims));
+            boolean isAllowed = now(undisturbed.take(Request.take(claims))).isAllowed();
+            StoreDecision decision =
+                    now(isOutage ? instance.fallback.take(Request.take(claims)) : primary.take(Request.take(claims)));
             if (!isOutage) {
                 assertThat(instance.fallback.confirm(decision)).isEqualTo(Fit.YES);
             }

@@ -6,8 +6,10 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.model.LossyStore;
-import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
@@ -33,7 +35,7 @@ final class ControlledStore extends WithoutDeadline {
     private final List<List<Settlement>> settlementBatches = new ArrayList<>();
     private @Nullable Throwable notPrepared;
     private UnaryOperator<Mono<?>> behaviour = UnaryOperator.identity();
-    private UnaryOperator<Mono<StoreDecision>> reconcileReplies = UnaryOperator.identity();
+    private UnaryOperator<Mono<List<Corrected>>> reconcileReplies = UnaryOperator.identity();
     private int calls;
     private int leases;
 
@@ -105,7 +107,7 @@ final class ControlledStore extends WithoutDeadline {
     }
 
     /** Changes the replies to reconciliations, whatever the other operations do. */
-    void reconciles(UnaryOperator<Mono<StoreDecision>> how) {
+    void reconciles(UnaryOperator<Mono<List<Corrected>>> how) {
         reconcileReplies = how;
     }
 
@@ -157,26 +159,32 @@ final class ControlledStore extends WithoutDeadline {
     }
 
     @Override
-    public Mono<Void> prepare() {
+    public Mono<Void> prepare(String node) {
         return Mono.defer(() -> notPrepared == null ? Mono.empty() : Mono.error(notPrepared));
     }
 
     @Override
-    public Mono<StoreDecision> lease(Claim claim, int parts, long deadline) {
-        return around(counts.lease(claim, parts, deadline).doOnSubscribe(executed -> leases++));
+    protected Mono<StoreDecision> lease(Request request) {
+        return around(counts.take(request).doOnSubscribe(executed -> leases++));
     }
 
     @Override
-    public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
-        return around(Mono.defer(() -> {
-            batches.add(reconciliations);
-            return reconcileReplies.apply(counts.reconcile(reconciliations));
-        }));
+    public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
+        List<Reconciliation> reconciliations = ofKind(Reconciliation.class, corrections);
+        List<Settlement> settlements = ofKind(Settlement.class, corrections);
+        if (!reconciliations.isEmpty()) {
+            return around(Mono.defer(() -> {
+                batches.add(reconciliations);
+                return reconcileReplies.apply(counts.correct(reconciliations));
+            }));
+        }
+        return settlements.isEmpty()
+                ? super.correct(corrections)
+                : around(counts.correct(settlements).doOnSubscribe(executed -> settlementBatches.add(settlements)));
     }
 
-    @Override
-    public Mono<StoreDecision> settle(List<Settlement> settlements) {
-        return around(counts.settle(settlements).doOnSubscribe(executed -> settlementBatches.add(settlements)));
+    private static <C> List<C> ofKind(Class<C> kind, List<? extends Correction> corrections) {
+        return corrections.stream().filter(kind::isInstance).map(kind::cast).toList();
     }
 
     @Override

@@ -13,7 +13,10 @@ import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.ClaimForTests;
@@ -673,7 +676,8 @@ class DenialCacheTest {
         private RateLimiter limiter(Limit limit) {
             return RateLimiter.builder("api")
                     .store(WithoutDeadline.taking(
-                            redis, claims -> redis.take(claims).doOnSubscribe(asked -> calls.incrementAndGet())))
+                            redis,
+                            claims -> redis.take(Request.take(claims)).doOnSubscribe(asked -> calls.incrementAndGet())))
                     .deadline(Duration.ofSeconds(20))
                     .limit(limit)
                     .build();
@@ -694,13 +698,13 @@ class DenialCacheTest {
         }
 
         @Override
-        public Mono<Void> refund(List<Claim> claims) {
-            return goesOn.asMono().then(super.refund(claims));
+        public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
+            return goesOn.asMono().then(super.correct(corrections));
         }
 
         @Override
-        public Mono<Void> reset(List<Claim> claims) {
-            return goesOn.asMono().then(super.reset(claims));
+        public Mono<Void> reset(List<Claim> claims, long deadline) {
+            return goesOn.asMono().then(super.reset(claims, deadline));
         }
     }
 }

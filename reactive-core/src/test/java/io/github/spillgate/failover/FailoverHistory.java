@@ -10,6 +10,7 @@ import io.github.spillgate.Source;
 import io.github.spillgate.failover.FaultyLink.Call;
 import io.github.spillgate.failover.FaultyLink.Mode;
 import io.github.spillgate.model.LossyStore;
+import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
@@ -343,11 +344,10 @@ final class FailoverHistory {
         }
 
         @Override
-        public void refundLost(StoreDecision decision) {
-            leasedInVain += decision.parts().stream()
-                    .filter(part -> part.chargedAt() > part.at().toEpochMilli())
-                    .mapToLong(part -> part.claims().get(0).permits())
-                    .sum();
+        public void refundLost(Refund refund) {
+            boolean isLeased =
+                    refund.decision().chargedAt() > refund.decision().at().toEpochMilli();
+            leasedInVain += isLeased ? refund.claim().permits() : 0;
         }
 
         private static long leased(Call call, StoreDecision reply) {

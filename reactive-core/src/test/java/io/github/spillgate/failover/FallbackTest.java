@@ -12,6 +12,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.testkit.StoreForTests;
 import java.time.Duration;
 import java.util.List;
 import java.util.stream.Stream;
@@ -44,7 +45,8 @@ class FallbackTest {
         assertThat(after.isAllowed()).isEqualTo(before.isAllowed());
         assertThat(after.limits()).isEmpty();
         assertThat(after.source()).isEqualTo(Source.FALLBACK);
-        assertThat(fallback.refund((StoreDecision) after).blockOptional(LONG)).isEmpty();
+        assertThat(StoreForTests.refund(fallback, (StoreDecision) after).blockOptional(LONG))
+                .isEmpty();
     }
 
     @Test
@@ -56,7 +58,7 @@ class FallbackTest {
                 limiter.tryAcquire("a"),
                 limiter.peek("a"),
                 limiter.refund("a", 1),
-                nothing.refund((StoreDecision) decision),
+                StoreForTests.refund(nothing, (StoreDecision) decision),
                 limiter.reset("a"))) {
             assertThatExceptionOfType(LimitStoreUnavailableException.class)
                     .isThrownBy(() -> question.block(LONG))

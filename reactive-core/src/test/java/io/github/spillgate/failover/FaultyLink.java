@@ -4,11 +4,14 @@ import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
-import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Refund;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
@@ -16,6 +19,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
 import java.util.UUID;
+import java.util.function.Function;
 import java.util.function.IntSupplier;
 import java.util.function.Supplier;
 import reactor.core.publisher.Mono;
@@ -107,63 +111,51 @@ final class FaultyLink implements LimitStore {
     }
 
     @Override
-    public Mono<Void> prepare() {
+    public Mono<Void> prepare(String node) {
         return Mono.defer(() -> mode == Mode.DOWN ? ask(Mono::empty) : Mono.empty());
     }
 
     @Override
-    public Mono<StoreDecision> take(List<Claim> claims) {
-        return take(claims, Long.MAX_VALUE);
+    public Mono<StoreDecision> take(Request request) {
+        Supplier<Mono<StoreDecision>> inTime = () -> Deadlines.now() > request.deadline()
+                ? Mono.error(new LimitStoreDeadlineException("late"))
+                : remote.take(request);
+        return switch (request.mode()) {
+            case PEEK -> observed(Call.Kind.PEEK, request.claims(), () -> remote.take(request), reply -> reply);
+            case TAKE -> observed(Call.Kind.TAKE, request.claims(), inTime, reply -> reply);
+            case LEASE -> observed(Call.Kind.LEASE, request.claims().get(0), inTime, reply -> reply);
+        };
     }
 
+    /** Makes corrections of one kind. */
     @Override
-    public Mono<StoreDecision> take(List<Claim> claims, long deadline) {
-        return observed(
-                Call.Kind.TAKE,
-                claims,
-                () -> Deadlines.now() > deadline
-                        ? Mono.error(new LimitStoreDeadlineException("late"))
-                        : remote.take(claims));
-    }
-
-    @Override
-    public Mono<StoreDecision> lease(Claim claim, int parts, long deadline) {
-        return observed(
-                Call.Kind.LEASE,
-                claim,
-                () -> Deadlines.now() > deadline
-                        ? Mono.error(new LimitStoreDeadlineException("late"))
-                        : remote.lease(claim, parts, deadline));
-    }
-
-    @Override
-    public Mono<StoreDecision> peek(List<Claim> claims) {
-        return observed(Call.Kind.PEEK, claims, () -> remote.peek(claims));
-    }
-
-    @Override
-    public Mono<Void> refund(StoreDecision decision) {
+    public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
+        Correction first = corrections.get(0);
+        Supplier<Mono<List<Corrected>>> execute = () -> remote.correct(corrections);
+        if (first instanceof Reconciliation) {
+            return observed(Call.Kind.RECONCILE, corrections, execute, FaultyLink::asDecision);
+        } else if (first instanceof Settlement) {
+            return observed(Call.Kind.SETTLE, corrections, execute, FaultyLink::asDecision);
+        } else if (first instanceof LostPermits) {
+            return observed(Call.Kind.RESTORE, first, execute, FaultyLink::asDecision);
+        }
         return later(Mono.defer(() -> {
             if (mode == Mode.DOWN) {
-                observer.refundLost(decision);
+                corrections.stream()
+                        .filter(Refund.class::isInstance)
+                        .map(Refund.class::cast)
+                        .forEach(observer::refundLost);
             }
-            return ask(() -> remote.refund(decision));
+            return ask(execute);
         }));
     }
 
-    @Override
-    public Mono<Void> refund(List<Claim> claims) {
-        return later(ask(() -> remote.refund(claims)));
-    }
-
-    @Override
-    public Mono<Void> refundCharged(List<ChargedPermits> permits) {
-        return later(ask(() -> remote.refundCharged(permits)));
-    }
-
-    @Override
-    public Mono<Void> reset(List<Claim> claims) {
-        return reset(claims, Long.MAX_VALUE);
+    /** Returns the replies to corrections as a decision with a part for each. */
+    private static StoreDecision asDecision(List<Corrected> results) {
+        List<StoreDecision> replies = results.stream().map(Ledger::reply).toList();
+        List<Claim> claims =
+                replies.stream().flatMap(reply -> reply.claims().stream()).toList();
+        return replies.size() == 1 ? replies.get(0) : StoreDecision.ofParts(claims, replies);
     }
 
     @Override
@@ -173,22 +165,7 @@ final class FaultyLink implements LimitStore {
         }
         return ask(() -> Deadlines.now() > deadline
                 ? Mono.error(new LimitStoreDeadlineException("late"))
-                : remote.reset(claims));
-    }
-
-    @Override
-    public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
-        return observed(Call.Kind.RECONCILE, reconciliations, () -> remote.reconcile(reconciliations));
-    }
-
-    @Override
-    public Mono<StoreDecision> settle(List<Settlement> settlements) {
-        return observed(Call.Kind.SETTLE, settlements, () -> remote.settle(settlements));
-    }
-
-    @Override
-    public Mono<StoreDecision> restore(LostPermits permits) {
-        return observed(Call.Kind.RESTORE, permits, () -> remote.restore(permits));
+                : remote.reset(claims, NO_DEADLINE));
     }
 
     @Override
@@ -204,12 +181,15 @@ final class FaultyLink implements LimitStore {
         });
     }
 
-    private Mono<StoreDecision> observed(Call.Kind kind, Object request, Supplier<Mono<StoreDecision>> execute) {
+    private <T> Mono<T> observed(
+            Call.Kind kind, Object request, Supplier<Mono<T>> execute, Function<T, StoreDecision> asDecision) {
         return Mono.deferContextual(context -> {
             Call call = new Call(kind, request, context);
             observer.sent(call);
-            Mono<StoreDecision> asked = ask(() -> execute.get().doOnNext(reply -> observer.executed(call, reply)));
-            return (kind == Call.Kind.RESTORE ? later(asked) : asked).doOnNext(reply -> observer.replied(call, reply));
+            Mono<T> asked =
+                    ask(() -> execute.get().doOnNext(reply -> observer.executed(call, asDecision.apply(reply))));
+            return (kind == Call.Kind.RESTORE ? later(asked) : asked)
+                    .doOnNext(reply -> observer.replied(call, asDecision.apply(reply)));
         });
     }
 
@@ -253,7 +233,7 @@ final class FaultyLink implements LimitStore {
         default void replied(Call call, StoreDecision reply) {}
 
         /** The store does not execute this refund. */
-        default void refundLost(StoreDecision decision) {}
+        default void refundLost(Refund refund) {}
 
         /** The instance learns how many instances there are. */
         default void registered(int instances) {}

@@ -9,8 +9,12 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.Unprotected;
@@ -105,9 +109,11 @@ class HoldLedgerTest {
         Ledger.Fit fit = fallback.ledgers().apply(holds.claim(), true, ledger -> ledger.confirm(holds, reply));
         assertThat(fit).isEqualTo(Ledger.Fit.YES);
         Claim other = holds.claim().withHoldId(new UUID(0, 2));
-        assertThat(fallback.take(List.of(other)).block().isAllowed()).isFalse();
+        assertThat(fallback.take(Request.take(List.of(other))).block().isAllowed())
+                .isFalse();
         fallback.releaseHolds(List.of(holds.claim()));
-        assertThat(fallback.take(List.of(other)).block().isAllowed()).isTrue();
+        assertThat(fallback.take(Request.take(List.of(other))).block().isAllowed())
+                .isTrue();
     }
 
     private void assertThatTheFallbackGrantsBoth() {
@@ -169,13 +175,10 @@ class HoldLedgerTest {
         }
 
         @Override
-        public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
-            List<Claim> holds = reconciliations.stream()
-                    .flatMap(one -> one.holds().stream())
-                    .toList();
+        public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
+            List<Claim> holds = ((Reconciliation) corrections.get(0)).holds();
             return renew(holds)
-                    .thenReturn(List.of(reconciliations.get(0).claim().withPermits(0)))
-                    .flatMap(this::peek)
+                    .thenReturn(List.of(Corrected.of(Outcome.APPLIED)))
                     .delayElement(reconciliationTakes);
         }
     }

@@ -5,6 +5,9 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Correction;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
@@ -198,17 +201,17 @@ final class LeaseSimulation implements AutoCloseable {
         }
 
         @Override
-        public Mono<StoreDecision> lease(Claim claim, int parts, long deadline) {
+        protected Mono<StoreDecision> lease(Request request) {
             return Mono.delay(ONE_WAY)
-                    .then(Mono.defer(() -> super.lease(claim, parts, deadline)))
+                    .then(Mono.defer(() -> super.lease(request)))
                     .delayElement(ONE_WAY);
         }
 
         @Override
-        public Mono<Void> refund(StoreDecision decision) {
+        public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
             return Mono.delay(ONE_WAY).then(Mono.defer(() -> {
                 refunds++;
-                return super.refund(decision);
+                return super.correct(corrections);
             }));
         }
 

@@ -11,7 +11,10 @@ import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.WithoutDeadline;
 import java.time.Duration;
@@ -284,7 +287,7 @@ class LeasesTest extends ResilientStoreFixture {
                 .store(new WithoutDeadline(remote) {
                     @Override
                     public Mono<Void> reset(List<Claim> claims, long deadline) {
-                        return Mono.delay(Duration.ofMillis(5)).then(remote.reset(claims));
+                        return Mono.delay(Duration.ofMillis(5)).then(remote.reset(claims, NO_DEADLINE));
                     }
                 })
                 .fallback(local)
@@ -415,7 +418,7 @@ class LeasesTest extends ResilientStoreFixture {
         RateLimiter waiting = RateLimiter.builder("api")
                 .store(WithoutDeadline.taking(remote, claims -> {
                     takes.incrementAndGet();
-                    return remote.take(claims);
+                    return remote.take(Request.take(claims));
                 }))
                 .fallback(Fallback.deny())
                 .limit(LEASED)
@@ -511,26 +514,27 @@ class LeasesTest extends ResilientStoreFixture {
         public Mono<StoreDecision> take(List<Claim> claims) {
             return Flux.fromIterable(claims)
                     .map(List::of)
-                    .concatMap(claim -> of(claim).take(claim))
+                    .concatMap(claim -> of(claim).take(Request.take(claim)))
                     .collectList()
                     .map(parts -> StoreDecision.ofParts(claims, parts));
         }
 
         @Override
-        public Mono<StoreDecision> lease(Claim claim, int parts, long deadline) {
-            return of(List.of(claim)).lease(claim, parts, deadline);
+        protected Mono<StoreDecision> lease(Request request) {
+            return of(request.claims()).take(request);
         }
 
         @Override
         public Mono<StoreDecision> peek(List<Claim> claims) {
-            return of(claims).peek(claims);
+            return of(claims).take(Request.peek(claims));
         }
 
         @Override
-        public Mono<Void> refund(StoreDecision decision) {
-            return Flux.fromIterable(decision.parts())
-                    .concatMap(part -> of(part.claims()).refund(part))
-                    .then();
+        public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
+            return Flux.fromIterable(corrections)
+                    .concatMap(refund -> of(List.of(refund.claim())).correct(List.of(refund)))
+                    .concatMapIterable(results -> results)
+                    .collectList();
         }
     }
 }

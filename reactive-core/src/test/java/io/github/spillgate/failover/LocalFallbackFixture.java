@@ -10,18 +10,21 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Refund;
+import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
+import io.github.spillgate.testkit.CorrectedForTests;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.Unprotected;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.IntStream;
 import java.util.stream.LongStream;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import reactor.core.publisher.Mono;
 
@@ -90,18 +93,33 @@ abstract class LocalFallbackFixture {
 
     /** Asserts that this many permits of a grant are refunded in the primary store, and the others here. */
     void assertRefundedInThePrimary(StoreDecision grant, long... permits) {
-        assertThat(store.refundGrants(grant).stream().mapToLong(LocalFallbackFixture::permits))
+        assertThat(refundGrants(store, grant).stream().mapToLong(LocalFallbackFixture::permits))
                 .containsExactly(LongStream.of(permits).boxed().toArray(Long[]::new));
+    }
+
+    /** Refunds a grant, and returns what must be refunded in the primary store. */
+    static List<RefundCharged> refundGrants(LocalFallback store, StoreDecision grant) {
+        return Refund.of(grant).stream()
+                .map(store::refundGrant)
+                .flatMap(Stream::ofNullable)
+                .toList();
+    }
+
+    /** Subtracts a decision of the primary store, which refunds it. */
+    static void refundConfirmed(LocalFallback store, StoreDecision taken) {
+        Refund.of(taken)
+                .forEach(one -> store.refundConfirmed(
+                        one.decision(), one.claim(), one.claim().permits()));
     }
 
     /** Reports a reconciliation as charged, and returns how many permits must be refunded in the primary store. */
     long charged(Reconciliation reconciliation) {
-        ChargedPermits refund =
-                way.charged(reconciliation, StoreDecision.ofPeek(Source.OTHER, clock.millis(), 1, List.of()));
+        RefundCharged refund = way.charged(
+                reconciliation, CorrectedForTests.of(StoreDecision.ofPeek(Source.OTHER, clock.millis(), 1, List.of())));
         return refund == null ? 0 : permits(refund);
     }
 
-    static long permits(ChargedPermits charged) {
+    static long permits(RefundCharged charged) {
         return charged.claim().permits();
     }
 

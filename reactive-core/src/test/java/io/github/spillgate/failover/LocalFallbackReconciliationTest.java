@@ -8,11 +8,12 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.local.CountTables;
-import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
+import io.github.spillgate.testkit.CorrectedForTests;
 import io.github.spillgate.testkit.Unprotected;
 import java.lang.ref.WeakReference;
 import java.time.Duration;
@@ -129,18 +130,18 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         store.share(0.5);
         StoreDecision first = now(limiter.tryAcquire("a", 5));
         Reconciliation sent = way.handOver(10, claim -> false).get(0);
-        store.refundGrants(first);
+        refundGrants(store, first);
         clock.advanceMillis(8_000);
         Claim claim = claim(limiter, "a");
         assertThat(store.confirm(reply(claim.withPermits(10), 10, clock.millis(), 16_000)))
                 .isEqualTo(Fit.YES);
-        ChargedPermits refund = Objects.requireNonNull(way.charged(
+        RefundCharged refund = Objects.requireNonNull(way.charged(
                 sent,
-                StoreDecision.ofPeek(
+                CorrectedForTests.of(StoreDecision.ofPeek(
                         Source.OTHER,
                         clock.millis(),
                         1,
-                        List.of(StoreUsage.of(claim, 15, false, clock.millis(), clock.millis() + 16_000)))));
+                        List.of(StoreUsage.of(claim, 15, false, clock.millis(), clock.millis() + 16_000))))));
         assertThat(permits(refund)).isEqualTo(5);
         store.refundedOldestInPrimary(List.of(refund.claim()));
         clock.advanceMillis(1);
@@ -183,7 +184,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     void aResetForgetsRefundsOfGrantsInFlight() {
         StoreDecision decision = now(limiter.tryAcquire("a", 2));
         Reconciliation reconciliation = way.handOver(10, claim -> false).get(0);
-        store.refundGrants(decision);
+        refundGrants(store, decision);
         limiter.reset("a").block();
         assertThat(charged(reconciliation)).isZero();
         now(limiter.tryAcquire("a", 2));
@@ -350,12 +351,12 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         StoreDecision before = taken(limiter, "a", 2);
         clock.advanceMillis(1);
         taken(limiter, "a", 3);
-        store.refundConfirmed(before);
+        refundConfirmed(store, before);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(7);
 
         clock.advanceMillis(61_000);
         StoreDecision after = taken(limiter, "a", 4);
-        store.refundConfirmed(after);
+        refundConfirmed(store, after);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
     }
 
@@ -367,7 +368,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         StoreDecision before = taken(limiter, "a", 2);
         clock.advanceMillis(1);
         taken(limiter, "a", 3);
-        store.refundConfirmed(before);
+        refundConfirmed(store, before);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(7);
     }
 
@@ -381,7 +382,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(-3_600_000);
         now(limiter.peek("a"));
         clock.advanceMillis(61_000);
-        store.refundConfirmed(taken(limiter, "a", 4));
+        refundConfirmed(store, taken(limiter, "a", 4));
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
     }
 
@@ -442,7 +443,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
                 }
                 case 3 -> {
                     if (!decisions.isEmpty()) {
-                        store.refundGrants(decisions.remove(random.nextInt(decisions.size())));
+                        refundGrants(store, decisions.remove(random.nextInt(decisions.size())));
                     }
                 }
                 case 4 -> limiter.refund(key, 1 + random.nextInt(3)).block();
@@ -479,7 +480,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
                 chargedAt,
                 1,
                 List.of(StoreUsage.of(claim.withPermits(0), 8 + asked, false, chargedAt, chargedAt + WINDOW)));
-        way.charged(granted, charge);
+        way.charged(granted, CorrectedForTests.of(charge));
         assertThat(store.confirm(reply(claim.withPermits(1), 6 + asked, clock.millis(), WINDOW)))
                 .isEqualTo(Fit.YES);
         assertThat(store.confirm(reply(claim.withPermits(asked), 6 + asked, chargedAt - earlier, WINDOW)))

@@ -10,6 +10,7 @@ import io.github.spillgate.Source;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.local.CountTables;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
@@ -120,7 +121,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
         StoreDecision taken = taken(limiter, "a", 3);
         clock.advanceMillis(WINDOW - 1);
         remember(limiter, "a", 8, WINDOW);
-        store.refundConfirmed(taken);
+        refundConfirmed(store, taken);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
     }
 
@@ -129,7 +130,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
         StoreDecision taken = taken(limiter, "a", 3);
         clock.advanceMillis(WINDOW);
         remember(limiter, "a", 8, WINDOW);
-        store.refundConfirmed(taken);
+        refundConfirmed(store, taken);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(2);
     }
 
@@ -138,13 +139,13 @@ class LocalFallbackTest extends LocalFallbackFixture {
     void aRefundIsSubtractedFromACounterOnlyIfNoReplyIsNewer() {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter());
         StoreDecision taken = taken(limiter, "a", 3);
-        store.refundConfirmed(taken);
+        refundConfirmed(store, taken);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
         clock.advanceMillis(1);
         StoreDecision faded = taken(limiter, "a", 3);
         clock.advanceMillis(1);
         remember(limiter, "a", 4, WINDOW);
-        store.refundConfirmed(faded);
+        refundConfirmed(store, faded);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
     }
 
@@ -455,9 +456,9 @@ class LocalFallbackTest extends LocalFallbackFixture {
         Claim claim = claim(limiter, "a").withPermits(1);
         remember(limiter, "a", 100, WINDOW);
         store.share(0.25);
-        assertThat(now(store.take(List.of(claim))).isAllowed()).isFalse();
+        assertThat(now(store.take(Request.take(List.of(claim)))).isAllowed()).isFalse();
         store.share(1);
-        assertThat(now(store.take(List.of(claim))).isAllowed()).isFalse();
+        assertThat(now(store.take(Request.take(List.of(claim)))).isAllowed()).isFalse();
         AtomicBoolean done = new AtomicBoolean();
         Thread changes = new Thread(() -> {
             while (!done.get()) {
@@ -469,7 +470,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
         int allowed = 0;
         try {
             for (int asked = 0; asked < 100_000; asked++) {
-                allowed += now(store.take(List.of(claim))).isAllowed() ? 1 : 0;
+                allowed += now(store.take(Request.take(List.of(claim)))).isAllowed() ? 1 : 0;
             }
         } finally {
             done.set(true);

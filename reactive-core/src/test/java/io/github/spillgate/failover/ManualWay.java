@@ -1,9 +1,9 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.RefundCharged;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.Iterator;
@@ -20,7 +20,7 @@ final class ManualWay implements HandOvers.Way {
     private final Set<Ledger> waiting = new LinkedHashSet<>();
     private final Set<Ledger> urgent = new LinkedHashSet<>();
     private final Map<Reconciliation, HandOver> handedOver = new HashMap<>();
-    private @Nullable ChargedPermits refund;
+    private @Nullable RefundCharged refund;
 
     /** Hands over the grants of some counts, the urgent ones first. */
     List<Reconciliation> handOver(int most, Predicate<Claim> skip) {
@@ -49,9 +49,9 @@ final class ManualWay implements HandOvers.Way {
 
     /** Reports a reconciliation as charged, and returns the permits that must be refunded in the primary store. */
     @Nullable
-    ChargedPermits charged(Reconciliation reconciliation, StoreDecision reply) {
+    RefundCharged charged(Reconciliation reconciliation, Corrected result) {
         refund = null;
-        handedOver.get(reconciliation).delivered(reply);
+        handedOver.get(reconciliation).delivered(result);
         return refund;
     }
 
@@ -76,7 +76,7 @@ final class ManualWay implements HandOvers.Way {
     }
 
     @Override
-    public void refund(ChargedPermits permits) {
+    public void refund(RefundCharged permits) {
         refund = permits;
     }
 

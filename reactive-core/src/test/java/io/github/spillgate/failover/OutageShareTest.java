@@ -12,9 +12,11 @@ import io.github.spillgate.model.LossyStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.ClaimForTests;
+import io.github.spillgate.testkit.CorrectedForTests;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
@@ -83,18 +85,20 @@ class OutageShareTest {
             long part = i == 0 ? ofTheFirst : (50 - ofTheFirst) / (instances - 1);
             fallbacks
                     .get(i)
-                    .confirm(Objects.requireNonNull(
-                            redis.take(List.of(claim.withPermits(part))).block()));
+                    .confirm(Objects.requireNonNull(redis.take(Request.take(List.of(claim.withPermits(part))))
+                            .block()));
         }
         // Each knows the use by all, as after its next request.
         for (LocalFallback fallback : fallbacks) {
-            fallback.confirm(Objects.requireNonNull(redis.take(List.of(claim)).block()));
+            fallback.confirm(Objects.requireNonNull(
+                    redis.take(Request.take(List.of(claim))).block()));
         }
         int granted = 0;
         for (int passed = 10; passed <= 20_000; passed += 10) {
             clock.advanceMillis(10);
             for (LocalFallback fallback : fallbacks) {
-                granted += Objects.requireNonNull(fallback.take(List.of(claim)).block())
+                granted += Objects.requireNonNull(fallback.take(Request.take(List.of(claim)))
+                                        .block())
                                 .isAllowed()
                         ? 1
                         : 0;
@@ -164,12 +168,15 @@ class OutageShareTest {
         ManualWay way = new ManualWay();
         LocalFallback fallback = Fleet.fallback(2, clock, way);
         // The other instance has reconciled as much.
-        redis.take(List.of(claim.withPermits(40))).block();
+        redis.take(Request.take(List.of(claim.withPermits(40)))).block();
         for (int i = 0; i < 40; i++) {
-            assertThat(now(fallback.take(List.of(claim))).isAllowed()).isTrue();
+            assertThat(now(fallback.take(Request.take(List.of(claim)))).isAllowed())
+                    .isTrue();
         }
         Reconciliation sent = way.handOver(1, any -> false).get(0);
-        way.charged(sent, now(redis.reconcile(List.of(sent))).parts().get(0));
+        way.charged(
+                sent,
+                Objects.requireNonNull(redis.correct(List.of(sent)).block()).get(0));
         assertThat(shareOf(claim, fallback)).isEqualTo(0.5, within(0.01));
     }
 
@@ -182,7 +189,7 @@ class OutageShareTest {
         LocalFallback fallback = Fleet.fallback(2, clock);
         long at = clock.millis();
         fallback.confirm(replied(claim, 2, at));
-        fallback.settled(replied(claim.withPermits(74), 150, at + 1));
+        fallback.settled(CorrectedForTests.of(replied(claim.withPermits(74), 150, at + 1)));
         assertThat(shareOf(claim, fallback)).isEqualTo(0.5, within(0.01));
     }
 
@@ -333,7 +340,8 @@ class OutageShareTest {
             List<Claim> claim = List.of(claims.get(key));
             LocalFallback fallback = fallbacks.get(instance);
             LimitStore decides = isOutage ? fallback : redis;
-            StoreDecision decision = Objects.requireNonNull(decides.take(claim).block());
+            StoreDecision decision =
+                    Objects.requireNonNull(decides.take(Request.take(claim)).block());
             if (!isOutage) {
                 fallback.confirm(decision);
             }

@@ -186,7 +186,7 @@ class OutboxTest {
         }
 
         @Override
-        public Mono<Void> prepare() {
+        public Mono<Void> prepare(String node) {
             return around(Mono.empty());
         }
 

@@ -5,10 +5,13 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Limit;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.model.LossyStore;
+import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
+import io.github.spillgate.testkit.StoreForTests;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
@@ -74,11 +77,10 @@ class RateLedgerRestorationTest extends LocalFallbackFixture {
         instance.ledger.take(GRANTED);
         Reconciliation sent = Objects.requireNonNull(instance.ledger.take()).message();
         sent.agesToSend();
-        StoreDecision late =
-                Objects.requireNonNull(instance.store.reconcile(List.of(sent)).block());
+        StoreDecision late = corrected(instance.store, sent);
         clock.advanceMillis(1);
         instance.confirmRestored(instance.restore());
-        instance.ledger.charged(sent, late.parts().get(0));
+        instance.ledger.charged(sent, late);
         instance.staysWithin(LOST + GRANTED);
     }
 
@@ -149,8 +151,7 @@ class RateLedgerRestorationTest extends LocalFallbackFixture {
         instance.acquire(GRANTED);
         assertThat(instance.noticed).as("losses").isOne();
         clock.advanceMillis(-600_000);
-        instance.confirmRestored(
-                Objects.requireNonNull(instance.store.restore(instance.lost).block()));
+        instance.confirmRestored(corrected(instance.store, instance.lost));
         for (int i = 0; i < 150; i++) {
             clock.advanceMillis(60_000);
             instance.acquire(1);
@@ -188,7 +189,7 @@ class RateLedgerRestorationTest extends LocalFallbackFixture {
         instance.noteRefund(grant);
         clock.advanceMillis(1);
         StoreDecision restored = instance.restore();
-        instance.store.refund(grant).block();
+        StoreForTests.refund(instance.store, grant).block();
         instance.confirmRestored(restored);
         instance.staysWithin(LOST + GRANTED + 1);
     }
@@ -226,6 +227,12 @@ class RateLedgerRestorationTest extends LocalFallbackFixture {
         return instance;
     }
 
+    private static StoreDecision corrected(LossyStore store, Correction correction) {
+        return Ledger.reply(
+                Objects.requireNonNull(store.correct(List.of(correction)).block())
+                        .get(0));
+    }
+
     /** A ledger and its store. Requests and replies are steps of their own. */
     private final class Instance {
 
@@ -254,7 +261,8 @@ class RateLedgerRestorationTest extends LocalFallbackFixture {
         /** Executes a request. */
         StoreDecision take(long permits) {
             return Objects.requireNonNull(
-                    store.take(List.of(ledger.claim().withPermits(permits))).block());
+                    store.take(Request.take(List.of(ledger.claim().withPermits(permits))))
+                            .block());
         }
 
         /** Gets the reply to it. */
@@ -269,7 +277,7 @@ class RateLedgerRestorationTest extends LocalFallbackFixture {
                 granted += usage.claim().permits();
                 ledger.grantedInPrimary(usage, reply);
             } else {
-                store.refund(reply).block();
+                StoreForTests.refund(store, reply).block();
             }
         }
 
@@ -300,8 +308,7 @@ class RateLedgerRestorationTest extends LocalFallbackFixture {
         }
 
         StoreDecision restore() {
-            return Objects.requireNonNull(
-                    store.restore(lost.after(clock.millis() - noticedAt)).block());
+            return corrected(store, lost.after(clock.millis() - noticedAt));
         }
 
         void confirmRestored(StoreDecision reply) {

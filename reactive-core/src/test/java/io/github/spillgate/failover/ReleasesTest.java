@@ -9,6 +9,7 @@ import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
@@ -40,7 +41,7 @@ class ReleasesTest {
     @Test
     void releasesAreDeliveredWhenTheStoreIsBack() {
         List<Claim> holds = holds(300);
-        store.renew(holds).block();
+        store.hold(holds, HoldAction.RENEW).block();
         store.fails = true;
         queue.add(holds);
         queue.add(holds);
@@ -70,7 +71,7 @@ class ReleasesTest {
     @Test
     void anOpenBreakerIsProbedByReleases() {
         List<Claim> holds = holds(3);
-        store.renew(holds).block();
+        store.hold(holds, HoldAction.RENEW).block();
         gates.whole().recordFailure(0, new LimitStoreUnreachableException("nothing listens there", null));
         assertThat(gates.whole().isOpen()).isTrue();
         queue.add(holds);
@@ -94,7 +95,7 @@ class ReleasesTest {
     @Test
     void aStoreThatCannotNameItsNodeIsAskedAgain() {
         List<Claim> holds = holds(3);
-        store.renew(holds).block();
+        store.hold(holds, HoldAction.RENEW).block();
         store.namesNoNode = true;
         queue.add(holds);
         time.pass(Duration.ofSeconds(3));

@@ -10,9 +10,10 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.LostPermits;
-import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.WithoutDeadline;
 import java.time.Duration;
 import java.time.InstantSource;
@@ -39,7 +40,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
             }
 
             @Override
-            public Mono<Void> prepare() {
+            public Mono<Void> prepare(String node) {
                 return Mono.error(new LimitStoreUnreachableException("another node is not there yet", null));
             }
         };
@@ -200,7 +201,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
     void anOutageOfAStoreWithoutPreparationLastsUntilARequest() {
         LimitStore store = new WithoutDeadline(remote) {
             @Override
-            public Mono<Void> prepare() {
+            public Mono<Void> prepare(String node) {
                 return Mono.empty();
             }
         };
@@ -250,8 +251,8 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         RateLimiter limiter = RateLimiter.builder("api")
                 .store(new WithoutDeadline(remote) {
                     @Override
-                    public Mono<StoreDecision> restore(LostPermits permits) {
-                        return Mono.never();
+                    public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
+                        return corrections.get(0) instanceof LostPermits ? Mono.never() : super.correct(corrections);
                     }
                 })
                 .fallback(local)

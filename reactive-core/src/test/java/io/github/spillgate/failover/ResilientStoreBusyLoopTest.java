@@ -56,7 +56,7 @@ class ResilientStoreBusyLoopTest {
 
     @BeforeEach
     void openTheLanes() {
-        store.prepare().retry(3).block(LONG);
+        store.prepare("").retry(3).block(LONG);
         awaitLane(busy, limiter);
         awaitLane(other, limiter);
     }

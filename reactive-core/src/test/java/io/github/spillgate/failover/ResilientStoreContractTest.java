@@ -3,8 +3,10 @@ package io.github.spillgate.failover;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
-import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.RefundOldest;
 import io.github.spillgate.testkit.LimitStoreContract;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
@@ -122,8 +124,10 @@ class ResilientStoreContractTest {
 
         /** Fails at once: while it is unknown whether the store made a refund, the fallback must not make it too. */
         @Override
-        public Mono<Void> refund(List<Claim> claims) {
-            return Mono.error(new LimitStoreUnavailableException("busy: expected it to be asked again later", null));
+        public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
+            return corrections.get(0) instanceof RefundOldest
+                    ? Mono.error(new LimitStoreUnavailableException("busy: expected it to be asked again later", null))
+                    : super.correct(corrections);
         }
     }
 }

@@ -9,8 +9,8 @@ import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
@@ -190,7 +190,7 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
         remote.fails();
         now(limiter.tryAcquire("a", 10));
         remote.isAvailable();
-        Mono<StoreDecision> lost = Mono.error(new LimitStoreUnansweredException("the connection broke", null));
+        Mono<List<Corrected>> lost = Mono.error(new LimitStoreUnansweredException("the connection broke", null));
         remote.reconciles(charged -> lost.delaySubscription(Duration.ofMillis(failsAfter)));
         while (remote.batches().isEmpty()) {
             time.passMillis(10);

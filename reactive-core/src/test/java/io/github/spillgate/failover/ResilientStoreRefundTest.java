@@ -9,6 +9,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.RefundOldest;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
@@ -152,7 +153,7 @@ class ResilientStoreRefundTest {
         List<Claim> claims = DecidedClaims.of(limiter.peek("a").block()).stream()
                 .map(claim -> claim.withPermits(2))
                 .toList();
-        Mono<Void> refund = store.refund(claims);
+        Mono<Void> refund = store.correct(RefundOldest.of(claims)).then();
         remote.neverReplies();
         refund.subscribe();
         time.passMillis(150);

@@ -55,7 +55,7 @@ class ResilientStoreRefusalTest {
     @BeforeEach
     void loadTheScripts() {
         RedisStore loading = RedisStore.create(administrator);
-        loading.prepare().retry(3).block();
+        loading.prepare("").retry(3).block();
         loading.close();
     }
 

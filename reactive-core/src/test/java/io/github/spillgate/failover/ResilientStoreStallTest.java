@@ -11,6 +11,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.RedisForTests;
@@ -299,8 +300,8 @@ class ResilientStoreStallTest {
         }
 
         @Override
-        public Mono<StoreDecision> take(List<Claim> claims, long deadline) {
-            return store.take(claims, deadline);
+        public Mono<StoreDecision> take(Request request) {
+            return store.take(request);
         }
 
         @Override
@@ -310,8 +311,8 @@ class ResilientStoreStallTest {
         }
 
         @Override
-        public Mono<Void> prepare() {
-            return store.prepare();
+        public Mono<Void> prepare(String node) {
+            return store.prepare(node);
         }
     }
 

@@ -67,7 +67,7 @@ class ResilientStoreStalledLaneTest {
     @BeforeEach
     void openTheLanes() {
         // A busy machine is not under test.
-        store.prepare().retry(3).block(LONG);
+        store.prepare("").retry(3).block(LONG);
         others.forEach(other -> awaitLane(other, limiter));
         // As the last one, so that its connection is the newest.
         awaitLane(stalling, limiter);

@@ -11,6 +11,7 @@ import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.WithoutDeadline;
@@ -100,7 +101,7 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
                 upstream = subscription;
             }
         };
-        store.take(claims("a")).subscribe(lazySubscriber);
+        store.take(Request.take(claims("a"))).subscribe(lazySubscriber);
         return lazySubscriber;
     }
 

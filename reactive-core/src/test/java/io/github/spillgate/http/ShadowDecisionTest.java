@@ -9,6 +9,8 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
@@ -319,9 +321,9 @@ class ShadowDecisionTest extends RulesFixture {
         }
 
         @Override
-        public Mono<Void> refund(StoreDecision decision) {
-            decision.limits().forEach(usage -> refunds.add(usage.limit().name()));
-            return super.refund(decision);
+        public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
+            corrections.forEach(refund -> refunds.add(refund.claim().limit().name()));
+            return super.correct(corrections);
         }
     }
 }

@@ -6,7 +6,8 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Correction;
 import io.github.spillgate.testkit.LogForTests;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
@@ -178,7 +179,7 @@ class VerdictsTest {
         try (RateLimiter failing = RateLimiter.builder("failing")
                         .store(new Unprotected(LocalStore.bounded(100)) {
                             @Override
-                            public Mono<Void> refund(StoreDecision taken) {
+                            public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
                                 return Mono.error(new IllegalStateException("not now\nor ever"));
                             }
                         })

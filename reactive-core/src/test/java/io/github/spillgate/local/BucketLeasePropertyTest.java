@@ -7,8 +7,10 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.DecidedClaims;
+import io.github.spillgate.testkit.StoreForTests;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -202,7 +204,8 @@ class BucketLeasePropertyTest extends BucketFixture {
         if (cost > limit.burst()) {
             return false;
         }
-        StoreDecision decision = store.take(List.of(claim.withPermits(cost))).block();
+        StoreDecision decision =
+                store.take(Request.take(List.of(claim.withPermits(cost)))).block();
         if (decision.isAllowed()) {
             grants.add(new Grant<>(decision, time, cost * (long) WINDOW));
         }
@@ -210,8 +213,8 @@ class BucketLeasePropertyTest extends BucketFixture {
     }
 
     private Block lease(int most, int parts) {
-        StoreDecision lease =
-                store.lease(claim.withPermits(most), parts, Long.MAX_VALUE).block();
+        StoreDecision lease = store.take(Request.lease(claim.withPermits(most), parts, Long.MAX_VALUE))
+                .block();
         Block block = new Block(lease, time, lease.claims().get(0).permits());
         blocks.add(block);
         return block;
@@ -227,7 +230,7 @@ class BucketLeasePropertyTest extends BucketFixture {
 
     private void end(Block block) {
         if (block.left > 0) {
-            store.refund(block.lease.part(block.left)).block();
+            StoreForTests.refund(store, block.lease.part(block.left)).block();
             block.left = 0;
         }
     }
@@ -237,7 +240,7 @@ class BucketLeasePropertyTest extends BucketFixture {
             return;
         }
         long before = level();
-        store.refund(grant.decision).block();
+        StoreForTests.refund(store, grant.decision).block();
         grant.refunded(before - level());
     }
 

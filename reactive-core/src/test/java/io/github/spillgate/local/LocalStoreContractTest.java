@@ -1,12 +1,18 @@
 package io.github.spillgate.local;
 
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Request;
+import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.LimitStoreContract;
 import io.github.spillgate.testkit.ManualClock;
 import java.util.List;
 import org.junit.jupiter.api.Nested;
+import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 class LocalStoreContractTest {
@@ -67,28 +73,23 @@ class LocalStoreContractTest {
     private record SmallestStore(LocalStore store) implements LimitStore {
 
         @Override
-        public Mono<StoreDecision> take(List<Claim> claims) {
-            return store.take(claims);
+        public Mono<StoreDecision> take(Request request) {
+            return request.mode() == Request.Mode.LEASE ? Mono.empty() : store.take(request);
         }
 
         @Override
-        public Mono<StoreDecision> peek(List<Claim> claims) {
-            return store.peek(claims);
+        public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
+            return Flux.fromIterable(corrections)
+                    .concatMap(one -> one instanceof Settlement
+                            ? Mono.just(List.of(Corrected.of(Outcome.UNSUPPORTED)))
+                            : store.correct(List.of(one)))
+                    .concatMapIterable(results -> results)
+                    .collectList();
         }
 
         @Override
-        public Mono<Void> refund(StoreDecision decision) {
-            return store.refund(decision);
-        }
-
-        @Override
-        public Mono<Void> refund(List<Claim> claims) {
-            return store.refund(claims);
-        }
-
-        @Override
-        public Mono<Void> reset(List<Claim> claims) {
-            return store.reset(claims);
+        public Mono<Void> reset(List<Claim> claims, long deadline) {
+            return store.reset(claims, deadline);
         }
     }
 }

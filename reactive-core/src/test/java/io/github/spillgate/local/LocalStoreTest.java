@@ -15,6 +15,7 @@ import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.ManualClock;
+import io.github.spillgate.testkit.StoreForTests;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
@@ -122,10 +123,10 @@ class LocalStoreTest {
         Claim claim = taken.claims().get(0);
         StoreDecision remote =
                 StoreDecision.ofTake(Source.REDIS, clock.millis(), taken.stamp(), List.copyOf(taken.usages()));
-        store.refund(remote).block();
-        store.settle(List.of(new Settlement("s-1", remote, claim, 0, 20, 0))).block();
+        StoreForTests.refund(store, remote).block();
+        store.correct(List.of(new Settlement("s-1", remote, claim, 0, 20, 0))).block();
         assertThat(limiter.peek("a").block().limits().get(0).used()).isEqualTo(3);
-        store.settle(List.of(new Settlement("s-1", taken, claim, 0, 20, 0))).block();
+        store.correct(List.of(new Settlement("s-1", taken, claim, 0, 20, 0))).block();
         assertThat(limiter.peek("a").block().limits().get(0).used()).isZero();
     }
 

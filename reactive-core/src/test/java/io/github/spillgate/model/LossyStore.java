@@ -3,19 +3,18 @@ package io.github.spillgate.model;
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.Source;
 import io.github.spillgate.model.CountModel.Restored;
 import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
-import io.github.spillgate.spi.Settlement;
-import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.RefundOldest;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.time.InstantSource;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -111,65 +110,30 @@ public final class LossyStore extends StoreModel {
     }
 
     @Override
-    public Mono<Void> refund(List<Claim> claims) {
-        return super.refund(claims)
-                .doOnSubscribe(any -> claims.forEach(claim -> refundMarks.put(claim.identity(), clock.millis())));
-    }
-
-    @Override
-    public Mono<Void> reset(List<Claim> claims) {
-        return super.reset(claims)
+    public Mono<Void> reset(List<Claim> claims, long deadline) {
+        return super.reset(claims, deadline)
                 .doOnSubscribe(any -> claims.forEach(claim -> resetMarks.put(claim.identity(), clock.millis())));
     }
 
     @Override
-    public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
-        return Mono.fromCallable(() -> {
-            if (rejects) {
-                rejects = false;
-                throw new LimitStoreException("told to refuse", null);
-            }
-            List<StoreDecision> parts = new ArrayList<>();
-            for (Reconciliation one : reconciliations) {
-                parts.add(reply(one.claim(), charge(one, clock.millis())));
-            }
-            return StoreDecision.ofParts(
-                    reconciliations.stream().map(Reconciliation::claim).toList(), parts);
-        });
-    }
-
-    /** Like Redis, says which additional costs were certainly charged now: of one at the bound, fewer may have been. */
-    @Override
-    public Mono<StoreDecision> settle(List<Settlement> settlements) {
-        return Mono.fromCallable(() -> {
-            long now = clock.millis();
-            List<Settlement> executed =
-                    settlements.stream().filter(one -> settle(one, now)).toList();
-            List<StoreUsage> usages = new ArrayList<>();
-            for (Settlement one : settlements) {
-                StoreUsage usage = usage(one.claim().withPermits(0), false, false, now);
-                boolean isCharged = executed.contains(one) && usage.used() < one.most();
-                usages.add(usage(one.claim().withPermits(isCharged ? one.toCharge() : 0), false, false, now));
-            }
-            return StoreDecision.ofTake(Source.OTHER, now, usages);
-        });
-    }
-
-    private StoreDecision reply(Claim claim, boolean isChanged) {
-        long now = clock.millis();
-        return StoreDecision.ofPeek(
-                Source.OTHER, now, isChanged ? ++steps : 0, List.of(usage(claim, false, false, now)));
+    Corrected correct(Correction correction) {
+        if (correction instanceof RefundOldest) {
+            refundMarks.put(correction.claim().identity(), clock.millis());
+        } else if (correction instanceof LostPermits lost) {
+            return restore(lost);
+        } else if (correction instanceof Reconciliation && rejects) {
+            rejects = false;
+            throw new LimitStoreException("told to refuse", null);
+        }
+        return super.correct(correction);
     }
 
     /** Restores permits, unless the count was reset, or any were refunded, since the last reply with the permits. */
-    @Override
-    public Mono<StoreDecision> restore(LostPermits permits) {
-        return Mono.fromCallable(() -> {
-            String count = permits.claim().identity();
-            boolean isMissing = resetMarks.getOrDefault(count, Long.MIN_VALUE) < permits.since()
-                    && refundMarks.getOrDefault(count, Long.MIN_VALUE) < permits.since();
-            return reply(permits.claim(), isMissing && restoreMissing(permits));
-        });
+    private Corrected restore(LostPermits permits) {
+        String count = permits.claim().identity();
+        boolean isMissing = resetMarks.getOrDefault(count, Long.MIN_VALUE) < permits.since()
+                && refundMarks.getOrDefault(count, Long.MIN_VALUE) < permits.since();
+        return corrected(isMissing && restoreMissing(permits), permits.claim());
     }
 
     private boolean restoreMissing(LostPermits permits) {

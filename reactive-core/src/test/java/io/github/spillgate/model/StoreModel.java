@@ -3,12 +3,19 @@ package io.github.spillgate.model;
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
-import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Correction;
+import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
+import io.github.spillgate.spi.Refund;
+import io.github.spillgate.spi.RefundCharged;
+import io.github.spillgate.spi.RefundOldest;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
@@ -38,13 +45,12 @@ public class StoreModel implements LimitStore {
     }
 
     @Override
-    public Mono<StoreDecision> take(List<Claim> claims) {
-        return Mono.fromCallable(() -> decide(claims, true));
-    }
-
-    @Override
-    public Mono<StoreDecision> peek(List<Claim> claims) {
-        return Mono.fromCallable(() -> decide(claims, false));
+    public Mono<StoreDecision> take(Request request) {
+        return Mono.fromCallable(() -> switch (request.mode()) {
+            case PEEK -> decide(request.claims(), false);
+            case TAKE -> decide(request.claims(), true);
+            case LEASE -> lease(request.claims().get(0), request.parts());
+        });
     }
 
     @Override
@@ -84,38 +90,53 @@ public class StoreModel implements LimitStore {
         return StoreUsage.of(claim, count.used(limit, now), isViolated, fitsAt, count.wholeAt(limit, now));
     }
 
-    @Override
-    public Mono<StoreDecision> lease(Claim claim, int parts, long deadline) {
-        return Mono.fromCallable(() -> {
-            long now = clock.millis();
-            Limit limit = claim.limit();
-            CountModel count = count(claim);
-            count.pull(limit, now);
-            long leased = count.lease(limit, claim.permits(), parts, now);
-            return StoreDecision.ofLease(
-                    Source.OTHER, now, ++steps, usage(claim.withPermits(leased), false, false, now));
-        });
+    private StoreDecision lease(Claim claim, int parts) {
+        long now = clock.millis();
+        Limit limit = claim.limit();
+        CountModel count = count(claim);
+        count.pull(limit, now);
+        long leased = count.lease(limit, claim.permits(), parts, now);
+        return StoreDecision.ofLease(Source.OTHER, now, ++steps, usage(claim.withPermits(leased), false, false, now));
     }
 
     @Override
-    public Mono<Void> refund(StoreDecision decision) {
-        return Mono.fromRunnable(() -> decision.parts().forEach(this::refundPart));
+    public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
+        return Mono.fromCallable(() -> corrections.stream().map(this::correct).toList());
     }
 
-    private void refundPart(StoreDecision part) {
-        for (StoreUsage usage : part.usages()) {
-            Claim claim = usage.claim();
-            long now = clock.millis();
-            count(claim).pull(claim.limit(), now);
-            if (claim.holdId() != null || part.stamp() > resets.getOrDefault(claim.identity(), 0)) {
-                count(claim).refund(claim.limit(), part.chargedAt(claim), claim.permits(), now);
-            }
+    Corrected correct(Correction correction) {
+        if (correction instanceof Refund one) {
+            refund(one);
+        } else if (correction instanceof RefundOldest) {
+            refundOldest(correction.claim());
+        } else if (correction instanceof RefundCharged one) {
+            refundCharged(one);
+        } else if (correction instanceof Settlement one) {
+            return settle(one);
+        } else if (correction instanceof Reconciliation one) {
+            return corrected(charge(one, clock.millis()), one.claim());
+        } else {
+            return Corrected.of(Outcome.UNSUPPORTED);
         }
+        return Corrected.of(Outcome.APPLIED);
     }
 
-    @Override
-    public Mono<Void> refund(List<Claim> claims) {
-        return Mono.fromRunnable(() -> claims.forEach(this::refundOldest));
+    /** Returns the result of a correction, with the usage of its count for a claim. */
+    Corrected corrected(boolean isApplied, Claim claim) {
+        long now = clock.millis();
+        steps += isApplied ? 1 : 0;
+        return new Corrected(
+                isApplied ? Outcome.APPLIED : Outcome.WITHOUT_EFFECT,
+                new Corrected.Reply(usage(claim, false, false, now), now, steps));
+    }
+
+    private void refund(Refund one) {
+        Claim claim = one.claim();
+        long now = clock.millis();
+        count(claim).pull(claim.limit(), now);
+        if (one.decision().stamp() > resets.getOrDefault(claim.identity(), 0)) {
+            count(claim).refund(claim.limit(), one.chargedAt(), claim.permits(), now);
+        }
     }
 
     private void refundOldest(Claim claim) {
@@ -126,16 +147,11 @@ public class StoreModel implements LimitStore {
         }
     }
 
-    @Override
-    public Mono<Void> refundCharged(List<ChargedPermits> permits) {
-        return Mono.fromRunnable(() -> permits.forEach(this::refundCharged));
-    }
-
-    private void refundCharged(ChargedPermits one) {
+    private void refundCharged(RefundCharged one) {
         long now = clock.millis();
         Claim claim = one.claim();
         Limit limit = claim.limit();
-        if (one.stamp() <= resets.getOrDefault(claim.identity(), 0) || now >= one.until()) {
+        if (one.stamp() <= resets.getOrDefault(claim.identity(), -1) || now >= one.until()) {
             return;
         }
         if (limit.algorithm() == Algorithm.BUCKET) {
@@ -147,15 +163,17 @@ public class StoreModel implements LimitStore {
     }
 
     @Override
-    public Mono<Void> release(List<Claim> holds) {
-        return Mono.fromRunnable(() -> holds.forEach(claim -> hold(claim).release(clock.millis())));
+    public Mono<List<HoldRenewal>> hold(List<Claim> holds, HoldAction action) {
+        return Mono.fromCallable(
+                () -> holds.stream().map(claim -> hold(claim, action)).toList());
     }
 
-    @Override
-    public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
-        return Mono.fromCallable(() -> holds.stream()
-                .map(claim -> new HoldRenewal(claim, hold(claim).renew(claim.limit(), claim.permits(), clock.millis())))
-                .toList());
+    private HoldRenewal hold(Claim claim, HoldAction action) {
+        if (action == HoldAction.RENEW) {
+            return new HoldRenewal(claim, hold(claim).renew(claim.limit(), claim.permits(), clock.millis()));
+        }
+        hold(claim).release(clock.millis());
+        return new HoldRenewal(claim, HoldRenewal.RenewalOutcome.RELEASED);
     }
 
     private HoldModel hold(Claim claim) {
@@ -165,7 +183,7 @@ public class StoreModel implements LimitStore {
     }
 
     @Override
-    public Mono<Void> reset(List<Claim> claims) {
+    public Mono<Void> reset(List<Claim> claims, long deadline) {
         return Mono.fromRunnable(() -> {
             for (Claim claim : claims) {
                 count(claim).reset();
@@ -174,20 +192,12 @@ public class StoreModel implements LimitStore {
         });
     }
 
-    @Override
-    public Mono<StoreDecision> settle(List<Settlement> settlements) {
-        return Mono.fromCallable(() -> {
-            long now = clock.millis();
-            List<StoreUsage> usages = new ArrayList<>();
-            for (Settlement one : settlements) {
-                settle(one, now);
-                Claim claim = one.claim();
-                Limit limit = claim.limit();
-                CountModel count = count(claim);
-                usages.add(StoreUsage.of(claim, count.used(limit, now), false, now, count.wholeAt(limit, now)));
-            }
-            return StoreDecision.ofPeek(Source.OTHER, now, usages);
-        });
+    /** Settles a cost. Like Redis, says what was certainly charged now: of one at the bound, less may have been. */
+    private Corrected settle(Settlement one) {
+        long now = clock.millis();
+        boolean isApplied = settle(one, now);
+        boolean isCharged = isApplied && count(one.claim()).used(one.claim().limit(), now) < one.most();
+        return corrected(isApplied, one.claim().withPermits(isCharged ? one.toCharge() : 0));
     }
 
     /** Settles a cost, and returns whether it takes effect: it was not settled before, and the count was not reset. */
@@ -207,19 +217,6 @@ public class StoreModel implements LimitStore {
             count.takeBeyond(limit, one.toCharge(), one.most(), now);
         }
         return true;
-    }
-
-    @Override
-    public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
-        return Mono.fromCallable(() -> {
-            long now = clock.millis();
-            List<StoreUsage> usages = new ArrayList<>();
-            for (Reconciliation reconciliation : reconciliations) {
-                charge(reconciliation, now);
-                usages.add(usage(reconciliation.claim(), false, false, now));
-            }
-            return StoreDecision.ofPeek(Source.OTHER, now, ++steps, usages);
-        });
     }
 
     /** Charges a reconciliation, and returns whether it was not charged before and still counts. */

@@ -13,8 +13,10 @@ import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
+import io.github.spillgate.spi.RefundOldest;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Snippets;
@@ -202,7 +204,7 @@ class AclTest {
         RateLimiter limiter =
                 RateLimiter.builder("api").store(new Unprotected(store)).build();
         List<LimitStoreException> failures = new ArrayList<>();
-        collect(failures, store.prepare());
+        collect(failures, store.prepare(""));
         for (String limit : List.of("9/1h", "9/1h counter", "9/1h counter aligned", "9/1h counting-denied")) {
             Charge charge = Charge.of("a", Limit.parse(limit)).permits(2);
             Charge other = Charge.of("b", Limit.parse(limit));
@@ -216,15 +218,15 @@ class AclTest {
                 collect(failures, limiter.refund(first));
                 List<Claim> claims = DecidedClaims.of(first);
                 // What has not been charged is not refunded either: the last of it goes here, and the key with it.
-                collect(failures, store.refund(claims));
+                collect(failures, store.correct(RefundOldest.of(claims)));
                 for (String id : List.of("1", "2")) {
                     collect(
                             failures,
-                            store.reconcile(claims.stream()
+                            store.correct(claims.stream()
                                     .map(claim -> Reconciliation.of(id, claim, List.of(new Grants(980, 990, 2)), NOW))
                                     .toList()));
                 }
-                collect(failures, store.reset(claims));
+                collect(failures, store.reset(claims, LimitStore.NO_DEADLINE));
             }
         }
         if (failures.isEmpty()) {

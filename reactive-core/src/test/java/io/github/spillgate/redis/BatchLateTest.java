@@ -4,8 +4,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreDeadlineException;
-import io.github.spillgate.redis.ScriptRequest.Mode;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.testkit.ClaimForTests;
 import java.util.ArrayList;
 import java.util.List;
@@ -81,14 +82,14 @@ class BatchLateTest {
     void requestsWithDistantDeadlinesAreInSeparateGroups() {
         ask(5 * MILLI);
         ask(16 * MILLI);
-        ask(PendingDecision.NO_DEADLINE);
-        ask(PendingDecision.NO_DEADLINE);
+        ask(LimitStore.NO_DEADLINE);
+        ask(LimitStore.NO_DEADLINE);
         sendAll();
         assertThat(batch.numberOfGroups()).isEqualTo(3);
     }
 
     private PendingDecision ask(long deadline) {
-        PendingDecision.of(claims, 0, Mode.TAKE, 0, deadline, this::begin, unused -> {})
+        PendingDecision.of(Request.take(claims, deadline), 0, this::begin, unused -> {})
                 .subscribe(decision -> {}, failures::add);
         return sent.get(sent.size() - 1);
     }

@@ -92,7 +92,7 @@ abstract class BatchQueueFixture {
                         .batching(128, 2, 100_000))
                 .build();
         stores.add(store);
-        store.prepare().retry(3).block(LONG);
+        store.prepare("").retry(3).block(LONG);
         return store;
     }
 

@@ -4,8 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.redis.ScriptRequest.Mode;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.ClaimForTests;
 import java.lang.ref.WeakReference;
@@ -57,7 +57,6 @@ class BatchRetentionTest extends LaneFixture {
 
     private static Mono<StoreDecision> decision(BatchQueue queue, int slot) {
         Claim claim = ClaimForTests.of("key-" + slot, Limit.perHour(10));
-        return PendingDecision.of(
-                List.of(claim), slot, Mode.TAKE, 0, PendingDecision.NO_DEADLINE, queue::add, unused -> {});
+        return PendingDecision.of(Request.take(List.of(claim)), slot, queue::add, unused -> {});
     }
 }

@@ -11,9 +11,10 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
+import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.ClaimForTests;
 import io.github.spillgate.testkit.CommandProxy;
@@ -308,7 +309,7 @@ class ClusterTopologyTest {
         store = RedisStore.builder(client).nodes(nodes).build();
         whilePaused(
                 cluster.nodes().get(0),
-                () -> assertThatThrownBy(() -> store.prepare().block(LONG))
+                () -> assertThatThrownBy(() -> store.prepare("").block(LONG))
                         .isInstanceOf(LimitStoreUnreachableException.class)
                         .hasMessage("Redis is unavailable: " + nodes.get(0).getHost() + ":"
                                 + nodes.get(0).getPort()
@@ -372,8 +373,8 @@ class ClusterTopologyTest {
     private void refundCharged(Decision decision) {
         for (StoreDecision part : ((StoreDecision) decision).parts()) {
             long tomorrow = part.at().plus(Duration.ofDays(1)).toEpochMilli();
-            store.refundCharged(part.claims().stream()
-                            .map(claim -> new ChargedPermits(claim, part.stamp(), tomorrow))
+            store.correct(part.claims().stream()
+                            .map(claim -> new RefundCharged(claim, part.stamp(), tomorrow))
                             .toList())
                     .block(LONG);
         }
@@ -453,7 +454,7 @@ class ClusterTopologyTest {
         };
         Decision decision = limiter.tryAcquire(charges).block(LONG);
         moveSome(slot, key -> key.contains("one"));
-        assertThat(store.renew(DecidedClaims.of(decision)).block(LONG))
+        assertThat(store.hold(DecidedClaims.of(decision), HoldAction.RENEW).block(LONG))
                 .extracting(HoldRenewal::outcome)
                 .containsExactly(HoldRenewal.RenewalOutcome.RENEWED, HoldRenewal.RenewalOutcome.RENEWED);
         limiter.release(decision).block(LONG);

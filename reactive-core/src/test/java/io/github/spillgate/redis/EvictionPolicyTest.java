@@ -98,7 +98,7 @@ class EvictionPolicyTest {
         RedisStore inCluster = RedisStore.create(client);
         configure(node.commands(), "100mb", "allkeys-lru");
         try {
-            inCluster.prepare().block(LONG);
+            inCluster.prepare("").block(LONG);
             assertThat(log.lines(WARNING))
                     .singleElement()
                     .asString()

@@ -82,7 +82,7 @@ class LaneDemotionTest extends LaneFixture {
                 RedisStore store = RedisStore.builder(client)
                         .deliverOn(Schedulers.immediate())
                         .build()) {
-            store.prepare().retry(3).block(LONG);
+            store.prepare("").retry(3).block(LONG);
             RateLimiter limiter =
                     RateLimiter.builder("demoted").store(new Unprotected(store)).build();
             Charge charge = Charge.of("somebody", Limit.perHour(1_000_000));

@@ -403,7 +403,7 @@ class LoopLanesTest {
 
     private RateLimiter limiter(RedisStore store, Limit limit) {
         stores.add(store);
-        store.prepare().retry(3).block(LONG);
+        store.prepare("").retry(3).block(LONG);
         return Unprotected.limiter(store, limit);
     }
 

@@ -4,7 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.Source;
-import io.github.spillgate.redis.ScriptRequest.Mode;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import java.util.ArrayList;
 import java.util.List;
@@ -19,7 +19,7 @@ class PendingDecisionTest {
 
     private final List<PendingDecision> sent = new ArrayList<>();
     private final Mono<StoreDecision> decision =
-            PendingDecision.of(List.of(), 0, Mode.TAKE, 0, PendingDecision.NO_DEADLINE, sent::add, unused -> {});
+            PendingDecision.of(Request.take(List.of()), 0, sent::add, unused -> {});
     private final TestSubscriber<StoreDecision> subscriber =
             TestSubscriber.builder().initialRequest(0).build();
 

@@ -8,12 +8,14 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.model.StoreModel;
-import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.Outcome;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
-import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.RefundCharged;
+import io.github.spillgate.testkit.CorrectedForTests;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.DecisionText;
 import io.github.spillgate.testkit.ManualClock;
@@ -25,8 +27,10 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Random;
 import java.util.function.Function;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -200,7 +204,7 @@ class ReconcileOracleTest {
             private final RateLimiter limiter;
             private final List<Decision> allowed = new ArrayList<>();
             private final List<List<Reconciliation>> reconciled = new ArrayList<>();
-            private final List<StoreDecision> charged = new ArrayList<>();
+            private final List<List<Corrected>> charged = new ArrayList<>();
 
             Subject(String name, LimitStore store) {
                 this.store = store;
@@ -236,9 +240,9 @@ class ReconcileOracleTest {
                     reconciliations.add(Reconciliation.of(id, claim, grants, clock));
                 }
                 reconciled.add(reconciliations);
-                StoreDecision reply = store.reconcile(reconciliations).block();
-                charged.add(reply);
-                return DecisionText.of(reply) + peek();
+                List<Corrected> results = store.correct(reconciliations).block();
+                charged.add(results);
+                return text(results) + peek();
             }
 
             /** Until one window after the charge; the clock may have gone back since. */
@@ -246,15 +250,32 @@ class ReconcileOracleTest {
                 if (charged.isEmpty()) {
                     return "";
                 }
-                StoreDecision reply = charged.get(which % charged.size());
-                store.refundCharged(reply.claims().stream()
-                                .map(claim -> new ChargedPermits(
-                                        claim.withPermits(1 + which % 4),
-                                        reply.stamp(),
-                                        reply.at().plus(lifetime(claim.limit())).toEpochMilli()))
+                store.correct(charged.get(which % charged.size()).stream()
+                                .map(result -> refund(result, 1 + which % 4))
                                 .toList())
                         .block();
                 return peek();
+            }
+
+            private static RefundCharged refund(Corrected result, long permits) {
+                Corrected.Reply reply = CorrectedForTests.replyOf(result);
+                Claim claim = Objects.requireNonNull(reply.usage()).claim();
+                return new RefundCharged(
+                        claim.withPermits(permits),
+                        result.outcome() == Outcome.APPLIED ? reply.stamp() : 0,
+                        reply.at() + lifetime(claim.limit()).toMillis());
+            }
+
+            private static String text(List<Corrected> results) {
+                return results.stream()
+                        .map(result -> result.outcome() + " at "
+                                + CorrectedForTests.replyOf(result).at() + " " + usage(result))
+                        .collect(Collectors.joining("; "));
+            }
+
+            private static String usage(Corrected result) {
+                return DecisionText.of(
+                        Objects.requireNonNull(CorrectedForTests.replyOf(result).usage()));
             }
 
             private static Duration lifetime(Limit limit) {
@@ -264,7 +285,7 @@ class ReconcileOracleTest {
             String reconcileAgain(int which) {
                 return reconciled.isEmpty()
                         ? ""
-                        : DecisionText.of(store.reconcile(reconciled.get(which % reconciled.size()))
+                        : text(store.correct(reconciled.get(which % reconciled.size()))
                                         .block())
                                 + peek();
             }

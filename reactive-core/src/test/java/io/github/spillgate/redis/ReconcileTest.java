@@ -3,16 +3,15 @@ package io.github.spillgate.redis;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Decision;
-import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Source;
-import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.Outcome;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
-import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.RefundCharged;
+import io.github.spillgate.testkit.CorrectedForTests;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.lettuce.core.cluster.SlotHash;
 import java.nio.charset.StandardCharsets;
@@ -35,21 +34,16 @@ class ReconcileTest extends ScriptedFixture {
 
     @ParameterizedTest
     @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s burst=5"})
-    void onlyReconciliationsThatAreChargedNowHaveAStamp(String text) {
+    void onlyReconciliationsThatAreChargedNowAreApplied(String text) {
         Limit limit = Limit.parse(text);
         Reconciliation repeated = reconciliation("a-1", limit, ago(0, 1));
-        assertThat(charge(repeated).stamp()).isPositive();
-        assertThat(charge(repeated).stamp()).isZero();
+        assertThat(charge(repeated).outcome()).isEqualTo(Outcome.APPLIED);
+        assertThat(charge(repeated).outcome()).isEqualTo(Outcome.WITHOUT_EFFECT);
         Reconciliation other = Reconciliation.of("b-1", claim("b", limit), List.of(ago(0, 2)), clock);
-        StoreDecision reply = store.reconcile(List.of(repeated, other)).block();
-        assertThat(used(reply)).containsExactly(1L, 2L);
-        assertThat(reply.source()).isEqualTo(Source.REDIS);
-        assertThat(reply.isCharged()).isFalse();
-        assertThat(reply.parts())
-                .filteredOn(part -> part.stamp() > 0)
-                .flatExtracting(StoreDecision::claims)
-                .extracting(Claim::key)
-                .containsExactly("b");
+        List<Corrected> results = store.correct(List.of(repeated, other)).block();
+        assertThat(used(results)).containsExactly(1L, 2L);
+        assertThat(results).extracting(Corrected::outcome).containsExactly(Outcome.WITHOUT_EFFECT, Outcome.APPLIED);
+        assertThat(CorrectedForTests.replyOf(results.get(1)).stamp()).isPositive();
     }
 
     @Test
@@ -58,11 +52,13 @@ class ReconcileTest extends ScriptedFixture {
         Claim other = claim("b", HOLDS);
         Claim foreign = claim("c", HOLDS);
         keyspace.commands().set(keyOf(foreign), "foreign");
-        StoreDecision reply = store.reconcile(
+        List<Corrected> results = store.correct(
                         List.of(holds("a-1", one, 1, 2), holds("c-1", foreign, 1), holds("b-1", other, 3, 4, 5)))
                 .block();
-        assertThat(reply.claims()).extracting(Claim::key).containsExactly("a", "b");
-        assertThat(used(reply)).containsExactly(3L, 12L);
+        assertThat(results)
+                .extracting(Corrected::outcome)
+                .containsExactly(Outcome.APPLIED, Outcome.NOT_POSSIBLE, Outcome.APPLIED);
+        assertThat(used(results)).containsExactly(3L, 12L);
         assertThat(List.of(used("a", HOLDS), used("b", HOLDS))).containsExactly(3L, 12L);
         assertThat(keyspace.commands().get(keyOf(foreign))).isEqualTo("foreign");
     }
@@ -79,15 +75,15 @@ class ReconcileTest extends ScriptedFixture {
     /** Otherwise sending it again would charge it again. The scripted clock makes seconds of milliseconds. */
     @Test
     void theMarkLivesUntilTheSlotOfTheNewestHitExpires() {
-        Decision reconciled = reconcile(reconciliation("a-1", Limit.parse("5/1h resolution=10m"), ago(0, 3)));
-        long counts = reconciled.limits().get(0).wholeAt().toEpochMilli() - clock.millis();
+        List<Corrected> reconciled = reconcile(reconciliation("a-1", Limit.parse("5/1h resolution=10m"), ago(0, 3)));
+        long counts = CorrectedForTests.usages(reconciled).get(0).wholeAt().toEpochMilli() - clock.millis();
         assertThat(ttl("!a-1")).isBetween(1_000 + counts - 60, 1_000 + counts);
     }
 
     @ParameterizedTest
     @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned"})
     void expiredGrantsAreNotChargedAndWriteNothing(String text) {
-        Decision reconciled = reconcile(reconciliation("a-1", Limit.parse(text), ago(5_000, 2), ago(2_001, 3)));
+        List<Corrected> reconciled = reconcile(reconciliation("a-1", Limit.parse(text), ago(5_000, 2), ago(2_001, 3)));
         assertThat(used(reconciled)).containsExactly(0L);
         assertThat(keyspace.keys()).isEmpty();
     }
@@ -148,8 +144,10 @@ class ReconcileTest extends ScriptedFixture {
             Reconciliation one = Reconciliation.of("f-1", claim("b", limit), List.of(ago(0, 1)), clock);
             Reconciliation other = Reconciliation.of("f-3", claim("c", limit), List.of(ago(0, 2)), clock);
             keyspace.keys().stream().filter(each -> !each.equals(key)).forEach(keyspace.commands()::del);
-            Decision reconciled = reconcile(one, foreignClaim("f-2", limit), other);
-            assertThat(reconciled.limits()).extracting(Usage::key).containsExactly("b", "c");
+            List<Corrected> reconciled = reconcile(one, foreignClaim("f-2", limit), other);
+            assertThat(reconciled)
+                    .extracting(Corrected::outcome)
+                    .containsExactly(Outcome.APPLIED, Outcome.NOT_POSSIBLE, Outcome.APPLIED);
             assertThat(used(reconciled)).containsExactly(1L, 2L);
             assertThat(keyspace.commands().dump(key)).isEqualTo(before);
             assertThat(keyspace.keys()).noneMatch(each -> each.endsWith("!f-2"));
@@ -236,13 +234,13 @@ class ReconcileTest extends ScriptedFixture {
     }
 
     @Test
-    void anEmptyReconciliationReturnsNoLimits() {
-        assertThat(store.reconcile(List.of()).block().limits()).isEmpty();
+    void noCorrectionsHaveNoResults() {
+        assertThat(store.correct(List.of()).block()).isEmpty();
     }
 
     @Test
     void agesAreComputedOnSubscription() {
-        var later = store.reconcile(List.of(reconciliation("a-1", LOG, ago(0, 2))));
+        var later = store.correct(List.of(reconciliation("a-1", LOG, ago(0, 2))));
         pass(1_001);
         assertThat(used(later.block())).containsExactly(0L);
     }
@@ -253,7 +251,7 @@ class ReconcileTest extends ScriptedFixture {
     @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned"})
     void permitsChargedBeforeAResetAreNotRefunded(String text) {
         Limit limit = Limit.parse(text);
-        StoreDecision charged = charge(reconciliation("a-1", limit, ago(0, 3)));
+        Corrected charged = charge(reconciliation("a-1", limit, ago(0, 3)));
         limiter.reset(Charge.of("a", limit)).block();
         take(limit, 4);
         refund(charged, 2, 1_000);
@@ -264,7 +262,7 @@ class ReconcileTest extends ScriptedFixture {
     void permitsChargedAfterAResetAreRefunded() {
         limiter.reset(Charge.of("a", LOG)).block();
         pass(1);
-        StoreDecision charged = charge(reconciliation("a-1", LOG, ago(0, 3)));
+        Corrected charged = charge(reconciliation("a-1", LOG, ago(0, 3)));
         refund(charged, 2, 1_000);
         assertThat(used(LOG)).isEqualTo(1);
     }
@@ -274,7 +272,7 @@ class ReconcileTest extends ScriptedFixture {
     void permitsOfARepeatedReconciliationAreNotRefundedIfThereWasAReset() {
         Reconciliation repeated = reconciliation("a-1", LOG, ago(0, 3));
         charge(repeated);
-        StoreDecision withoutReset = charge(repeated);
+        Corrected withoutReset = charge(repeated);
         refund(withoutReset, 1, 1_000);
         assertThat(used(LOG)).isEqualTo(2);
         limiter.reset(Charge.of("a", LOG)).block();
@@ -286,7 +284,7 @@ class ReconcileTest extends ScriptedFixture {
 
     @Test
     void permitsAreNotRefundedOnceTheyMayHaveExpired() {
-        StoreDecision charged = charge(reconciliation("a-1", LOG, ago(900, 2)));
+        Corrected charged = charge(reconciliation("a-1", LOG, ago(900, 2)));
         pass(99);
         take(LOG, 3);
         refund(charged, 1, 100);
@@ -302,7 +300,7 @@ class ReconcileTest extends ScriptedFixture {
     @Test
     void permitsOfABucketAreRefundedAsFarAsTheyHaveNotReturned() {
         Limit limit = Limit.parse("5/1s burst=10");
-        StoreDecision charged = charge(reconciliation("a-1", limit, ago(0, 10)));
+        Corrected charged = charge(reconciliation("a-1", limit, ago(0, 10)));
         pass(1_000);
         take(limit, 3);
         refund(charged, 10, 2_000);
@@ -311,14 +309,15 @@ class ReconcileTest extends ScriptedFixture {
 
     // What is done and asked
 
-    private StoreDecision charge(Reconciliation reconciliation) {
-        return store.reconcile(List.of(reconciliation)).block();
+    private Corrected charge(Reconciliation reconciliation) {
+        return store.correct(List.of(reconciliation)).block().get(0);
     }
 
-    private void refund(StoreDecision charged, long permits, long millis) {
-        long until = charged.at().toEpochMilli() + millis;
-        store.refundCharged(List.of(
-                        new ChargedPermits(charged.claims().get(0).withPermits(permits), charged.stamp(), until)))
+    private void refund(Corrected charged, long permits, long millis) {
+        Corrected.Reply reply = CorrectedForTests.replyOf(charged);
+        Claim claim = reply.usage().claim().withPermits(permits);
+        long stamp = charged.outcome() == Outcome.APPLIED ? reply.stamp() : 0;
+        store.correct(List.of(new RefundCharged(claim, stamp, reply.at() + millis)))
                 .block();
     }
 
@@ -350,8 +349,8 @@ class ReconcileTest extends ScriptedFixture {
         return Reconciliation.of(id, claim, List.of(ago(0, 1)), clock);
     }
 
-    private Decision reconcile(Reconciliation... reconciliations) {
-        return store.reconcile(Arrays.asList(reconciliations)).block();
+    private List<Corrected> reconcile(Reconciliation... reconciliations) {
+        return store.correct(Arrays.asList(reconciliations)).block();
     }
 
     private void take(Limit limit, long permits) {

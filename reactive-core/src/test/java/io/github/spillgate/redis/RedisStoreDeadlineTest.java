@@ -9,8 +9,10 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.StoreForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.api.StatefulRedisConnection;
@@ -45,7 +47,7 @@ class RedisStoreDeadlineTest {
 
     @BeforeEach
     void connect() {
-        store.prepare().retry(3).block(LONG);
+        store.prepare("").retry(3).block(LONG);
     }
 
     @AfterEach
@@ -159,7 +161,7 @@ class RedisStoreDeadlineTest {
         redis.resume();
         assertTooLate(late);
         assertThat(used(limits)).allMatch(used -> used == 1);
-        store.refund(taken).block(LONG);
+        StoreForTests.refund(store, taken).block(LONG);
         assertThat(used(limits)).as("used after a refund").allMatch(used -> used == 0);
     }
 
@@ -246,11 +248,11 @@ class RedisStoreDeadlineTest {
 
         @Override
         public Mono<StoreDecision> take(List<Claim> claims) {
-            return store.take(claims, deadline);
+            return store.take(Request.take(claims, deadline));
         }
 
         @Override
-        public Mono<Void> reset(List<Claim> claims) {
+        public Mono<Void> reset(List<Claim> claims, long ignored) {
             return store.reset(claims, deadline);
         }
     }

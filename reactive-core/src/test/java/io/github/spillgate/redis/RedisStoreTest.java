@@ -12,9 +12,11 @@ import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.internal.Background;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.StoreForTests;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.cluster.SlotHash;
 import io.lettuce.core.resource.ClientResources;
@@ -165,13 +167,13 @@ class RedisStoreTest {
         Limit limit =
                 Limit.bucket(1_000, Duration.ofSeconds(1), 1_000_000_000_000L).leased();
         Decision peeked = limiter(store, limit).peek("a").block();
-        StoreDecision lease = store.lease(
-                        DecidedClaims.of(peeked).get(0).withPermits(5_000_000_000L), 2, Long.MAX_VALUE)
+        StoreDecision lease = store.take(
+                        Request.lease(DecidedClaims.of(peeked).get(0).withPermits(5_000_000_000L), 2, Long.MAX_VALUE))
                 .block();
         long leased = lease.claims().get(0).permits();
         // What returns in the lease time counts as used, too.
         assertThat(lease.usages().get(0).used() - leased).isBetween(0L, 10L);
-        store.refund(lease).block();
+        StoreForTests.refund(store, lease).block();
         assertThat(limiter(store, limit).peek("a").block().limits().get(0).used())
                 .isLessThanOrEqualTo(10);
     }

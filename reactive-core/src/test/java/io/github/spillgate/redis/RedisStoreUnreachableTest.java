@@ -70,7 +70,7 @@ class RedisStoreUnreachableTest {
         Queue<Throwable> dropped = new ConcurrentLinkedQueue<>();
         Hooks.onErrorDropped(dropped::add);
         try {
-            assertThat(StoreFailure.of(store.prepare())).isExactlyInstanceOf(LimitStoreUnreachableException.class);
+            assertThat(StoreFailure.of(store.prepare(""))).isExactlyInstanceOf(LimitStoreUnreachableException.class);
             assertThat(dropped).isEmpty();
         } finally {
             Hooks.resetOnErrorDropped();

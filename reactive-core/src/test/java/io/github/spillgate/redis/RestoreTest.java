@@ -4,9 +4,13 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
+import io.github.spillgate.spi.RefundOldest;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import java.util.ArrayList;
 import java.util.List;
@@ -53,7 +57,7 @@ class RestoreTest extends ScriptedFixture {
         long since = clock.millis() - 10;
         restore(claim, 14, since);
         pass(passed);
-        store.take(List.of(claim.withPermits(5))).block();
+        store.take(Request.take(List.of(claim.withPermits(5)))).block();
         assertThat(restore(claim, 22, since)).isEqualTo(27);
     }
 
@@ -72,7 +76,7 @@ class RestoreTest extends ScriptedFixture {
     @Test
     void permitsThatWereNotLostExpireAtTheirTime() {
         Claim claim = claim("100/1s");
-        store.take(List.of(claim.withPermits(30))).block();
+        store.take(Request.take(List.of(claim.withPermits(30)))).block();
         pass(300);
         assertThat(restore(claim, new Grants(0, 0, 32))).isEqualTo(32);
         pass(800);
@@ -109,7 +113,7 @@ class RestoreTest extends ScriptedFixture {
         Claim claim = claim(limit);
         long since = clock.millis();
         pass(untilTaken);
-        store.take(List.of(claim.withPermits(5))).block();
+        store.take(Request.take(List.of(claim.withPermits(5)))).block();
         pass(untilRestored);
         assertThat(restore(claim, 22, since)).isEqualTo(27);
     }
@@ -117,10 +121,10 @@ class RestoreTest extends ScriptedFixture {
     @Test
     void aBucketThatIsOlderThanTheLastReplyHasLostNothing() {
         Claim claim = claim("100/1s burst=100");
-        store.take(List.of(claim.withPermits(50))).block();
+        store.take(Request.take(List.of(claim.withPermits(50)))).block();
         pass(100);
         long since = clock.millis() - 50;
-        store.take(List.of(claim.withPermits(2))).block();
+        store.take(Request.take(List.of(claim.withPermits(2)))).block();
         assertThat(restore(claim, 42, since)).isEqualTo(42);
     }
 
@@ -129,15 +133,15 @@ class RestoreTest extends ScriptedFixture {
     @ValueSource(strings = {"100/1s", "100/1s counter", "100/1s burst=100"})
     void nothingIsRestoredIfAnyPermitsWereRefundedSince(String limit) {
         Claim claim = claim(limit);
-        store.take(List.of(claim.withPermits(14))).block();
-        store.refund(List.of(claim.withPermits(4))).block();
+        store.take(Request.take(List.of(claim.withPermits(14)))).block();
+        store.correct(List.of(new RefundOldest(claim.withPermits(4)))).block();
         assertThat(restore(claim, 14)).isEqualTo(10);
     }
 
     @Test
     void aRefundThatFindsNoPermitsPreventsNoRestoration() {
         Claim claim = claim("100/1s");
-        store.refund(List.of(claim.withPermits(4))).block();
+        store.correct(List.of(new RefundOldest(claim.withPermits(4)))).block();
         assertThat(restore(claim, 14)).isEqualTo(14);
     }
 
@@ -146,7 +150,7 @@ class RestoreTest extends ScriptedFixture {
     void nothingIsRestoredAfterAReset() {
         Claim claim = claim("100/1s");
         scripted.show(clock, 0);
-        store.reset(List.of(claim)).block();
+        store.reset(List.of(claim), LimitStore.NO_DEADLINE).block();
         assertThat(restore(claim, 22, clock.millis())).isZero();
     }
 
@@ -159,7 +163,7 @@ class RestoreTest extends ScriptedFixture {
         // The scripted clock makes everything live for as many seconds as production does milliseconds, and a thousand
         // more.
         assertThat(lifeOfMark()).as("of a restoration").isBetween(1_000 + reach - 60, 1_000 + reach);
-        store.refund(List.of(claim.withPermits(1))).block();
+        store.correct(List.of(new RefundOldest(claim.withPermits(1)))).block();
         assertThat(lifeOfMark()).as("of a refund").isBetween(1_000 + reach - 60, 1_000 + reach);
     }
 
@@ -193,7 +197,7 @@ class RestoreTest extends ScriptedFixture {
         for (int step = 0; step < steps; step++) {
             pass(random.nextInt(random.nextInt(3) == 0 ? 400 : 20));
             if (random.nextBoolean()) {
-                store.take(List.of(claim.withPermits(3))).block();
+                store.take(Request.take(List.of(claim.withPermits(3)))).block();
                 granted.add(clock.millis(), 3);
                 continue;
             }
@@ -206,8 +210,8 @@ class RestoreTest extends ScriptedFixture {
                 before.add(time, permits);
             }
             long restored = used(store, claim) - granted.used(clock.millis());
-            long used =
-                    permitsIn(store.restore(new LostPermits(claim, since, ages)).block());
+            long used = permitsIn(
+                    store.correct(List.of(new LostPermits(claim, since, ages))).block());
             assertThat(used - granted.used(clock.millis())).isEqualTo(Math.max(restored, before.used(clock.millis())));
             known.add(before);
         }
@@ -229,7 +233,7 @@ class RestoreTest extends ScriptedFixture {
     private void reconcile(Claim claim, Grants ages) {
         long now = clock.millis();
         Grants grants = new Grants(now - ages.fromMillis(), now - ages.toMillis(), ages.permits());
-        store.reconcile(List.of(Reconciliation.of("a-1", claim, List.of(grants), clock)))
+        store.correct(List.of(Reconciliation.of("a-1", claim, List.of(grants), clock)))
                 .block();
     }
 
@@ -238,11 +242,12 @@ class RestoreTest extends ScriptedFixture {
     }
 
     private static long used(RedisStore store, Claim claim) {
-        return permitsIn(store.peek(List.of(claim)).block());
+        StoreDecision peeked = store.take(Request.peek(List.of(claim))).block();
+        return Objects.requireNonNull(peeked).usages().get(0).used();
     }
 
-    private static long permitsIn(@Nullable StoreDecision reply) {
-        return Objects.requireNonNull(reply).usages().get(0).used();
+    private static long permitsIn(@Nullable List<Corrected> results) {
+        return used(results).get(0);
     }
 
     private long restore(Claim claim, long permits) {
@@ -252,14 +257,14 @@ class RestoreTest extends ScriptedFixture {
     /** Restores permits as of the youngest of them, and returns the usage then. */
     private long restore(Claim claim, Grants... ages) {
         long since = clock.millis() - ages[ages.length - 1].toMillis();
-        return permitsIn(
-                store.restore(new LostPermits(claim, since, List.of(ages))).block());
+        return permitsIn(store.correct(List.of(new LostPermits(claim, since, List.of(ages))))
+                .block());
     }
 
     /** Restores permits that were just taken, and returns the usage then. */
     private long restore(Claim claim, long permits, long since) {
         LostPermits lost = new LostPermits(claim, since, List.of(new Grants(0, 0, permits)));
-        return permitsIn(store.restore(lost).block());
+        return permitsIn(store.correct(List.of(lost)).block());
     }
 
     /** The permits of each slot of a log. */

@@ -76,9 +76,9 @@ class RestrictedClusterStoreContractTest extends LimitStoreContract {
     @Test
     void eachNodeIsPreparedWithAKeyOfItsOwn() {
         // The nodes are asked for their slots on connections that know none.
-        store.prepare().retry(3).block(LONG);
+        store.prepare("").retry(3).block(LONG);
         int before = REFUSED_WITHOUT_KEY.get();
-        store.prepare().retry(3).block(LONG);
+        store.prepare("").retry(3).block(LONG);
         assertThat(REFUSED_WITHOUT_KEY).hasValue(before);
     }
 

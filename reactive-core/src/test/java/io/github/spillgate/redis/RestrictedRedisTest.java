@@ -60,7 +60,7 @@ class RestrictedRedisTest {
                 .ignoreExceptionsInstanceOf(LimitStoreException.class)
                 .until(() -> limiter.peek("a").block(LONG) != null);
         assertDecidedInRedis();
-        assertThatCode(() -> store.prepare().block(LONG)).doesNotThrowAnyException();
+        assertThatCode(() -> store.prepare("").block(LONG)).doesNotThrowAnyException();
     }
 
     /** A dropped command delays the first connection, and the next one omits it. */

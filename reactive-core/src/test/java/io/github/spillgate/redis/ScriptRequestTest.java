@@ -3,12 +3,12 @@ package io.github.spillgate.redis;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.redis.ScriptRequest.Mode;
-import io.github.spillgate.redis.ScriptRequest.Refund;
 import io.github.spillgate.redis.ScriptRequest.RefundMode;
+import io.github.spillgate.redis.ScriptRequest.SentRefund;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
+import io.github.spillgate.spi.Request.Mode;
 import io.github.spillgate.testkit.ClaimForTests;
 import io.github.spillgate.testkit.ManualClock;
 import java.io.ByteArrayOutputStream;
@@ -83,8 +83,8 @@ class ScriptRequestTest {
         assertThat(ScriptRequest.refund(
                         RefundMode.DECISION,
                         List.of(
-                                new Refund(counter, 1_790_000_000_123L, 1_790_000_000_123_456L, 0),
-                                new Refund(log, 1_790_000_000_123L, 1_790_000_000_123_456L, 0))))
+                                new SentRefund(counter, 1_790_000_000_123L, 1_790_000_000_123_456L, 0),
+                                new SentRefund(log, 1_790_000_000_123L, 1_790_000_000_123_456L, 0))))
                 .isEqualTo(new Bytes()
                         .put(2, 2)
                         .limit(2, 100_000, DAY, 1, 0)
@@ -97,7 +97,7 @@ class ScriptRequestTest {
 
     @Test
     void aRefundOfTheOldestPermitsHasNoTime() {
-        assertThat(ScriptRequest.refund(RefundMode.OLDEST, List.of(new Refund(counter, 0, 0, 0))))
+        assertThat(ScriptRequest.refund(RefundMode.OLDEST, List.of(new SentRefund(counter, 0, 0, 0))))
                 .isEqualTo(new Bytes()
                         .put(1, 2)
                         .limit(2, 100_000, DAY, 1, 0)
@@ -110,7 +110,7 @@ class ScriptRequestTest {
     void aRefundOfChargedPermitsHasTheStampAndTheEndOfEachCount() {
         assertThat(ScriptRequest.refund(
                         RefundMode.CHARGED,
-                        List.of(new Refund(counter, 0, 1_790_000_000_123_456L, 1_790_086_400_123L))))
+                        List.of(new SentRefund(counter, 0, 1_790_000_000_123_456L, 1_790_086_400_123L))))
                 .isEqualTo(new Bytes()
                         .put(1, 2)
                         .limit(2, 100_000, DAY, 1, 0)
@@ -155,7 +155,7 @@ class ScriptRequestTest {
     @ValueSource(longs = {MOST_EXACT - 1, MOST_EXACT, MOST_EXACT + 1, Long.MAX_VALUE})
     void permitsAreSentUpToTheLargestExactInteger(long permits) {
         byte[] request =
-                ScriptRequest.refund(RefundMode.OLDEST, List.of(new Refund(counter.withPermits(permits), 0, 0, 0)));
+                ScriptRequest.refund(RefundMode.OLDEST, List.of(new SentRefund(counter.withPermits(permits), 0, 0, 0)));
         int cost = request.length - 21;
         assertThat(Arrays.copyOfRange(request, cost, cost + 7))
                 .isEqualTo(new Bytes().put(Math.min(permits, MOST_EXACT), 7).all());

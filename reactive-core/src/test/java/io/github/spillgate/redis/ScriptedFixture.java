@@ -6,12 +6,15 @@ import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.testkit.CorrectedForTests;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 
@@ -53,6 +56,10 @@ abstract class ScriptedFixture {
 
     long used(String key, Limit limit) {
         return limiter.peek(Charge.of(key, limit)).block().limits().get(0).used();
+    }
+
+    static List<Long> used(@Nullable List<Corrected> results) {
+        return CorrectedForTests.usages(results).stream().map(Usage::used).toList();
     }
 
     static List<Long> used(Decision decision) {

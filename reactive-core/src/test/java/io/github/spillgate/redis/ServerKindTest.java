@@ -79,7 +79,7 @@ class ServerKindTest {
                 RedisStore.builder(clusterClient(uri)).nodes(List.of(uri)).build();
         // On a busy machine the first connection may take longer than a node is waited for.
         await().atMost(LONG)
-                .untilAsserted(() -> assertThat(StoreFailure.of(store.prepare()))
+                .untilAsserted(() -> assertThat(StoreFailure.of(store.prepare("")))
                         .isExactlyInstanceOf(LimitStoreUnreachableException.class)
                         .hasMessage("Redis is unavailable: " + place(uri)
                                 + " is not part of a cluster, and replied ERR This instance has cluster support "

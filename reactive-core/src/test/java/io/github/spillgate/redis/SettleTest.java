@@ -3,13 +3,14 @@ package io.github.spillgate.redis;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Source;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.Outcome;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.testkit.CorrectedForTests;
 import io.github.spillgate.testkit.Unprotected;
 import java.util.Arrays;
 import java.util.List;
@@ -46,12 +47,11 @@ class SettleTest extends ScriptedFixture {
         pass(1);
         StoreDecision second = take("a", limit, 3);
         StoreDecision other = take("b", limit, 2);
-        Decision settled =
+        List<Corrected> settled =
                 settle(settlement("s-1", first, 4), settlement("s-2", second, 0), settlement("s-3", other, 0));
         assertThat(used(settled)).containsExactly(4L, 4L, 0L);
         assertThat(used("a", limit)).isEqualTo(4);
-        assertThat(settled.source()).isEqualTo(Source.REDIS);
-        assertThat(settled.limits()).extracting(Usage::cost).containsExactly(3L, 0L, 0L);
+        assertThat(CorrectedForTests.usages(settled)).extracting(Usage::cost).containsExactly(3L, 0L, 0L);
     }
 
     /** The second settlement finds that as much is used as may be. */
@@ -71,13 +71,21 @@ class SettleTest extends ScriptedFixture {
     void theReplySaysWhatWasCertainlyChargedNow(String text) {
         StoreDecision taken = take("a", Limit.parse(text), 2);
         Settlement more = settlement("s-1", taken, 5);
-        assertThat(settle(more).limits()).extracting(Usage::cost).containsExactly(3L);
-        assertThat(settle(more).limits()).extracting(Usage::cost).containsExactly(0L);
+        assertThat(CorrectedForTests.usages(settle(more)))
+                .extracting(Usage::cost)
+                .containsExactly(3L);
+        assertThat(CorrectedForTests.usages(settle(more)))
+                .extracting(Usage::cost)
+                .containsExactly(0L);
         // No more than 10 may be used.
         Settlement tooMuch = settlement("s-2", taken, 100);
-        assertThat(settle(tooMuch).limits()).extracting(Usage::cost).containsExactly(0L);
+        assertThat(CorrectedForTests.usages(settle(tooMuch)))
+                .extracting(Usage::cost)
+                .containsExactly(0L);
         Settlement less = settlement("s-3", take("b", Limit.parse(text), 2), 1);
-        assertThat(settle(less).limits()).extracting(Usage::cost).containsExactly(0L);
+        assertThat(CorrectedForTests.usages(settle(less)))
+                .extracting(Usage::cost)
+                .containsExactly(0L);
     }
 
     @Test
@@ -90,7 +98,7 @@ class SettleTest extends ScriptedFixture {
             StoreDecision taken = (StoreDecision)
                     days.tryAcquire(Charge.of("a", Limit.parse(text)).permits(2))
                             .block();
-            real.settle(List.of(settlement("s-" + text.length(), taken, 4))).block();
+            real.correct(List.of(settlement("s-" + text.length(), taken, 4))).block();
             String mark = keyspace.keys().stream()
                     .filter(key -> key.endsWith("!s-" + text.length()))
                     .findAny()
@@ -105,7 +113,9 @@ class SettleTest extends ScriptedFixture {
         StoreDecision taken = take("a", LOG, 2);
         Settlement late = new Settlement("s-1", taken, taken.claims().get(0), 4, 10, now() - 1_000_000_000L);
         Settlement inTime = settlement("s-2", take("b", LOG, 1), 3);
-        assertThat(settle(late, inTime).limits()).extracting(Usage::key).containsExactly("b");
+        assertThat(settle(late, inTime))
+                .extracting(Corrected::outcome)
+                .containsExactly(Outcome.NOT_POSSIBLE, Outcome.APPLIED);
         assertThat(used("a", LOG)).isEqualTo(2);
         assertThat(used("b", LOG)).isEqualTo(3);
     }
@@ -115,10 +125,9 @@ class SettleTest extends ScriptedFixture {
         StoreDecision foreign = take("a", LOG, 1);
         keyspace.commands().set(keyspace.onlyKey(), "no count");
         StoreDecision taken = take("b", LOG, 1);
-        assertThat(settle(settlement("s-1", foreign, 3), settlement("s-1", taken, 3))
-                        .limits())
-                .extracting(Usage::key)
-                .containsExactly("b");
+        assertThat(settle(settlement("s-1", foreign, 3), settlement("s-1", taken, 3)))
+                .extracting(Corrected::outcome)
+                .containsExactly(Outcome.NOT_POSSIBLE, Outcome.APPLIED);
         assertThat(used("b", LOG)).isEqualTo(3);
     }
 
@@ -157,8 +166,8 @@ class SettleTest extends ScriptedFixture {
         return new Settlement(id, taken, taken.claims().get(0), actual, most, now() + 50_000_000_000L);
     }
 
-    private Decision settle(Settlement... settlements) {
-        return store.settle(Arrays.asList(settlements)).block();
+    private List<Corrected> settle(Settlement... settlements) {
+        return store.correct(Arrays.asList(settlements)).block();
     }
 
     private StoreDecision take(String key, Limit limit, long permits) {

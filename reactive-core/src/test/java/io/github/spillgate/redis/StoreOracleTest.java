@@ -10,7 +10,9 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.model.StoreModel;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.DecidedClaims;
@@ -392,8 +394,8 @@ class StoreOracleTest {
             ScriptStores scripts = new ScriptStores(
                     scripted.store(client, shortened), scripted.storeWithoutFastPath(client, shortened));
             scripted.show(new ManualClock());
-            scripts.store.prepare().retry(3).block();
-            scripts.withoutFastPath.prepare().retry(3).block();
+            scripts.store.prepare("").retry(3).block();
+            scripts.withoutFastPath.prepare("").retry(3).block();
             return scripts;
         }
     }
@@ -704,7 +706,7 @@ class StoreOracleTest {
                     .toList();
             return holds.isEmpty()
                     ? Mono.just("")
-                    : store.renew(holds)
+                    : store.hold(holds, HoldAction.RENEW)
                             // They are in any order.
                             .map(renewals -> renewals.stream()
                                     .sorted(Comparator.comparing(renewal -> holds.indexOf(renewal.claim())))
@@ -721,7 +723,9 @@ class StoreOracleTest {
                         .toList();
                 return holds.isEmpty()
                         ? Mono.just("")
-                        : store.release(holds).then(store.take(holds)).map(DecisionText::of);
+                        : store.hold(holds, HoldAction.RELEASE)
+                                .then(store.take(Request.take(holds)))
+                                .map(DecisionText::of);
             });
         }
 
@@ -737,7 +741,7 @@ class StoreOracleTest {
                 if (limit.isLeased() && lease.asked.cost > 0) {
                     return limiter.peek(Charge.of(charge.key(), limit))
                             .map(peeked -> DecidedClaims.of(peeked).get(0).withPermits(lease.asked.cost))
-                            .map(claim -> store.lease(claim, lease.parts, Long.MAX_VALUE)
+                            .map(claim -> store.take(Request.lease(claim, lease.parts, Long.MAX_VALUE))
                                     .map(this::leased));
                 }
             }

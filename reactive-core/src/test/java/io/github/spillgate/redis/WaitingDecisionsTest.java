@@ -3,7 +3,7 @@ package io.github.spillgate.redis;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.internal.Background;
-import io.github.spillgate.redis.ScriptRequest.Mode;
+import io.github.spillgate.spi.Request;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -24,11 +24,8 @@ class WaitingDecisionsTest {
                 .cache();
         List<String> threads = Flux.range(0, 2)
                 .flatMap(i -> PendingDecision.of(
-                                List.of(),
+                                Request.take(List.of()),
                                 0,
-                                Mode.TAKE,
-                                0,
-                                PendingDecision.NO_DEADLINE,
                                 decision -> forOwner.await(
                                         owner,
                                         decision,

@@ -26,7 +26,8 @@ public final class DecisionText {
                 + decision.limits().stream().map(DecisionText::of).collect(Collectors.joining("; ", " [", "]"));
     }
 
-    private static String of(Usage usage) {
+    /** Returns a usage. */
+    public static String of(Usage usage) {
         return PROPERTIES.stream()
                 .map(property -> property.getName() + "=" + value(property, usage))
                 .collect(Collectors.joining(" "));

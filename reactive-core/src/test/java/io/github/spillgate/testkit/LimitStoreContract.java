@@ -12,8 +12,12 @@ import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Refund;
+import io.github.spillgate.spi.RefundOldest;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.time.Instant;
@@ -40,8 +44,8 @@ import reactor.core.scheduler.Schedulers;
  * The contract of every {@link LimitStore}. To test a store of your own, extend this class and return the store. The
  * class is in the artifact of the core with the classifier {@code contract}, which needs JUnit Jupiter and AssertJ.
  *
- * <p>Operations with a default implementation in {@link LimitStore} are optional. Settlements and concurrency limits
- * are tested, unless the subclass says that the store does not have them.
+ * <p>What {@link LimitStore} calls optional may be left out. Settlements and concurrency limits are tested, unless the
+ * subclass says that the store does not have them.
  *
  * <p>No test depends on the speed of the machine: either the windows are longer than the test, or each decision is
  * checked against its own instant.
@@ -73,7 +77,7 @@ public abstract class LimitStoreContract {
     }
 
     /**
-     * Returns whether the store implements {@link LimitStore#settle}.
+     * Returns whether the store applies a {@link io.github.spillgate.spi.Settlement}.
      *
      * @return true by default; with false the tests of settlements are skipped
      */
@@ -82,7 +86,7 @@ public abstract class LimitStoreContract {
     }
 
     /**
-     * Returns whether the store implements {@link LimitStore#release} and {@link LimitStore#renew}.
+     * Returns whether the store implements {@link LimitStore#hold}.
      *
      * @return true by default; with false the tests of concurrency limits are skipped
      */
@@ -918,19 +922,19 @@ public abstract class LimitStoreContract {
         RateLimiter limiter = limiter(Limit.of(10, NEVER));
         StoreDecision decision = (StoreDecision) now(limiter.tryAcquire("a", 5));
         List<Claim> claims = decision.claims();
-        Mono<StoreDecision> take = store().take(claims);
-        Mono<Void> refund = store().refund(claims);
-        Mono<Void> exactly = store().refund(decision);
-        Mono<Void> reset = store().reset(claims);
-        assertThat(used(now(store().peek(claims)))).containsExactly(5L);
+        Mono<StoreDecision> take = store().take(Request.take(claims));
+        Mono<Void> refund = store().correct(RefundOldest.of(claims)).then();
+        Mono<Void> exactly = store().correct(Refund.of(decision)).then();
+        Mono<Void> reset = store().reset(claims, LimitStore.NO_DEADLINE);
+        assertThat(used(now(store().take(Request.peek(claims))))).containsExactly(5L);
         now(take);
-        assertThat(used(now(store().peek(claims)))).containsExactly(10L);
+        assertThat(used(now(store().take(Request.peek(claims))))).containsExactly(10L);
         assertThat(now(take).isAllowed()).isFalse();
         refund.block();
-        assertThat(used(now(store().peek(claims)))).containsExactly(5L);
+        assertThat(used(now(store().take(Request.peek(claims))))).containsExactly(5L);
         exactly.block();
         reset.block();
-        assertThat(used(now(store().peek(claims)))).containsExactly(0L);
+        assertThat(used(now(store().take(Request.peek(claims))))).containsExactly(0L);
     }
 
     @Test
@@ -1056,29 +1060,36 @@ public abstract class LimitStoreContract {
     @Test
     void aReleaseThatOvertakesItsRequestWins() {
         Claim claim = hold("a", 1);
-        unprotected().release(List.of(claim)).block();
-        unprotected().release(List.of(claim)).block();
-        assertThat(now(unprotected().take(List.of(claim))).isAllowed()).isFalse();
+        unprotected().hold(List.of(claim), HoldAction.RELEASE).block();
+        unprotected().hold(List.of(claim), HoldAction.RELEASE).block();
+        assertThat(now(unprotected().take(Request.take(List.of(claim)))).isAllowed())
+                .isFalse();
         assertThat(renewed(List.of(claim)))
                 .containsExactly(new HoldRenewal(claim, HoldRenewal.RenewalOutcome.RELEASED));
-        assertThat(only(now(unprotected().peek(List.of(claim)))).used()).isZero();
+        assertThat(only(now(unprotected().take(Request.peek(List.of(claim))))).used())
+                .isZero();
     }
 
     /** The oldest is forgotten, so that a client cannot fill the memory of the store. */
     @Test
     void aBoundedNumberOfReleasesWaitsForItsRequests() {
         List<Claim> early = Stream.generate(() -> hold("a", 1)).limit(65).toList();
-        early.forEach(claim -> unprotected().release(List.of(claim)).block());
-        assertThat(now(unprotected().take(List.of(early.get(64)))).isAllowed()).isFalse();
-        assertThat(now(unprotected().take(List.of(early.get(1)))).isAllowed()).isFalse();
-        assertThat(now(unprotected().take(List.of(early.get(0)))).isAllowed()).isTrue();
+        early.forEach(
+                claim -> unprotected().hold(List.of(claim), HoldAction.RELEASE).block());
+        assertThat(now(unprotected().take(Request.take(List.of(early.get(64))))).isAllowed())
+                .isFalse();
+        assertThat(now(unprotected().take(Request.take(List.of(early.get(1))))).isAllowed())
+                .isFalse();
+        assertThat(now(unprotected().take(Request.take(List.of(early.get(0))))).isAllowed())
+                .isTrue();
     }
 
     @Test
     void aRequestThatIsSentTwiceHoldsItsPermitsOnce() {
         Claim claim = hold("a", 2);
-        assertThat(only(now(unprotected().take(List.of(claim)))).used()).isEqualTo(2);
-        Decision again = now(unprotected().take(List.of(claim)));
+        assertThat(only(now(unprotected().take(Request.take(List.of(claim))))).used())
+                .isEqualTo(2);
+        Decision again = now(unprotected().take(Request.take(List.of(claim))));
         assertThat(again.isAllowed()).isTrue();
         assertThat(only(again).used()).isEqualTo(2);
     }
@@ -1091,9 +1102,13 @@ public abstract class LimitStoreContract {
                 .containsExactlyInAnyOrderElementsOf(holds.stream()
                         .map(claim -> new HoldRenewal(claim, HoldRenewal.RenewalOutcome.RENEWED))
                         .toList());
-        assertThat(only(now(unprotected().peek(List.of(hold("a", 1))))).used()).isEqualTo(4);
-        unprotected().release(holds).block();
-        assertThat(only(now(unprotected().peek(List.of(hold("a", 1))))).used()).isZero();
+        assertThat(only(now(unprotected().take(Request.peek(List.of(hold("a", 1))))))
+                        .used())
+                .isEqualTo(4);
+        unprotected().hold(holds, HoldAction.RELEASE).block();
+        assertThat(only(now(unprotected().take(Request.peek(List.of(hold("a", 1))))))
+                        .used())
+                .isZero();
     }
 
     /** A holder must know that the store does not count it. */
@@ -1114,10 +1129,11 @@ public abstract class LimitStoreContract {
                         new HoldRenewal(holds.get(most - 1), HoldRenewal.RenewalOutcome.RENEWED),
                         new HoldRenewal(holds.get(most), HoldRenewal.RenewalOutcome.FULL),
                         new HoldRenewal(holds.get(most + 1), HoldRenewal.RenewalOutcome.FULL));
-        unprotected().release(holds.subList(0, 1)).block();
+        unprotected().hold(holds.subList(0, 1), HoldAction.RELEASE).block();
         assertThat(renewed(holds.subList(most, most + 1)))
                 .containsExactly(new HoldRenewal(holds.get(most), HoldRenewal.RenewalOutcome.RESTORED));
-        assertThat(only(now(unprotected().peek(List.of(first)))).used()).isEqualTo(most);
+        assertThat(only(now(unprotected().take(Request.peek(List.of(first))))).used())
+                .isEqualTo(most);
     }
 
     @Test
@@ -1126,12 +1142,12 @@ public abstract class LimitStoreContract {
         RateLimiter patient = limiter(Limit.concurrent(3).hold(Duration.ofMinutes(5)));
         Claim longer = DecidedClaims.of(now(patient.peek("a"))).get(0).withHoldId(requireNonNull(shorter.holdId()));
         Claim last = longer.withHoldId(UUID.randomUUID());
-        Decision taken = now(unprotected().take(List.of(longer)));
-        now(unprotected().take(List.of(last)));
+        Decision taken = now(unprotected().take(Request.take(List.of(longer))));
+        now(unprotected().take(Request.take(List.of(last))));
         assertThat(renewed(List.of(shorter)))
                 .containsExactly(new HoldRenewal(shorter, HoldRenewal.RenewalOutcome.RENEWED));
-        unprotected().release(List.of(last)).block();
-        assertThat(only(now(unprotected().peek(List.of(shorter)))).wholeAt())
+        unprotected().hold(List.of(last), HoldAction.RELEASE).block();
+        assertThat(only(now(unprotected().take(Request.peek(List.of(shorter))))).wholeAt())
                 .isEqualTo(only(taken).wholeAt());
     }
 
@@ -1241,7 +1257,7 @@ public abstract class LimitStoreContract {
     }
 
     private List<HoldRenewal> renewed(List<Claim> holds) {
-        return requireNonNull(unprotected().renew(holds).block());
+        return requireNonNull(unprotected().hold(holds, HoldAction.RENEW).block());
     }
 
     private static Usage only(Decision decision) {

@@ -3,22 +3,26 @@ package io.github.spillgate.testkit;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.StoreState;
-import io.github.spillgate.spi.ChargedPermits;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Correction;
+import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.Settlement;
+import io.github.spillgate.spi.LostPermits;
+import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
+import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
 import reactor.core.publisher.Mono;
 
 /**
  * A store as it is, for a test that wants to see its errors and how long it takes: a limiter puts no deadline and no
- * fallback around it. Subclasses change what a store does. All requests for permits arrive at {@link #take(List)}, so
- * the store does not know the deadline of a request.
+ * fallback around it. Subclasses change what a store does, in a method for each kind of request. The store does not know
+ * the deadlines of requests, except for leases.
  */
 public class Unprotected implements LimitStore {
 
@@ -40,58 +44,50 @@ public class Unprotected implements LimitStore {
     }
 
     @Override
-    public Mono<StoreDecision> take(List<Claim> claims) {
-        return around(store.take(claims));
+    public Mono<StoreDecision> take(Request request) {
+        // Without a switch, which would be a class of its own in the artifact of the contract.
+        if (request.mode() == Request.Mode.LEASE) {
+            return lease(request);
+        }
+        return request.mode() == Request.Mode.TAKE ? take(request.claims()) : peek(request.claims());
+    }
+
+    protected Mono<StoreDecision> take(List<Claim> claims) {
+        return around(store.take(Request.take(claims)));
+    }
+
+    protected Mono<StoreDecision> peek(List<Claim> claims) {
+        return around(store.take(Request.peek(claims)));
+    }
+
+    protected Mono<StoreDecision> lease(Request request) {
+        return around(store.take(request));
+    }
+
+    /** Makes all corrections but restorations, so that a test sees what a loss of data does. */
+    @Override
+    public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
+        return corrections.stream().allMatch(LostPermits.class::isInstance)
+                ? Mono.just(Collections.nCopies(corrections.size(), Corrected.of(Outcome.UNSUPPORTED)))
+                : around(store.correct(corrections));
     }
 
     @Override
-    public Mono<StoreDecision> peek(List<Claim> claims) {
-        return around(store.peek(claims));
+    public Mono<List<HoldRenewal>> hold(List<Claim> holds, HoldAction action) {
+        return action == HoldAction.RENEW ? renew(holds) : release(holds).then(Mono.just(HoldRenewal.released(holds)));
+    }
+
+    protected Mono<List<HoldRenewal>> renew(List<Claim> holds) {
+        return around(store.hold(holds, HoldAction.RENEW));
+    }
+
+    protected Mono<Void> release(List<Claim> holds) {
+        return around(store.hold(holds, HoldAction.RELEASE).then());
     }
 
     @Override
-    public Mono<StoreDecision> lease(Claim claim, int parts, long deadline) {
-        return around(store.lease(claim, parts, deadline));
-    }
-
-    @Override
-    public Mono<Void> refund(StoreDecision decision) {
-        return around(store.refund(decision));
-    }
-
-    @Override
-    public Mono<Void> refund(List<Claim> claims) {
-        return around(store.refund(claims));
-    }
-
-    @Override
-    public Mono<Void> refundCharged(List<ChargedPermits> permits) {
-        return around(store.refundCharged(permits));
-    }
-
-    @Override
-    public Mono<Void> release(List<Claim> holds) {
-        return around(store.release(holds));
-    }
-
-    @Override
-    public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
-        return around(store.renew(holds));
-    }
-
-    @Override
-    public Mono<Void> reset(List<Claim> claims) {
-        return around(store.reset(claims));
-    }
-
-    @Override
-    public Mono<StoreDecision> reconcile(List<Reconciliation> reconciliations) {
-        return around(store.reconcile(reconciliations));
-    }
-
-    @Override
-    public Mono<StoreDecision> settle(List<Settlement> settlements) {
-        return around(store.settle(settlements));
+    public Mono<Void> reset(List<Claim> claims, long deadline) {
+        return around(store.reset(claims, NO_DEADLINE));
     }
 
     @Override

@@ -262,7 +262,7 @@ class RateLimitOptionsTest {
     private static LimitStore unreachable(AtomicInteger prepared) {
         return new WithoutDeadline(LocalStore.bounded(16)) {
             @Override
-            public Mono<Void> prepare() {
+            public Mono<Void> prepare(String node) {
                 prepared.incrementAndGet();
                 return Mono.error(new LimitStoreUnreachableException("nothing listens there", null));
             }

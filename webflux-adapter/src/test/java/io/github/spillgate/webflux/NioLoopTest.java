@@ -37,7 +37,7 @@ class NioLoopTest {
             // A name, because the resolver has a transport too.
             RedisStore store =
                     RedisStore.create(RedisURI.create("localhost", redis.uri().getPort()));
-            store.prepare().retry(3).block(LONG);
+            store.prepare("").retry(3).block(LONG);
             RateLimiter limiter = RateLimiter.builder("nio")
                     .store(new Unprotected(store))
                     .limit(Limit.perHour(1_000_000))

@@ -8,8 +8,8 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.spi.Settlement;
-import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Correction;
 import io.github.spillgate.testkit.Unprotected;
 import java.io.IOException;
 import java.io.InputStream;
@@ -36,9 +36,9 @@ class RateLimitWebFilterUpgradeTest {
     private final RateLimiter limiter = RateLimiter.builder("api")
             .store(new Unprotected(LocalStore.bounded(100)) {
                 @Override
-                public Mono<StoreDecision> settle(List<Settlement> settlements) {
+                public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
                     return Mono.delay(Duration.ofMillis(200))
-                            .then(super.settle(settlements))
+                            .then(super.correct(corrections))
                             .doOnTerminate(() -> isSettled.set(true));
                 }
             })

@@ -43,7 +43,7 @@ class SpillgateEndpointTest {
     void aResetThatTheStoreRefusesAnswers503() {
         LimitStore refusing = new WithoutDeadline(LocalStore.bounded(16)) {
             @Override
-            public Mono<Void> reset(List<Claim> claims) {
+            public Mono<Void> reset(List<Claim> claims, long deadline) {
                 return Mono.error(new LimitStoreRefusedException("expected the right +del", null));
             }
         };

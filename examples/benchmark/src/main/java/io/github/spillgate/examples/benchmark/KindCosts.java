@@ -74,7 +74,7 @@ final class KindCosts {
         RedisClient client = RedisClient.create("redis://" + redis.host() + ":" + redis.port());
         try {
             RedisStore store = RedisStore.create(client);
-            store.prepare().block(TIMEOUT);
+            store.prepare("").block(TIMEOUT);
             RateLimiter limiter = RateLimiter.builder("api")
                     .store(store)
                     .deadline(TIMEOUT)

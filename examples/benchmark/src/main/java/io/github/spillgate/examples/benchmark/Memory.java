@@ -124,7 +124,7 @@ final class Memory {
                             .map(decision -> reconciliation(
                                     i, now, ((StoreDecision) decision).claims().get(0))))
                     .buffer(RECONCILED_AT_ONCE)
-                    .concatMap(store::reconcile)
+                    .concatMap(store::correct)
                     .blockLast();
             return before;
         });
@@ -146,7 +146,7 @@ final class Memory {
             RedisStore store = client instanceof RedisClusterClient cluster
                     ? RedisStore.create(cluster)
                     : RedisStore.create((RedisClient) client);
-            store.prepare().block(TIMEOUT);
+            store.prepare("").block(TIMEOUT);
             RateLimiter limiter = RateLimiter.builder("api")
                     .store(store)
                     .deadline(TIMEOUT)

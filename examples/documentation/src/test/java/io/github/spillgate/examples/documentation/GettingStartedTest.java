@@ -21,7 +21,7 @@ class GettingStartedTest {
     private static final Path PAGE = Snippets.ROOT.resolve("docs/getting-started-reactor.md");
     private static final String REDIS = "redis://localhost:6379";
     private static final String DEADLINE = "Duration.ofSeconds(2)";
-    private static final String PREPARE = "store.prepare().onErrorComplete()";
+    private static final String PREPARE = "limiter.ready().onErrorComplete()";
 
     @TempDir
     Path temp;
@@ -39,7 +39,7 @@ class GettingStartedTest {
         try (RedisForTests redis = RedisForTests.startOwn()) {
             String here = source.replace(REDIS, redis.uri().toString())
                     .replace(DEADLINE, "Duration.ofSeconds(30)")
-                    .replace(PREPARE, "store.prepare().retry(5)");
+                    .replace(PREPARE, "limiter.ready().retry(5)");
             assertPrints(here, Snippets.of(PAGE, "text").get(1));
             assertThat(run()).hasSize(4).allMatch(line -> line.startsWith("Denied"));
         }

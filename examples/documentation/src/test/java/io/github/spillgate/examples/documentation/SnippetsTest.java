@@ -125,27 +125,17 @@ class SnippetsTest {
 
             class MyStore implements LimitStore {
                 @Override
-                public Mono<StoreDecision> take(List<Claim> claims) {
+                public Mono<StoreDecision> take(Request request) {
                     return Mono.empty();
                 }
 
                 @Override
-                public Mono<StoreDecision> peek(List<Claim> claims) {
+                public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
                     return Mono.empty();
                 }
 
                 @Override
-                public Mono<Void> refund(StoreDecision decision) {
-                    return Mono.empty();
-                }
-
-                @Override
-                public Mono<Void> refund(List<Claim> claims) {
-                    return Mono.empty();
-                }
-
-                @Override
-                public Mono<Void> reset(List<Claim> claims) {
+                public Mono<Void> reset(List<Claim> claims, long deadline) {
                     return Mono.empty();
                 }
             }

@@ -44,7 +44,7 @@ final class OneRule implements AutoCloseable {
 
     static OneRule inRedis(Setting setting, PathSyntax syntax, String paths) {
         RedisStore store = RedisStore.create(RedisStore.uri(setting.uri()));
-        store.prepare().block(TIMEOUT);
+        store.prepare("").block(TIMEOUT);
         return new OneRule(
                 setting, syntax, paths, store, () -> store.closeLater().block(TIMEOUT));
     }

@@ -96,7 +96,7 @@ final class Spillgate implements Contender {
             AbstractRedisClient client,
             RedisStore store) {
         // Connect first, so that the fallback does not make the first decisions.
-        store.prepare().block(TIMEOUT);
+        store.prepare("").block(TIMEOUT);
         // Closing the client also closes the connection of the store.
         return new Spillgate(setting, algorithm, ask, store, Source.REDIS, client::shutdown);
     }
@@ -104,7 +104,7 @@ final class Spillgate implements Contender {
     /** With the address of Redis, so that event loops of callers have connections. */
     static Spillgate atAddress(Setting setting, Function<Rate, Limit> algorithm) {
         RedisStore store = RedisStore.create(RedisStore.uri(setting.uri()));
-        store.prepare().block(TIMEOUT);
+        store.prepare("").block(TIMEOUT);
         return new Spillgate(
                 setting,
                 algorithm,

@@ -1,0 +1,48 @@
+package io.github.spillgate.spi;
+
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What a store has done with a {@link Correction}.
+ *
+ * @param outcome the outcome
+ * @param reply the count afterwards; null if the store does not report it, which it must for a {@link Reconciliation}
+ *     of a rate limit and for {@link LostPermits}
+ */
+public record Corrected(Outcome outcome, @Nullable Reply reply) {
+
+    /** The outcome of a correction. */
+    public enum Outcome {
+        /** The store has applied it now, as far as it still counts, or applies it later by itself. */
+        APPLIED,
+
+        /** It changed nothing: it was applied before, or no longer counts, or the count was reset since. */
+        WITHOUT_EFFECT,
+
+        /** The store cannot apply it now: another program has written the key of the count, or the deadline passed. */
+        NOT_POSSIBLE,
+
+        /** The store never applies corrections of this kind. */
+        UNSUPPORTED
+    }
+
+    /**
+     * A count after a correction.
+     *
+     * @param usage the usage of the count. Its cost is what a {@link Settlement} has certainly charged in addition now,
+     *     and is ignored for other corrections; null if it cannot be read
+     * @param at the time of the reply, in milliseconds of the store's clock
+     * @param stamp the stamp of the reply, like that of a {@linkplain StoreDecision#stamp() decision}
+     */
+    public record Reply(@Nullable StoreUsage usage, long at, long stamp) {}
+
+    /**
+     * Returns a result without a reply.
+     *
+     * @param outcome the outcome
+     * @return the result
+     */
+    public static Corrected of(Outcome outcome) {
+        return new Corrected(outcome, null);
+    }
+}
