@@ -1,6 +1,7 @@
 package io.github.spillgate;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
@@ -9,6 +10,9 @@ import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.internal.Text;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.ManualClock;
@@ -193,6 +197,25 @@ class RateLimiterTest {
     @Test
     void limitsThatWouldShareACountAreRejectedByTheBuilder() {
         assertThatIllegalArgumentException().isThrownBy(() -> limiter(Limit.perMinute(1), Limit.perMinute(2)));
+    }
+
+    @Test
+    void aStoreWithoutSettlementsFailsThem() {
+        LimitStore without = new Unprotected(store) {
+            @Override
+            public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
+                return Mono.just(List.of(Corrected.of(Outcome.UNSUPPORTED)));
+            }
+        };
+        RateLimiter limiter = RateLimiter.builder("test")
+                .store(without)
+                .limit(Limit.perMinute(10))
+                .build();
+        Decision decision = limiter.tryAcquire("a", 2).block();
+        assertThatExceptionOfType(UnsupportedOperationException.class)
+                .isThrownBy(() -> limiter.settle(decision, 3).block())
+                .withMessage("LocalStore cannot settle costs: expected a store that applies a Settlement, for example"
+                        + " LocalStore");
     }
 
     /** A resilient store would probe its store for ever, because no limiter would close it. */

@@ -6,10 +6,12 @@ import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.Outcome;
 import io.github.spillgate.spi.LimitStore;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Queue;
@@ -391,7 +393,7 @@ final class Outbox<M> {
             Mono.defer(() -> channel.send.apply(
                             batch.stream().map(Delivery::message).toList()))
                     .timeout(TIMEOUT, Mono.error(this::timedOut), Background.scheduler())
-                    .single()
+                    .defaultIfEmpty(Collections.nCopies(batch.size(), Corrected.of(Outcome.UNSUPPORTED)))
                     .subscribe(
                             results -> {
                                 long took = Deadlines.now() - start;

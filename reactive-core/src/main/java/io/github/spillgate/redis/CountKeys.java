@@ -15,7 +15,7 @@ final class CountKeys {
      * The version of the storage format. It is part of each key, so that two versions that run side by side never
      * misread each other's values.
      */
-    private static final String FORMAT = "2";
+    private static final String FORMAT = "3";
 
     /** The separator between the key of a count and the id of a mark, or nothing. Neither contains it. */
     private static final String MARK = "!";

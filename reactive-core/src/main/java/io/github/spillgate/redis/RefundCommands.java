@@ -38,7 +38,10 @@ final class RefundCommands {
                 RefundMode.DECISION,
                 refunds,
                 one -> new SentRefund(
-                        one.claim(), one.chargedAt(), one.decision().stamp(), 0));
+                        one.claim(),
+                        one.decision().chargedAt(one.claim()),
+                        one.decision().stamp(),
+                        0));
     }
 
     Mono<List<Corrected>> refundCharged(List<RefundCharged> refunds) {

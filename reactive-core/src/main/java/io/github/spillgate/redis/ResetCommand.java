@@ -29,7 +29,7 @@ final class ResetCommand {
                 (slot, all) -> router.togetherOrEach(
                         all,
                         reset(slot, keys.countsAndResetMarks(all), all, deadline),
-                        // A count that has been deleted needs its mark, however late.
+                        // A count that has been emptied needs its mark, however late.
                         claim -> reset(slot, keys.counts(List.of(claim)), List.of(), deadline)
                                 .then(reset(
                                         slot,

@@ -24,7 +24,7 @@ final class Script {
         /** Refunds permits. */
         REFUND("counts wire counter bucket log codec refunds refund"),
 
-        /** Deletes counts. */
+        /** Empties counts. */
         RESET("counts reset"),
 
         /** Charges permits that were granted elsewhere, or that Redis has lost. */

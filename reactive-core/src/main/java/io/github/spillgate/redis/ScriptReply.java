@@ -19,7 +19,8 @@ final class ScriptReply {
 
     static final int TIME_LENGTH = 7;
     static final int STATUS = 4;
-    private static final int FIRST = STATUS + 1;
+    private static final int LIFE = STATUS + 1;
+    private static final int FIRST = LIFE + 2;
     private static final int SECOND = FIRST + 7;
     private static final int THIRD = SECOND + 7;
     static final int USAGE_LENGTH = THIRD + 7;
@@ -81,7 +82,7 @@ final class ScriptReply {
         long first = number(start + FIRST, 7);
         long second = number(start + SECOND, 7);
         long third = number(start + THIRD, 7);
-        return switch (claim.limit().algorithm()) {
+        StoreUsage read = switch (claim.limit().algorithm()) {
             case LOG -> StoreUsage.of(claim, first - takenLater, isViolated, isGranted ? now : second, third);
             case COUNTER ->
                 StoreUsage.ofCounter(
@@ -92,6 +93,7 @@ final class ScriptReply {
                 yield StoreUsage.ofBucket(claim, new BucketState(level, now), isViolated, !isGranted);
             }
         };
+        return read.withLife((int) number(start + LIFE, 2));
     }
 
     /** Returns the result of a correction with the time of this reply. */

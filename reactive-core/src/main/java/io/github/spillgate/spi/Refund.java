@@ -32,13 +32,4 @@ public record Refund(Claim claim, StoreDecision decision) implements Correction 
         }
         return refunds;
     }
-
-    /**
-     * Returns the time at which the permits were charged.
-     *
-     * @return the time, in milliseconds of the store's clock
-     */
-    public long chargedAt() {
-        return decision.chargedAt(claim);
-    }
 }

@@ -14,6 +14,7 @@ public final class StoreUsage implements Decision.Usage {
     private final long fitsAtMillis;
     private final long wholeAtMillis;
     private final @Nullable CounterState counter;
+    private final int life;
 
     private StoreUsage(
             Claim claim,
@@ -21,13 +22,15 @@ public final class StoreUsage implements Decision.Usage {
             boolean violated,
             long fitsAtMillis,
             long wholeAtMillis,
-            @Nullable CounterState counter) {
+            @Nullable CounterState counter,
+            int life) {
         this.claim = claim;
         this.used = used;
         this.violated = violated;
         this.fitsAtMillis = fitsAtMillis;
         this.wholeAtMillis = wholeAtMillis;
         this.counter = counter;
+        this.life = life;
     }
 
     /**
@@ -42,7 +45,7 @@ public final class StoreUsage implements Decision.Usage {
      * @return the usage
      */
     public static StoreUsage of(Claim claim, long used, boolean violated, long fitsAtMillis, long wholeAtMillis) {
-        return new StoreUsage(claim, used, violated, fitsAtMillis, wholeAtMillis, null);
+        return new StoreUsage(claim, used, violated, fitsAtMillis, wholeAtMillis, null, 0);
     }
 
     /**
@@ -58,7 +61,7 @@ public final class StoreUsage implements Decision.Usage {
     public static StoreUsage ofHolds(Claim claim, long used, boolean violated, long now, long wholeAt) {
         // It is not known when a holder will release its permits.
         long fitsAt = violated ? now + claim.limit().retryAfter().toMillis() : now;
-        return new StoreUsage(claim, used, violated, fitsAt, wholeAt, null);
+        return new StoreUsage(claim, used, violated, fitsAt, wholeAt, null, 0);
     }
 
     /**
@@ -74,7 +77,7 @@ public final class StoreUsage implements Decision.Usage {
     public static StoreUsage ofCounter(Claim claim, CounterState state, boolean violated, boolean denied, long now) {
         Limit limit = claim.limit();
         long fitsAt = denied ? state.fitsAt(limit, claim.permits(), now) : now;
-        return new StoreUsage(claim, state.used(limit, now), violated, fitsAt, state.wholeAt(limit, now), state);
+        return new StoreUsage(claim, state.used(limit, now), violated, fitsAt, state.wholeAt(limit, now), state, 0);
     }
 
     /**
@@ -89,7 +92,17 @@ public final class StoreUsage implements Decision.Usage {
     public static StoreUsage ofBucket(Claim claim, BucketState state, boolean violated, boolean denied) {
         Limit limit = claim.limit();
         long fitsAt = denied ? state.fitsAt(limit, claim.permits()) : state.at();
-        return new StoreUsage(claim, state.used(limit), violated, fitsAt, state.wholeAt(limit), null);
+        return new StoreUsage(claim, state.used(limit), violated, fitsAt, state.wholeAt(limit), null, 0);
+    }
+
+    /**
+     * Returns this usage with the life of the count.
+     *
+     * @param life the life, 0 to 65,535, as in {@link #life()}
+     * @return the usage
+     */
+    public StoreUsage withLife(int life) {
+        return new StoreUsage(claim, used, violated, fitsAtMillis, wholeAtMillis, counter, life);
     }
 
     long fitsAtMillis() {
@@ -102,7 +115,7 @@ public final class StoreUsage implements Decision.Usage {
 
     /** Returns this usage for some of its permits, which fitted at that time. */
     StoreUsage part(long permits, long at) {
-        return new StoreUsage(claim.withPermits(permits), used, false, at, wholeAtMillis, null);
+        return new StoreUsage(claim.withPermits(permits), used, false, at, wholeAtMillis, null, life);
     }
 
     /**
@@ -111,7 +124,7 @@ public final class StoreUsage implements Decision.Usage {
      */
     StoreUsage later(long millis, boolean refunded) {
         long left = refunded && !claim.limit().isCountingDenied() ? Math.max(0, used - claim.permits()) : used;
-        return new StoreUsage(claim, left, violated, fitsAtMillis + millis, wholeAtMillis + millis, null);
+        return new StoreUsage(claim, left, violated, fitsAtMillis + millis, wholeAtMillis + millis, null, life);
     }
 
     @Override
@@ -140,6 +153,17 @@ public final class StoreUsage implements Decision.Usage {
      */
     public @Nullable CounterState counter() {
         return counter;
+    }
+
+    /**
+     * Returns the life of the count in the store, which tells it from an earlier count of the same identity. It is the
+     * same until the count expires, also after refunds and resets. So if another usage has another life, or none,
+     * before all permits of this usage have expired, then the store has lost data.
+     *
+     * @return 1 to 65,535; 0 if the store has nothing of the count, or does not distinguish lives
+     */
+    public int life() {
+        return life;
     }
 
     @Override

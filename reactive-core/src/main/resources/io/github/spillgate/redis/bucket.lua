@@ -15,18 +15,22 @@ end
 local function readBucket(key, limit)
   local bytes = read(key)
   if bytes == '' then
-    return {key = key, limit = limit, level = 0, at = 0, older = 0, olderAt = 0, expires = 0}
+    return {key = key, limit = limit, life = 0, level = 0, at = 0, older = 0, olderAt = 0, expires = 0}
   end
   local length = bytes and #bytes
-  local written, level, at
-  local older, age, expires = 0, 0, 0
-  if length == LONG_BUCKET then
-    written, level, at, older, age, expires = unpackFrom('<I3I7I6I7I5I4', bytes)
+  local written, life, level, at, expires
+  local older, age, isLong = 0, 0, length == LONG_BUCKET
+  if isLong then
+    written, life, level, at, expires, older, age = unpackFrom('<I3I2I7I6I6I7I5', bytes)
   elseif length == SHORT_BUCKET then
-    written, level, at = unpackFrom('<I3I7I6', bytes)
+    written, life, level, at, expires = unpackFrom('<I3I2I7I6I6', bytes)
   end
   if (written ~= A_BUCKET and written ~= A_BUCKET_SET_BACK) or older > level then
     return nil
+  end
+  if level == 0 then
+    return {key = key, limit = limit, life = life, level = 0, at = 0, older = 0, olderAt = 0, expires = expires,
+      isLong = isLong}
   end
   local isLeased = at >= LEASED
   if isLeased then
@@ -34,11 +38,11 @@ local function readBucket(key, limit)
   end
   if at > now then
     -- The clock was set back: everything counts as taken now, and cannot be refunded.
-    return {key = key, limit = limit, level = level, at = now, older = 0, olderAt = now, expires = expires,
-      isSetBack = true, mustWrite = true}
+    return {key = key, limit = limit, life = life, level = level, at = now, older = 0, olderAt = now,
+      expires = expires, isLong = isLong, isSetBack = true, mustWrite = true}
   end
-  local bucket = {key = key, limit = limit, level = level, at = at, older = older, olderAt = at - age,
-    expires = expires}
+  local bucket = {key = key, limit = limit, life = life, level = level, at = at, older = older, olderAt = at - age,
+    expires = expires, isLong = isLong}
   if written == A_BUCKET_SET_BACK then
     bucket.isSetBack = true
   end
@@ -93,30 +97,27 @@ local function leaseFromBucket(bucket, parts, most)
   return leased
 end
 
--- Writes the bucket, to live for at least so many milliseconds. An empty one is deleted if that is 0. One that is not
--- empty when it is taken from, or is empty soon, lives longer than necessary: most takes do not write its expiry.
-local function writeBucket(bucket, life)
+-- Writes the bucket, to live for at least so many milliseconds. One that is not empty when it is taken from, or is
+-- empty soon, lives longer than necessary: most takes do not write its expiry.
+local function writeBucket(bucket, least)
   local limit = bucket.limit
-  local left = (bucket.at == now and bucket.level or levelAt(bucket, now)) / limit.permits
-  if left < life then
-    left = life
-  end
-  if left == 0 then
-    call('DEL', bucket.key)
-    return
-  end
+  local left = max(least, (bucket.at == now and bucket.level or levelAt(bucket, now)) / limit.permits)
   local written = bucket.isSetBack and A_BUCKET_SET_BACK or A_BUCKET
   local at = bucket.isLeased and bucket.at + LEASED or bucket.at
   local age = bucket.at - bucket.olderAt -- too large for its five bytes after 34 years; then the mark seems newer
   -- The time may be rounded by less than a millisecond. Redis keeps a key for all of the millisecond in which it ends.
-  if now + left <= bucket.expires * 1000 then
-    call('SETRANGE', bucket.key, '0', pack('<I3I7I6I7I5', written, bucket.level, at, bucket.older, age))
-  elseif bucket.older == 0 and left >= SOON then
-    call('SET', bucket.key, pack('<I3I7I6', written, bucket.level, at), 'PX', math.ceil(left))
+  local livesOn = now + left <= bucket.expires
+  if livesOn and bucket.isLong then
+    call('SETRANGE', bucket.key, '0',
+      pack('<I3I2I7I6I6I7I5', written, bucket.life, bucket.level, at, bucket.expires, bucket.older, age))
+  elseif bucket.older == 0 and (livesOn or left >= SOON) then
+    local expires = max(bucket.expires, now + math.ceil(left))
+    call('SET', bucket.key, pack('<I3I2I7I6I6', written, bucket.life, bucket.level, at, expires), 'PX',
+      max(1, expires - now))
   else
     local more = bucket.older == 0 and SOON or limit.capacity / limit.permits / 2
-    local expires = floor((now + left + more) / 1000) + 1
-    call('SET', bucket.key, pack('<I3I7I6I7I5I4', written, bucket.level, at, bucket.older, age, expires), 'PX',
-      expires * 1000 - now)
+    local expires = max(bucket.expires, floor(now + left + more) + 1)
+    local value = pack('<I3I2I7I6I6I7I5', written, bucket.life, bucket.level, at, expires, bucket.older, age)
+    call('SET', bucket.key, value, 'PX', expires - now)
   end
 end

@@ -19,16 +19,16 @@ end
 -- Returns the usage of a count, or one without figures if there is no count.
 local function usageOf(count, granted, status, fitsAt)
   if not count then
-    return pack(USAGE, granted, status, 0, 0, 0)
+    return pack(USAGE, granted, status, 0, 0, 0, 0)
   elseif count.limit.isLog then
-    return pack(USAGE, granted, status, count.used, fitsAt,
+    return pack(USAGE, granted, status, count.life, count.used, fitsAt,
       count.used > 0 and (count.newest + 1) * count.limit.resolution + count.limit.window or now)
   elseif count.limit.isBucket then
-    return pack(USAGE, granted, status, count.at == now and count.level or levelAt(count, now), 0, 0)
+    return pack(USAGE, granted, status, count.life, count.at == now and count.level or levelAt(count, now), 0, 0)
   elseif count.limit.isConcurrent then
-    return pack(USAGE, granted, status, count.used, count.used > 0 and count.last or now, 0)
+    return pack(USAGE, granted, status, 0, count.used, count.used > 0 and count.last or now, 0)
   end
-  return pack(USAGE, granted, status, count.previous, count.current, count.start)
+  return pack(USAGE, granted, status, count.life, count.previous, count.current, count.start)
 end
 
 -- Returns the count at the present time, or nil if the value is foreign.
@@ -41,6 +41,14 @@ local function readCount(key, limit, checksLength)
     return readHolds(key, limit)
   end
   return readCounter(key, limit)
+end
+
+-- Notes that a count has changed. One without a value gets a life.
+local function change(count)
+  count.mustWrite = true
+  if count.life == 0 then
+    count.life = micros % 65535 + 1
+  end
 end
 
 local function writeCount(count)

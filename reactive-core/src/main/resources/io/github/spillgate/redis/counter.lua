@@ -6,38 +6,39 @@ local function readCounter(key, limit)
   local opening = limit.isAligned and now - now % window or now
   local bytes = read(key)
   if bytes == '' then
-    return {key = key, limit = limit, previous = 0, current = 0, start = opening}
+    return {key = key, limit = limit, life = 0, previous = 0, current = 0, start = opening}
   end
   if not bytes or #bytes ~= COUNTER then
     return nil
   end
-  local written, previous, current, start = unpackFrom('<I3I7I7I6', bytes)
+  local written, life, previous, current, start = unpackFrom('<I3I2I7I7I6', bytes)
   if written ~= A_COUNTER then
     return nil
   end
   if start > opening then
     -- The clock was set back: all permits count as taken now, those of the previous window up to one full window.
-    return {key = key, limit = limit, previous = 0, current = max(current, min(previous + current, limit.permits)),
-      start = opening, mustWrite = true}
+    return {key = key, limit = limit, life = life, previous = 0,
+      current = max(current, min(previous + current, limit.permits)), start = opening, mustWrite = true}
   end
   local stored = start
   if now - start >= window then
     previous, current, start = current, 0, start + window
   end
   if now - start >= window or (previous == 0 and current == 0) then
-    return {key = key, limit = limit, previous = 0, current = 0, start = opening}
+    return {key = key, limit = limit, life = life, previous = 0, current = 0, start = opening}
   end
-  return {key = key, limit = limit, previous = previous, current = current, start = start, isInPlace = start == stored}
+  return {key = key, limit = limit, life = life, previous = previous, current = current, start = start,
+    isInPlace = start == stored}
 end
 
+-- Writes the counter. A reconciliation may open its window earlier, and then has the expiry of the stored value.
 local function writeCounter(counter)
-  if counter.previous == 0 and counter.current == 0 then
-    call('DEL', counter.key)
-  elseif counter.isInPlace then
+  if counter.isInPlace then
     call('SETRANGE', counter.key, FRONT, pack('<I7I7', counter.previous, counter.current))
   else
-    call('SET', counter.key, pack('<I3I7I7I6', A_COUNTER, counter.previous, counter.current, counter.start), 'PX',
-      counter.start + 2 * counter.limit.window - now)
+    call('SET', counter.key,
+      pack('<I3I2I7I7I6', A_COUNTER, counter.life, counter.previous, counter.current, counter.start), 'PX',
+      max(counter.start + 2 * counter.limit.window, counter.expires or 0) - now)
   end
 end
 

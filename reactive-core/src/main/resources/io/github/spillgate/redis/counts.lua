@@ -1,12 +1,33 @@
 -- counts.lua: the clock of a script, and the format of a count in Redis. Every script begins with this file.
 --
--- Format. Numbers are unsigned and little-endian; the figure behind the colon is their length in bytes:
+-- All values of version 3 of the format; the version is part of each key. Numbers are unsigned and little-endian; the
+-- figure behind the colon is their length in bytes:
 --
---   counter:  'sgC' previous:7 current:7 start:6
---   bucket:   'sgB' level:7 at:6, and if it may be changed in place older:7 age:5 expires:4
---   holds:    'sgH' used:4 earliest:6 latest:6 last:6 ends:6, then for each hold id:16 expiry:6 life:4 permits:2
---   log:      'sgL' used:6 newest:6 count:4 first:2 last:2 oldest:5 base:6 room:2 expires:6,
---             then entries of offset:5 count:4
+--   KEY       counter    'sgC' life:2 previous:7 current:7 start:6
+--             bucket     'sgB' life:2 level:7 at:6 expires:6, and if it may be changed in place older:7 age:5
+--             log        'sgL' life:2 used:6 newest:6 count:4 first:2 last:2 oldest:5 base:6 room:2 expires:6,
+--                        then entries of offset:5 count:4
+--             holds      'sgH' used:4 earliest:6 latest:6 last:6 ends:6, then for each hold id:16 expiry:6 length:4
+--                        permits:2
+--             reserved   'sgQ' for a quota: life:2 used:7 start:6 end:6 flags:1
+--                        'sgN' for a ban: until:6 forgotten:6 level:1 strikes:2
+--   KEY!      reset      the time in microseconds, as text
+--   KEY!!     refund     the time in microseconds, as text; of a restoration also two numbers
+--   KEY!ID    of a reconciliation or a settlement: empty
+--   the instances of a limiter: see register.lua
+--
+-- Redis needs the same memory for 16 to 28 bytes, and for 29 to 44. So a counter (25) has 3 spare bytes, a bucket (24
+-- or 36) has 4 or 8, and the head of a log (44) has none. Spare bits: 2 in 'first', 'last' and 'room' of a log, 3 in
+-- each number of 7 bytes, 6 in each time in milliseconds, except 5 in 'at' of a bucket.
+--
+-- The life of a count tells its value from an earlier one that was lost. It is set when a count without a value is
+-- written: the microseconds of the clock modulo 65,535, plus 1. Every other write keeps it, so it ends with the key; 0
+-- means that there is no value. No write shortens the time to live of a value. So if a life is gone before the permits
+-- in one of its replies have expired, by this clock and by another one, then data was lost. One exception: a denial or
+-- a peek at a lower rate than that of the last take of a bucket reports permits that outlive the value, and they may be
+-- restored although they have returned. That errs towards denying.
+--
+-- Refunds and resets leave an empty value, in which no permits are used. Decisions on it are the same as without one.
 --
 -- A log has one entry for each slot with hits. The newest entry is stored in the head, as 'newest' (its slot) and
 -- 'count': most hits of a busy key fall into the current slot, and the log of an idle key fits into the smallest
@@ -18,16 +39,16 @@
 -- A script changes a log in place and reads little of it, because Lua needs about 1 ns for each byte of a string.
 -- Mostly the head is enough. If a log has no space for another entry, the script rewrites it without the expired
 -- entries and with some unused ones. Its expiry follows the newest hit. It is written only if the stored one is too
--- early, and then somewhat later than necessary, so that most hits do not write it. The expiry of a counter follows its
--- window.
+-- early, and then somewhat later than necessary, so that most hits do not write it. After a refund of the newest hit it
+-- is later still, but less than four windows after the newest hit expires, unless the clock was set back: then it is
+-- reduced to that. The expiry of a counter follows its window.
 --
 -- The level of a bucket, after the last take at the time 'at', is what was taken and has not returned. Since then the
 -- level was at least what is left of it, which bounds what a refund may return; unless the clock was set back, in which
 -- case the value begins with 'sgb'. Since 'age' milliseconds before 'at' the level was at least 'older'. bucket.lua has
--- the units. A bucket expires when all has returned, or later, at 'expires' in seconds: so most takes change it in
--- place. Only one that was empty before, and is not empty soon, has no 'expires'. If permits have been leased since it
--- was empty, 'at' is higher by 2^47. An old version of these scripts, and the fast path, take that for a time in the
--- future.
+-- the units. A bucket expires at 'expires', when all has returned, or later: so most takes change it in place. Only one
+-- that was empty before, and is not empty soon, expires then, and has no 'older'. If permits have been leased since it
+-- was empty, 'at' is higher by 2^47. The fast path takes that for a time in the future.
 --
 -- The holds of a concurrency limit are in the order in which they were taken. One without permits is the tombstone of a
 -- hold that was released first. 'used' is the sum of their permits. Nothing has to be done before the time 'earliest',
@@ -46,20 +67,21 @@
 -- raise an error with the key.
 --
 -- The clock is that of Redis, read once per script. If it was set back, all hits in the future are moved to now, and
--- even a denial writes this (mustWrite): otherwise clients would be denied until the clock has caught up. Hits of a log
--- may be in the future by the lease time, because leased permits are charged at the end of their lease. Expired entries
--- are removed at the next write. A denial or a peek writes only if there are more than MOST_LEFT of them, so that
--- later scripts do not visit many of them again.
+-- even a denial writes this (mustWrite): otherwise clients would be denied until the clock has caught up. The value may
+-- then get an earlier expiry, as if all had been taken now. Hits of a log may be in the future by the lease time,
+-- because leased permits are charged at the end of their lease. Expired entries are removed at the next write. A
+-- denial or a peek writes only if there are more than MOST_LEFT of them, so that later scripts do not visit many of
+-- them again.
 
 local A_LOG = 5007219 -- 'sgL'
 local A_COUNTER = 4417395 -- 'sgC'
 local A_BUCKET = 4351859 -- 'sgB'
 local A_BUCKET_SET_BACK = 6449011 -- 'sgb'
 local HOLDS = 4745075 -- 'sgH'
-local COUNTER, SHORT_BUCKET, LONG_BUCKET = 23, 16, 32 -- bytes
+local COUNTER, SHORT_BUCKET, LONG_BUCKET = 25, 24, 36 -- bytes
 local EXACT = 9007199254740992 -- a double below this is an integer that was not rounded
-local HEAD = 42
-local FRONT, BEHIND_HEAD = '3', '42' -- positions behind the format and behind the head; text, which Redis sends faster
+local HEAD = 44
+local FRONT, BEHIND_HEAD = '5', '44' -- positions behind the life and behind the head; text, which Redis sends faster
 local ENTRY = 9
 local FIRST_PIECE, LONGEST_PIECE = 16, 512 -- in entries
 local MOST_LEFT = 64

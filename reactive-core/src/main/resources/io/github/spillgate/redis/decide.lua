@@ -115,7 +115,9 @@ local function lease(count, parts, most)
       addToLog(count, leased, lastSlot(limit))
     end
   end
-  count.mustWrite = count.mustWrite or leased > 0
+  if leased > 0 then
+    change(count)
+  end
   return leased
 end
 
@@ -178,7 +180,7 @@ local function decideRest()
           else
             count.current = count.current + cost
           end
-          count.mustWrite = true
+          change(count)
         end
       end
     end
@@ -208,7 +210,9 @@ local function decideRest()
           else
             count.current = max(count.current, min(count.current + cost, limit.permits))
           end
-          count.mustWrite = count.mustWrite or isChanged
+          if isChanged then
+            change(count)
+          end
         end
         reply[r] = usageOf(count, granted, violated,
           isDenied and limit.isLog and whenLogFits(count, limit.permits, cost) or now)

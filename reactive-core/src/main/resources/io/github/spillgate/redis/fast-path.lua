@@ -6,10 +6,11 @@
 -- Each group is charged by its last write. If a write fails, the group has not been charged.
 
 local LIMIT, GROUP = 21, 24 -- bytes; a group with one count
-local SHORT, BEHIND_SHORT_LOG = 40, '402' -- a log with room for so many entries is read and written as a whole
-local BEHIND_FRONT = 29 -- the first byte behind the part of a log's head that most hits change
+local SHORT, BEHIND_SHORT_LOG = 40, '404' -- a log with room for so many entries is read and written as a whole
+local BEHIND_FRONT = 31 -- the first byte behind the part of a log's head that most hits change
 
 local usages, decided = nil, 0 -- the usages of the decided groups, and their number
+local birth = micros % 65535 + 1 -- the life of a count that gets a value now
 local rest = 3 + LIMIT * unpackFrom('<I2', argument) -- the position of the first group that is not decided
 local known, kind, permits, window, resolution, option = 0, 0, 0, 0, 0, 0 -- a limit
 
@@ -25,22 +26,24 @@ while rest <= #argument do
   local bytes = redis.pcall('GETRANGE', key, '0', BEHIND_SHORT_LOG)
   local length = #bytes -- 0 if it is an error
   local isEmpty = bytes == ''
+  local format, life = 0, birth
   local written, first, second, third = nil, 0, 0, 0 -- the last write, and the figures of the usage
   cost = cost * times -- rounded only if it is above all permits
 
   if kind == LOG then
     local slot = floor(now / resolution)
     local leaves = (slot + 1) * resolution + window
-    local format, used, newest, count, from, to, oldest, base, room, expires = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+    local used, newest, count, from, to, oldest, base, room, expires = 0, 0, 0, 0, 0, 0, 0, 0, 0
     local isKnown, isShort = isEmpty, false
     if length >= HEAD then
-      format, used, newest, count, from, to, oldest, base, room, expires = unpackFrom('<I3I6I6I4I2I2I5I6I2I6', bytes)
+      format, life, used, newest, count, from, to, oldest, base, room, expires =
+        unpackFrom('<I3I2I6I6I4I2I2I5I6I2I6', bytes)
       local gone = (newest + 1) * resolution + window
       isShort = room <= SHORT
-      isKnown = format == A_LOG and from <= to and to <= room and count <= used and gone <= expires
-        and expires <= gone + window and newest <= slot
+      isEmpty = used == 0 or gone <= now
+      isKnown = format == A_LOG and from <= to and to <= room and count <= used
+        and (used == 0 or gone <= expires and expires <= gone + 4 * window and newest <= slot)
         and length == HEAD + (isShort and room * ENTRY or SHORT * ENTRY + 1)
-      isEmpty = gone <= now
     end
 
     -- Entries that have expired, which are the oldest.
@@ -68,9 +71,9 @@ while rest <= #argument do
     elseif isEmpty then
       used = cost
       if used <= permits then
-        expires = leaves + floor(window / 16)
+        expires = min(max(expires, leaves + floor(window / 16)), leaves + 4 * window)
         written = redis.pcall('SET', key,
-          'sgL' .. pack('<I6I6I4I2I2I5I6I2I6', used, slot, used, 0, 0, 0, 0, 0, expires), 'PX', expires - now)
+          pack('<I3I2I6I6I4I2I2I5I6I2I6', A_LOG, life, used, slot, used, 0, 0, 0, 0, 0, expires), 'PX', expires - now)
       end
     elseif used + cost <= permits then
       used = used + cost
@@ -103,9 +106,9 @@ while rest <= #argument do
           end
           local number = to - from + 1
           room = number + min(3 + floor(number / 2), MOST_SPARE)
-          expires = leaves + floor(window / 16)
+          expires = max(expires, leaves + floor(window / 16))
           written = redis.pcall('SET', key,
-            'sgL' .. pack('<I6I6I4I2I2I5I6I2I6', used, slot, cost, 0, number, oldest, base, room, expires)
+            pack('<I3I2I6I6I4I2I2I5I6I2I6', A_LOG, life, used, slot, cost, 0, number, oldest, base, room, expires)
               .. string.sub(bytes, HEAD + from * ENTRY + 1, HEAD + to * ENTRY) .. pack('<I5I4', newest - base, count)
               .. string.rep('\0', (room - number) * ENTRY), 'PX', expires - now)
         end
@@ -114,13 +117,13 @@ while rest <= #argument do
     first, second, third = used, now, leaves
 
   elseif kind == BUCKET then
-    local format, level, at, older, age, expires = A_BUCKET, 0, 0, 0, 0, 0
+    local level, at, expires, older, age = 0, 0, 0, 0, 0
     if length == LONG_BUCKET then
-      format, level, at, older, age, expires = unpackFrom('<I3I7I6I7I5I4', bytes)
+      format, life, level, at, expires, older, age = unpackFrom('<I3I2I7I6I6I7I5', bytes)
     elseif length == SHORT_BUCKET then
-      format, level, at = unpackFrom('<I3I7I6', bytes)
-    elseif not isEmpty then
-      break
+      format, life, level, at, expires = unpackFrom('<I3I2I7I6I6', bytes)
+    elseif isEmpty then
+      format = A_BUCKET
     end
     if format ~= A_BUCKET or at > now or older > level then
       break
@@ -137,23 +140,25 @@ while rest <= #argument do
     if level <= resolution * window then
       local left = level / permits
       first = level
-      if now + left <= expires * 1000 then
-        written = redis.pcall('SETRANGE', key, FRONT, pack('<I7I6I7I5', level, now, older, now - olderAt))
-      elseif older == 0 and left >= SOON then
-        written = redis.pcall('SET', key, pack('<I3I7I6', A_BUCKET, level, now), 'PX', math.ceil(left))
+      local livesOn = now + left <= expires
+      if livesOn and length == LONG_BUCKET then
+        written = redis.pcall('SETRANGE', key, FRONT, pack('<I7I6I6I7I5', level, now, expires, older, now - olderAt))
+      elseif older == 0 and (livesOn or left >= SOON) then
+        expires = max(expires, now + math.ceil(left))
+        written = redis.pcall('SET', key, pack('<I3I2I7I6I6', A_BUCKET, life, level, now, expires), 'PX', expires - now)
       else
         local more = older == 0 and SOON or resolution * window / permits / 2
-        expires = floor((now + left + more) / 1000) + 1
+        expires = max(expires, floor(now + left + more) + 1)
         written = redis.pcall('SET', key,
-          pack('<I3I7I6I7I5I4', A_BUCKET, level, now, older, now - olderAt, expires), 'PX', expires * 1000 - now)
+          pack('<I3I2I7I6I6I7I5', A_BUCKET, life, level, now, expires, older, now - olderAt), 'PX', expires - now)
       end
     end
 
   else
     local opening = kind == ALIGNED_COUNTER and now - now % window or now
-    local format, previous, current, start, isInPlace = A_COUNTER, 0, 0, opening, false
+    local previous, current, start, isInPlace = 0, 0, opening, false
     if length == COUNTER then
-      format, previous, current, start = unpackFrom('<I3I7I7I6', bytes)
+      format, life, previous, current, start = unpackFrom('<I3I2I7I7I6', bytes)
       isInPlace = now - start < window
       if not isInPlace then
         previous, current, start = current, 0, start + window
@@ -161,8 +166,8 @@ while rest <= #argument do
       if now - start >= window or previous + current == 0 then
         previous, current, start, isInPlace = 0, 0, opening, false
       end
-    elseif not isEmpty then
-      break
+    elseif isEmpty then
+      format = A_COUNTER
     end
     if format ~= A_COUNTER or start > opening then
       break
@@ -179,7 +184,7 @@ while rest <= #argument do
       if isInPlace then
         written = redis.pcall('SETRANGE', key, FRONT, pack('<I7I7', previous, current))
       else
-        written = redis.pcall('SET', key, pack('<I3I7I7I6', A_COUNTER, previous, current, start), 'PX',
+        written = redis.pcall('SET', key, pack('<I3I2I7I7I6', A_COUNTER, life, previous, current, start), 'PX',
           start + 2 * window - now)
       end
     end
@@ -190,10 +195,10 @@ while rest <= #argument do
   end
   rest = rest + GROUP
   if decided == 0 and rest > #argument then
-    return pack(REPLY_OF_ONE, micros, times, 0, first, second, third)
+    return pack(GRANT_OF_ONE, micros, times, life * 256, first, second, third)
   end
   decided, usages = decided + 1, usages or {}
-  usages[decided] = pack(USAGE, times, 0, first, second, third)
+  usages[decided] = pack(GRANT, times, life * 256, first, second, third)
 end
 
 local decidedHere = pack('<I7', micros) .. (usages and table.concat(usages) or '')

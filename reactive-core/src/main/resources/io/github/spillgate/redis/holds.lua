@@ -5,14 +5,14 @@ local TOMBSTONE_LIFE, MOST_TOMBSTONES = 60000, 64
 local MOST_HELD = 10000
 local NO_EXPIRY = 281474976710655 -- the highest number of six bytes
 
--- Returns the expiry, the life and the permits of the hold that begins behind this position.
+-- Returns the expiry, the length and the permits of the hold that begins behind this position.
 local function holdAt(holds, at)
   return unpackFrom('<I6I4I2', holds.entries, at + 17)
 end
 
-local function noteHoldTimes(holds, expiry, life, permits)
+local function noteHoldTimes(holds, expiry, length, permits)
   holds.earliest = min(holds.earliest, expiry)
-  holds.latest = max(holds.latest, expiry - life)
+  holds.latest = max(holds.latest, expiry - length)
   holds.ends = max(holds.ends, expiry)
   if permits > 0 then
     holds.last = max(holds.last, expiry)
@@ -24,12 +24,12 @@ local function visitHolds(holds)
   local kept, entries = {}, holds.entries
   holds.used, holds.earliest, holds.latest, holds.last, holds.ends = 0, NO_EXPIRY, 0, 0, 0
   for at = 0, #entries - 1, HOLD do
-    local expiry, life, permits = holdAt(holds, at)
-    expiry = min(expiry, now + life)
+    local expiry, length, permits = holdAt(holds, at)
+    expiry = min(expiry, now + length)
     if expiry > now then
-      kept[#kept + 1] = string.sub(entries, at + 1, at + 16) .. pack('<I6I4I2', expiry, life, permits)
+      kept[#kept + 1] = string.sub(entries, at + 1, at + 16) .. pack('<I6I4I2', expiry, length, permits)
       holds.used = holds.used + permits
-      noteHoldTimes(holds, expiry, life, permits)
+      noteHoldTimes(holds, expiry, length, permits)
     end
   end
   holds.entries, holds.mustWrite = table.concat(kept), true
@@ -84,10 +84,10 @@ local function fitsHold(holds, limit, id, permits)
   return holds.used + permits <= limit.permits
 end
 
-local function addHold(holds, id, life, permits)
-  holds.entries = holds.entries .. id .. pack('<I6I4I2', now + life, life, permits)
+local function addHold(holds, id, length, permits)
+  holds.entries = holds.entries .. id .. pack('<I6I4I2', now + length, length, permits)
   holds.used = holds.used + permits
-  noteHoldTimes(holds, now + life, life, permits)
+  noteHoldTimes(holds, now + length, length, permits)
 end
 
 -- Takes permits, unless they are held under this id already.

@@ -63,28 +63,33 @@ end
 local function readLog(key, limit, checksLength)
   local bytes = read(key)
   if bytes == '' then
-    return {key = key, limit = limit, bytes = '', from = 0, used = 0, newest = 0, count = 0,
+    return {key = key, limit = limit, life = 0, bytes = '', from = 0, used = 0, newest = 0, count = 0,
       base = 0, first = 0, last = 0, room = 0, expires = 0, whole = true}
   end
   if not bytes or #bytes < HEAD then
     return nil
   end
-  local written, used, newest, count, first, last, oldest, base, room, expires =
-    unpackFrom('<I3I6I6I4I2I2I5I6I2I6', bytes)
+  local written, life, used, newest, count, first, last, oldest, base, room, expires =
+    unpackFrom('<I3I2I6I6I4I2I2I5I6I2I6', bytes)
   if written ~= A_LOG or first > last or last > room or (room == 0) ~= (#bytes == HEAD) or count > used then
     return nil
   end
   local window, resolution = limit.window, limit.resolution
   local gone = (newest + 1) * resolution + window
-  if expires < gone or expires > gone + window then
+  if used > 0 and (expires < gone or expires > gone + 4 * window) then
     return nil
   end
   if checksLength and call('STRLEN', key) ~= HEAD + room * ENTRY then
     return nil
   end
 
-  local log = {key = key, limit = limit, bytes = '', from = 0, used = used, newest = newest,
+  local log = {key = key, limit = limit, life = life, bytes = '', from = 0, used = used, newest = newest,
     count = count, base = base, first = first, last = last, room = room, oldest = base + oldest, expires = expires}
+  if used == 0 or gone <= now then
+    -- A hit expires when the end of its slot is one window old.
+    log.whole, log.used, log.count, log.first, log.last = true, 0, 0, 0, 0
+    return log
+  end
   local slot = newest
   if newest * resolution > now then
     slot = lastSlot(limit)
@@ -101,10 +106,6 @@ local function readLog(key, limit, checksLength)
       log.count = log.count + some
       log.last = log.last - 1
     end
-  elseif gone <= now then
-    -- A hit expires when the end of its slot is one window old.
-    log.whole, log.used, log.count, log.first, log.last = true, 0, 0, 0, 0
-    return log
   end
   local stored = log.first
   while log.first < log.last and (oldestOf(log) + 1) * resolution + window <= now do
@@ -147,28 +148,25 @@ local function backOf(log)
 end
 
 local function writeLog(log)
-  if log.used == 0 then
-    call('DEL', log.key)
-    return
-  end
-  local gone = (log.newest + 1) * log.limit.resolution + log.limit.window
+  local window = log.limit.window
+  local gone = (log.newest + 1) * log.limit.resolution + window
   local changesExpiry = log.whole or log.expires < gone
   if changesExpiry then
-    log.expires = max(now + 1, gone + floor(log.limit.window / 16))
+    log.expires = max(now + 1, min(max(log.expires, gone + floor(window / 16)), gone + 4 * window))
   end
   if log.whole then
     local number = log.last - log.first
     log.room = number == 0 and 0 or number + min(3 + floor(number / 2), MOST_SPARE)
     local entries = string.sub(log.bytes, HEAD + log.first * ENTRY + 1, HEAD + log.last * ENTRY)
     local spare = string.rep('\0', (log.room - number) * ENTRY)
-    call('SET', log.key, 'sgL' .. frontOf(log, 0) .. backOf(log) .. entries .. spare, 'PX', log.expires - now)
+    call('SET', log.key, pack('<I3I2', A_LOG, log.life) .. frontOf(log, 0) .. backOf(log) .. entries .. spare, 'PX',
+      log.expires - now)
     return
   end
+  call('SETRANGE', log.key, FRONT,
+    frontOf(log, log.first) .. ((changesExpiry or log.isRebased) and backOf(log) or ''))
   if changesExpiry then
-    call('SETRANGE', log.key, FRONT, frontOf(log, log.first) .. backOf(log))
     call('PEXPIRE', log.key, log.expires - now)
-  else
-    call('SETRANGE', log.key, FRONT, frontOf(log, log.first))
   end
 end
 
@@ -189,7 +187,7 @@ local function addToLog(log, cost, slot)
       log.bytes = string.rep('\0', HEAD) -- it was empty when it was read, and gets a second slot
     end
     if log.first == log.last then
-      log.base, log.oldest, log.expires = log.newest, log.newest, 0
+      log.base, log.oldest, log.isRebased = log.newest, log.newest, true
     end
     putEntry(log, log.last, log.newest, log.count)
     log.last = log.last + 1

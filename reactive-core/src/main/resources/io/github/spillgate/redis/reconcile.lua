@@ -156,6 +156,7 @@ end
 local function replay(counter, grants)
   local opened = max(0, now - grants[1].from)
   counter.start = counter.limit.isAligned and opened - opened % counter.limit.window or opened
+  counter.isInPlace = nil
   for _, some in ipairs(grants) do
     advance(counter, max(0, now - some.to))
     counter.current = min(MOST_EXACT, counter.current + some.permits)
@@ -163,10 +164,18 @@ local function replay(counter, grants)
   advance(counter, now)
 end
 
+-- Returns a counter to be written in place of this one. Its windows may begin earlier, but it expires as late as one
+-- that begins now, and so not before the stored one.
+local function successorOf(counter, previous, current)
+  local window = counter.limit.window
+  local opening = counter.limit.isAligned and now - now % window or now
+  return {key = counter.key, limit = counter.limit, life = counter.life, previous = previous, current = current,
+    start = counter.start, isInPlace = counter.isInPlace, expires = counter.life > 0 and opening + 2 * window or 0}
+end
+
 -- Returns the counter with the grants, or nil if none of them counts any more.
 local function chargeCounter(counter, grants)
-  local charged = {key = counter.key, limit = counter.limit, previous = counter.previous, current = counter.current,
-    start = counter.start}
+  local charged = successorOf(counter, counter.previous, counter.current)
   local began = max(0, now - grants[1].from)
   if counter.previous == 0 and (counter.current == 0 or began < counter.start) then
     -- Taken here, the grants would have opened the windows. In an earlier window than that of the other permits, they
@@ -278,7 +287,7 @@ local function restoreLog(log, grants, lost, earlier)
     loadWhole(log)
     trimLog(log, added - missing)
     chargeLog(log, slots)
-    log.mustWrite = true
+    change(log)
   end
   return log, added > 0 and max(all, has) or nil, last
 end
@@ -289,7 +298,7 @@ local function usedOf(counter)
 end
 
 local function restoreCounter(counter, grants, lost, earlier)
-  local restored = {key = counter.key, limit = counter.limit, previous = 0, current = 0, start = counter.start}
+  local restored = successorOf(counter, 0, 0)
   replay(restored, grants)
   local permits = usedOf(restored)
   -- A counter that began since the last reply with these permits counts in addition to them.
@@ -308,7 +317,7 @@ local function restoreCounter(counter, grants, lost, earlier)
       -- Of the others it is not known when they were granted: they count as taken now.
       counter.current = counter.current + missing
     end
-    counter.mustWrite = true
+    change(counter)
   end
   return counter, missing > 0 and permits or nil
 end
@@ -332,7 +341,7 @@ local function restoreBucket(bucket, grants, lost, earlier)
   local missing = min(most - has, MOST_EXACT - level)
   if missing > 0 then
     addToBucket(bucket, missing, now)
-    bucket.mustWrite = true
+    change(bucket)
   end
   return bucket, missing > 0 and math.ceil(most / limit.window) or nil
 end
@@ -360,19 +369,20 @@ end
 -- Charges the grants, unless they were charged before or no longer count. Returns the count, and whether it has been
 -- charged now.
 local function reconcile(i, count, grants)
-  local limit, charged, life = count.limit, nil, reachOf(count.limit)
+  local limit, charged, reach = count.limit, nil, reachOf(count.limit)
   local slots = limit.isLog and slotsOf(grants, limit)
   if slots then
     charged = #slots > 0 and count
-    life = charged and (slots[#slots].slot + 1) * limit.resolution + limit.window - now
+    reach = charged and (slots[#slots].slot + 1) * limit.resolution + limit.window - now
   elseif limit.isBucket then
     charged = chargeBucket(count, grants)
   else
     charged = chargeCounter(count, grants)
   end
-  local isCharged = charged and call('SET', KEYS[2 * i], '', 'NX', 'PX', life)
+  local isCharged = charged and call('SET', KEYS[2 * i], '', 'NX', 'PX', reach)
   if isCharged then
     count = charged
+    change(count)
     if slots then
       chargeLog(count, slots)
     end
@@ -380,8 +390,8 @@ local function reconcile(i, count, grants)
   if isCharged and limit.isBucket then
     -- Even an empty bucket is kept for a while: the time in which these grants have returned must not count once more
     -- for those of another instance.
-    writeBucket(count, life)
-  elseif isCharged or count.mustWrite then
+    writeBucket(count, reach)
+  elseif count.mustWrite then
     writeCount(count)
   end
   return count, isCharged

@@ -56,7 +56,6 @@ local function refundLog(log, permits, takenAt)
   if log.count == 0 and log.used > 0 then
     log.newest, log.count = entry(log, log.last - 1)
     log.last = log.last - 1
-    log.expires = 0 -- because it follows the newest hit
   end
   return true
 end

@@ -69,7 +69,9 @@ while at <= #argument do
   if one.count and not isReset(resetMark, stamp) and call('SET', mark, '', 'NX', 'PX', MARK_LIFE) then
     one.granted = 1
     local isChanged = more > 0 and charge(one.count, more, most) or back > 0 and refundCount(one.count, back, takenAt)
-    one.count.mustWrite = one.count.mustWrite or isChanged
+    if isChanged then
+      change(one.count)
+    end
   end
 end
 for _, count in pairs(counts) do

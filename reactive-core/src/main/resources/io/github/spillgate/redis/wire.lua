@@ -20,18 +20,19 @@
 --                    in the other scripts, what the header of the script says
 --   status:1         0, or why the count does not grant more: DENIED, FOREIGN (the value is not ours), UNWRITTEN (the
 --                    charge cannot be written), LATE (the deadline has passed)
+--   life:2           the life of the count, see counts.lua; 0 if it has no value, or holds permits
 --   log:             used:7; the time when the cost fits:7; the time when nothing is used any more:7
 --   counter:         previous:7; current:7; start of the window:7
 --   bucket:          level:7, in the units of bucket.lua; 0:7; 0:7
 --   holds:           used:7; the time when nothing is used any more:7; 0:7
 --
--- Times of a usage are in milliseconds. All three fields are 0 if decide.lua did not decide the request, because one of
--- its counts is FOREIGN, UNWRITTEN or LATE.
+-- Times of a usage are in milliseconds. The life and what follows are 0 if decide.lua did not decide the request,
+-- because one of its counts is FOREIGN, UNWRITTEN or LATE.
 
 local LOG, ALIGNED_COUNTER, BUCKET, CONCURRENT = 1, 3, 4, 5
 local TAKE, LEASE = 1, 2 -- modes of a group, see decide.lua
 local DENIED, FOREIGN, UNWRITTEN, LATE = 1, 2, 3, 4
-local USAGE = '<I4I1I7I7I7'
-local REPLY_OF_ONE = '<I7I4I1I7I7I7' -- the time and one usage
+local USAGE = '<I4I1I2I7I7I7'
+local GRANT, GRANT_OF_ONE = '<I4I3I7I7I7', '<I7I4I3I7I7I7' -- a usage with the status 0 and the life as one number
 
 local argument = ARGV[1]

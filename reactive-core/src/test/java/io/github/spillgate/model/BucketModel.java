@@ -204,7 +204,7 @@ final class BucketModel extends CountModel {
             events.set(i, events.get(i).less(some));
             left = left.subtract(some);
         }
-        // An empty bucket is not stored.
+        // An empty bucket is like none.
         if (level(limit, now).signum() == 0) {
             events.clear();
             isLeased = false;

@@ -135,7 +135,7 @@ public class StoreModel implements LimitStore {
         long now = clock.millis();
         count(claim).pull(claim.limit(), now);
         if (one.decision().stamp() > resets.getOrDefault(claim.identity(), 0)) {
-            count(claim).refund(claim.limit(), one.chargedAt(), claim.permits(), now);
+            count(claim).refund(claim.limit(), one.decision().chargedAt(claim), claim.permits(), now);
         }
     }
 

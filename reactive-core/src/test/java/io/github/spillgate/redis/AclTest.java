@@ -217,7 +217,7 @@ class AclTest {
                 assertThat(first.source()).isEqualTo(Source.REDIS);
                 collect(failures, limiter.refund(first));
                 List<Claim> claims = DecidedClaims.of(first);
-                // What has not been charged is not refunded either: the last of it goes here, and the key with it.
+                // What has not been charged is not refunded either: the last of it goes here.
                 collect(failures, store.correct(RefundOldest.of(claims)));
                 for (String id : List.of("1", "2")) {
                     collect(
@@ -228,6 +228,10 @@ class AclTest {
                 }
                 collect(failures, store.reset(claims, LimitStore.NO_DEADLINE));
             }
+        }
+        Decision held = collect(failures, limiter.tryAcquire(Charge.of("held", Limit.concurrent(2))));
+        if (held != null) {
+            collect(failures, limiter.release(held));
         }
         if (failures.isEmpty()) {
             useForAWhile(failures, limiter);

@@ -126,11 +126,11 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
                     .filter(name -> name.endsWith("{" + client + "}"))
                     .findAny()
                     .orElseThrow();
-        } while (keyspace.commands().strlen(key) < 42 + 9 * 6
+        } while (keyspace.commands().strlen(key) < 44 + 9 * 6
                 || StoredLog.parse(keyspace.bytes(key)).last() < 5);
         keyspace.commands()
                 .eval(
-                        "redis.call('SET', KEYS[1], string.sub(redis.call('GET', KEYS[1]), 1, 42 + 9), 'PX', 3600000)"
+                        "redis.call('SET', KEYS[1], string.sub(redis.call('GET', KEYS[1]), 1, 44 + 9), 'PX', 3600000)"
                                 + " return 'OK'",
                         ScriptOutputType.STATUS,
                         key);

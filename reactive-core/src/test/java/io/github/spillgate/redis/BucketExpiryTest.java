@@ -71,7 +71,7 @@ class BucketExpiryTest {
     /** Redis keeps a key for the whole millisecond in which it expires. */
     private void assertThatItLives(Decision decision, long longest) {
         String key =
-                keyspace.namespace() + ":2:" + DecidedClaims.of(decision).get(0).identity();
+                keyspace.namespace() + ":3:" + DecidedClaims.of(decision).get(0).identity();
         long emptyAt = decision.limits().get(0).wholeAt().toEpochMilli();
         long left = keyspace.commands().pttl(key);
         assertThat(keyspace.now() + Math.max(0, left)).isGreaterThanOrEqualTo(emptyAt - 1);
@@ -95,12 +95,12 @@ class BucketExpiryTest {
     }
 
     @Test
-    void aBucketThatWasEmptyHas16BytesAndOthersHave32() {
+    void aBucketThatWasEmptyHas24BytesAndOthersHave36() {
         Charge charge = Charge.of("a", Limit.perHour(100).burst(100));
         Decision first = take(charge);
         do {
-            assertThat(keyspace.commands().strlen(keyspace.onlyKey())).isEqualTo(16);
+            assertThat(keyspace.commands().strlen(keyspace.onlyKey())).isEqualTo(24);
         } while (take(charge).at().equals(first.at()));
-        assertThat(keyspace.commands().strlen(keyspace.onlyKey())).isEqualTo(32);
+        assertThat(keyspace.commands().strlen(keyspace.onlyKey())).isEqualTo(36);
     }
 }

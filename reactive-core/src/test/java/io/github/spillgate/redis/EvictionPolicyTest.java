@@ -54,7 +54,7 @@ class EvictionPolicyTest {
         assertThat(log.lines(WARNING))
                 .singleElement()
                 .asString()
-                .contains("RedisStore[spillgate:2:*] may lose counts", "allkeys-lru", "expected noeviction");
+                .contains("RedisStore[spillgate:3:*] may lose counts", "allkeys-lru", "expected noeviction");
         reconnect();
         assertThat(log.lines(WARNING)).hasSize(1);
         admin.configSet("maxmemory-policy", "volatile-ttl");

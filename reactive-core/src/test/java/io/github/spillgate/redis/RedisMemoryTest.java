@@ -20,7 +20,7 @@ import reactor.core.publisher.Flux;
 class RedisMemoryTest {
 
     /** The head of a log, and its entries with the spare ones. */
-    private static final long LONGEST_STRING = 42 + 9L * (Limit.MOST_LOG_ENTRIES + 256);
+    private static final long LONGEST_STRING = 44 + 9L * (Limit.MOST_LOG_ENTRIES + 256);
 
     RedisForTests redis = RedisForTests.first();
 
@@ -80,7 +80,7 @@ class RedisMemoryTest {
             RateLimiter limiter = Unprotected.limiter(
                     RedisStore.builder(client).namespace("spillgate").build(), limit);
             Decision decision = limiter.tryAcquire(key, limit.burst()).block();
-            String stored = "spillgate:2:" + DecidedClaims.of(decision).get(0).identity();
+            String stored = "spillgate:3:" + DecidedClaims.of(decision).get(0).identity();
             assertThat(keyspace.memoryOf(stored)).as(stored).isLessThanOrEqualTo(160);
             limiter.reset(key).block();
         }
@@ -93,7 +93,7 @@ class RedisMemoryTest {
                 RedisStore.builder(client).namespace("spillgate").build(), Limit.concurrent(1_000));
         limiter.reset(key).block();
         Decision first = limiter.tryAcquire(key).block();
-        String stored = "spillgate:2:" + DecidedClaims.of(first).get(0).identity();
+        String stored = "spillgate:3:" + DecidedClaims.of(first).get(0).identity();
         long one = keyspace.memoryOf(stored);
         assertThat(one).isLessThanOrEqualTo(200);
         Flux.range(0, 999).flatMap(i -> limiter.tryAcquire(key)).blockLast();

@@ -12,6 +12,8 @@ import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.RefundOldest;
 import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
+import io.github.spillgate.testkit.CorrectedForTests;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
@@ -108,7 +110,7 @@ class RestoreTest extends ScriptedFixture {
 
     /** It holds what was granted since, also in the window before the present one. */
     @ParameterizedTest
-    @CsvSource({"100/1s counter, 0, 0", "100/1s burst=100, 0, 0", "100/1s counter, 10, 1000"})
+    @CsvSource({"100/1s counter, 0, 0", "100/1s burst=100, 0, 0", "100/1s counter, 10, 1000", "100/1s counter, 0, 300"})
     void aCountThatBeganSinceTheLastReplyIsInAddition(String limit, int untilTaken, int untilRestored) {
         Claim claim = claim(limit);
         long since = clock.millis();
@@ -257,14 +259,23 @@ class RestoreTest extends ScriptedFixture {
     /** Restores permits as of the youngest of them, and returns the usage then. */
     private long restore(Claim claim, Grants... ages) {
         long since = clock.millis() - ages[ages.length - 1].toMillis();
-        return permitsIn(store.correct(List.of(new LostPermits(claim, since, List.of(ages))))
-                .block());
+        return restore(new LostPermits(claim, since, List.of(ages)));
+    }
+
+    /** Returns the usage in the reply, which is that of the stored count. */
+    private long restore(LostPermits lost) {
+        List<Corrected> results = store.correct(List.of(lost)).block();
+        StoreDecision stored = store.take(Request.peek(List.of(lost.claim()))).block();
+        StoreUsage replied = CorrectedForTests.usages(results).get(0);
+        StoreUsage usage = stored.usages().get(0);
+        assertThat(List.of(replied.used(), replied.wholeAt())).isEqualTo(List.of(usage.used(), usage.wholeAt()));
+        assertThat(replied.counter()).isEqualTo(usage.counter());
+        return permitsIn(results);
     }
 
     /** Restores permits that were just taken, and returns the usage then. */
     private long restore(Claim claim, long permits, long since) {
-        LostPermits lost = new LostPermits(claim, since, List.of(new Grants(0, 0, permits)));
-        return permitsIn(store.correct(List.of(lost)).block());
+        return restore(new LostPermits(claim, since, List.of(new Grants(0, 0, permits))));
     }
 
     /** The permits of each slot of a log. */

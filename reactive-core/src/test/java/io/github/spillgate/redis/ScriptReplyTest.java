@@ -71,6 +71,17 @@ class ScriptReplyTest {
     }
 
     @Test
+    void eachUsageOfARateHasTheLifeOfItsCount() {
+        ScriptReply reply = time().usage(1, 0, 65_535, 6, NOW, NOW + 900)
+                .usage(1, 1, 1, 8, 3, NOW - 250)
+                .usage(2, 0, 258, 6_500, 0, 0)
+                .reply();
+        assertThat(reply.usage(0, log).life()).isEqualTo(65_535);
+        assertThat(reply.usage(1, counter, false, 0).life()).isEqualTo(1);
+        assertThat(reply.usage(2, bucket, true, 1).life()).isEqualTo(258);
+    }
+
+    @Test
     void onlyADeniedCountIsViolated() {
         ScriptReply reply = time().usage(0, 0, 6, NOW, NOW + 900).reply();
         assertThat(reply.usage(0, log, false, 0).isViolated()).isFalse();
@@ -112,7 +123,16 @@ class ScriptReplyTest {
     }
 
     private ScriptReplyTest usage(long granted, int status, long first, long second, long third) {
-        return put(granted, 4).put(status, 1).put(first, 7).put(second, 7).put(third, 7);
+        return usage(granted, status, 0, first, second, third);
+    }
+
+    private ScriptReplyTest usage(long granted, int status, int life, long first, long second, long third) {
+        return put(granted, 4)
+                .put(status, 1)
+                .put(life, 2)
+                .put(first, 7)
+                .put(second, 7)
+                .put(third, 7);
     }
 
     private ScriptReplyTest put(long number, int length) {

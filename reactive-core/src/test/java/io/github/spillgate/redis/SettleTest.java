@@ -152,7 +152,7 @@ class SettleTest extends ScriptedFixture {
                                         .findAny()
                                         .orElseThrow())
                                 .length
-                        - 42)
+                        - 44)
                 / 9;
         assertThat(entries).isLessThanOrEqualTo(10_000 + 256);
     }

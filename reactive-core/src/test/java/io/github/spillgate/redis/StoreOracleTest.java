@@ -28,7 +28,9 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Map;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
@@ -105,6 +107,31 @@ class StoreOracleTest {
     void modelJavaAndLuaAgreeOnLongLogs(
             @ForAll("longLogs") List<Form> forms, @ForAll("denseTraffic") List<Action> traffic) {
         assertSameReplies(forms, traffic, true);
+    }
+
+    /** An empty value has an expiry, which may be far away then. */
+    @Example
+    void modelJavaAndLuaAgreeOnEmptiedCountsAfterAClockStepBack() {
+        ChargeSpec all = new ChargeSpec(0, 1, 100);
+        for (String kind : List.of("log", "counter", "clock", "bucket", "leasedBucket")) {
+            for (Action emptying : List.of(new Refund(0), new RefundOldest(all), new Reset(all))) {
+                for (int step : new int[] {-10_000, -40, 0, 40}) {
+                    assertSameReplies(
+                            List.of(new Form(kind, 3, 50, 1, false, 0)),
+                            List.of(TAKE, emptying, new Tick(step), TAKE, TAKE, PEEK, new Tick(30), TAKE, TAKE, PEEK),
+                            false);
+                }
+            }
+        }
+    }
+
+    /** Refunds to zero and resets between the takes, also at other rates. */
+    @Property(tries = 50)
+    void modelJavaAndLuaAgreeOnEmptiedCounts(
+            @ForAll("limits") List<Form> forms,
+            @ForAll("emptyingTraffic") List<Action> traffic,
+            @ForAll boolean shortened) {
+        assertSameReplies(forms, traffic, shortened);
     }
 
     @Property(tries = 500)
@@ -374,6 +401,10 @@ class StoreOracleTest {
                         .as("step %d, %s, at %d, of model, java and lua", step, action, clock.millis())
                         .hasSameSizeAs(subjects)
                         .containsOnly(answers.get(0));
+                // Both scripts give and keep the same lives. Nothing is lost, and nothing expires in Redis.
+                assertThat(subjects.get(3).lives)
+                        .as("lives after step %d, %s", step, action)
+                        .isEqualTo(subjects.get(2).lives);
                 if (action instanceof Reset) {
                     micros++;
                     scripted.show(clock, micros);
@@ -454,6 +485,37 @@ class StoreOracleTest {
                 Tuple.of(1, asked.map(RefundOldest::new)),
                 Tuple.of(1, Arbitraries.integers().between(5, 60).map(n -> new Permits(0, n))));
         return action.list().ofMinSize(50).ofMaxSize(250);
+    }
+
+    @Provide
+    Arbitrary<List<Action>> emptyingTraffic() {
+        Arbitrary<ChargeSpec> asked = Combinators.combine(
+                        Arbitraries.integers().between(1, 7), Arbitraries.of(1L, 1L, 2L, 5L))
+                .as((limits, cost) -> new ChargeSpec(0, limits, cost));
+        Arbitrary<Long> ticks = Arbitraries.frequencyOf(
+                Tuple.of(6, Arbitraries.longs().between(1, 60)),
+                Tuple.of(2, Arbitraries.longs().between(100, 2_100)),
+                Tuple.of(1, Arbitraries.longs().between(-3_000, -1)));
+        Arbitrary<Action> action = Arbitraries.frequencyOf(
+                Tuple.of(8, asked.map(one -> new Take(List.of(one)))),
+                Tuple.of(1, asked.map(one -> new Peek(List.of(one)))),
+                Tuple.of(2, together(asked.map(List::of))),
+                Tuple.of(
+                        1,
+                        Combinators.combine(asked, Arbitraries.integers().between(1, 4))
+                                .as(Lease::new)),
+                Tuple.of(6, ticks.map(Tick::new)),
+                Tuple.of(4, Arbitraries.integers().between(0, 30).map(Refund::new)),
+                Tuple.of(2, Arbitraries.integers().between(0, 30).map(i -> new Settle(i, 0))),
+                Tuple.of(3, asked.map(one -> new RefundOldest(new ChargeSpec(0, 7, 100)))),
+                Tuple.of(3, asked.map(one -> new Reset(new ChargeSpec(0, 7, 1)))),
+                Tuple.of(
+                        1,
+                        Combinators.combine(
+                                        Arbitraries.integers().between(0, 2),
+                                        Arbitraries.integers().between(1, 12))
+                                .as(Permits::new)));
+        return action.list().ofMinSize(5).ofMaxSize(80);
     }
 
     private static Arbitrary<Action> settle(int decisions) {
@@ -634,6 +696,10 @@ class StoreOracleTest {
         private final RateLimiter limiter;
         private final List<Decision> allowed = Collections.synchronizedList(new ArrayList<>());
         private final InstantSource clock;
+
+        /** The life of each count that has one. */
+        private final Map<String, Integer> lives = new ConcurrentHashMap<>();
+
         private Instant resetAt = Instant.MIN;
 
         Subject(String name, LimitStore store, InstantSource clock, double debt) {
@@ -653,10 +719,10 @@ class StoreOracleTest {
                     if (decision.isAllowed() && !clock.instant().isBefore(resetAt)) {
                         allowed.add(decision);
                     }
-                    return DecisionText.of(decision);
+                    return textOf(decision);
                 });
             } else if (action instanceof Peek peek) {
-                return limiter.peek(charges(peek.asked, limits)).map(DecisionText::of);
+                return limiter.peek(charges(peek.asked, limits)).map(this::textOf);
             } else if (action instanceof Together together) {
                 int before = allowed.size();
                 return Flux.fromIterable(together.actions)
@@ -732,9 +798,9 @@ class StoreOracleTest {
         /** Emits the request. A lease needs a claim, which the decision of a limiter has. */
         private Mono<Mono<String>> prepare(Action action, List<Limit> limits) {
             if (action instanceof Take take) {
-                return Mono.just(limiter.tryAcquire(charges(take.asked, limits)).map(DecisionText::of));
+                return Mono.just(limiter.tryAcquire(charges(take.asked, limits)).map(this::textOf));
             } else if (action instanceof Peek peek) {
-                return Mono.just(limiter.peek(charges(peek.asked, limits)).map(DecisionText::of));
+                return Mono.just(limiter.peek(charges(peek.asked, limits)).map(this::textOf));
             } else if (action instanceof Lease lease) {
                 Charge charge = lease.asked.charge(limits);
                 Limit limit = charge.limits().get(0);
@@ -757,7 +823,25 @@ class StoreOracleTest {
             if (leased > 1 && !clock.instant().isBefore(resetAt)) {
                 allowed.add(spent(lease, leased - 1));
             }
-            return leased + " charged " + (lease.chargedAt() - clock.millis()) + DecisionText.of(lease);
+            return leased + " charged " + (lease.chargedAt() - clock.millis()) + textOf(lease);
+        }
+
+        /** Returns a decision as text, after checking that a count never changes its life. */
+        private String textOf(Decision decision) {
+            for (StoreUsage usage : ((StoreDecision) decision).usages()) {
+                boolean isRateInRedis =
+                        store instanceof RedisStore && usage.limit().algorithm() != Algorithm.CONCURRENT;
+                assertThat(usage.life() > 0 || usage.used() == 0 || !isRateInRedis)
+                        .as("whether a count that is used has a life")
+                        .isTrue();
+                if (usage.life() > 0) {
+                    assertThat(isRateInRedis).isTrue();
+                    String count = usage.key() + " " + usage.limit().name();
+                    Integer known = lives.putIfAbsent(count, usage.life());
+                    assertThat(usage.life()).as("life of %s", count).isEqualTo(known == null ? usage.life() : known);
+                }
+            }
+            return DecisionText.of(decision);
         }
 
         private static Decision spent(StoreDecision lease, long permits) {

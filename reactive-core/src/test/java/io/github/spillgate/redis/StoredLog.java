@@ -9,17 +9,17 @@ import java.util.List;
 record StoredLog(
         long used, long newest, long count, long base, int first, int last, List<Long> slots, List<Long> counts) {
 
-    private static final int HEAD = 42;
+    private static final int HEAD = 44;
     private static final int ENTRY = 9;
 
     static StoredLog parse(byte[] bytes) {
-        int first = (int) number(bytes, 19, 2);
-        int last = (int) number(bytes, 21, 2);
-        long base = number(bytes, 28, 6);
+        int first = (int) number(bytes, 21, 2);
+        int last = (int) number(bytes, 23, 2);
+        long base = number(bytes, 30, 6);
         if (first < last) {
-            assertThat(number(bytes, 23, 5)).isEqualTo(number(bytes, HEAD + first * ENTRY, 5));
+            assertThat(number(bytes, 25, 5)).isEqualTo(number(bytes, HEAD + first * ENTRY, 5));
         }
-        assertThat(bytes).hasSize(HEAD + (int) number(bytes, 34, 2) * ENTRY);
+        assertThat(bytes).hasSize(HEAD + (int) number(bytes, 36, 2) * ENTRY);
         List<Long> slots = new ArrayList<>();
         List<Long> counts = new ArrayList<>();
         for (int n = first; n < last; n++) {
@@ -27,7 +27,7 @@ record StoredLog(
             counts.add(number(bytes, HEAD + n * ENTRY + 5, 4));
         }
         return new StoredLog(
-                number(bytes, 3, 6), number(bytes, 9, 6), number(bytes, 15, 4), base, first, last, slots, counts);
+                number(bytes, 5, 6), number(bytes, 11, 6), number(bytes, 17, 4), base, first, last, slots, counts);
     }
 
     /** Checks that the parts of each log agree: what is used is the sum of the entries, and these are in order. */
@@ -42,6 +42,10 @@ record StoredLog(
 
     void check() {
         assertThat(counts.stream().mapToLong(Long::longValue).sum() + count).isEqualTo(used);
+        if (used == 0) {
+            assertThat(slots).isEmpty();
+            return;
+        }
         assertThat(count).isPositive();
         assertThat(counts).allMatch(some -> some > 0);
         List<Long> all = new ArrayList<>(slots);

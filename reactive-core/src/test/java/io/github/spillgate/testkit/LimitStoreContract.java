@@ -12,15 +12,20 @@ import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.Outcome;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.RefundOldest;
 import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.time.Instant;
+import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -935,6 +940,55 @@ public abstract class LimitStoreContract {
         exactly.block();
         reset.block();
         assertThat(used(now(store().take(Request.peek(claims))))).containsExactly(0L);
+    }
+
+    // Requests and corrections
+
+    /** A store that took a lease like other permits would let them expire while they may still be spent. */
+    @Test
+    void aLeaseIsChargedAtItsEndOrNotMade() {
+        Limit leased = Limit.perMinute(100).leased();
+        Claim claim = DecidedClaims.of(now(limiter(leased).peek("a"))).get(0).withPermits(10);
+        StoreDecision lease =
+                store().take(Request.lease(claim, 2, LimitStore.NO_DEADLINE)).block();
+        long permits = lease == null ? 0 : lease.claims().get(0).permits();
+        assertThat(only(now(limiter(leased).peek("a"))).used()).isEqualTo(permits);
+        if (lease != null) {
+            assertThat(lease.chargedAt())
+                    .isEqualTo(lease.at().plus(leased.leaseTime()).toEpochMilli());
+        }
+    }
+
+    @Test
+    void eachCorrectionOfAListHasItsResult() {
+        RateLimiter limiter = limiter(Limit.of(10, NEVER));
+        StoreDecision first = (StoreDecision) now(limiter.tryAcquire("a", 3));
+        StoreDecision second = (StoreDecision) now(limiter.tryAcquire("b", 4));
+        now(limiter.tryAcquire("c", 5));
+        Claim third = DecidedClaims.of(now(limiter.peek("c"))).get(0);
+        Claim fourth = DecidedClaims.of(now(limiter.peek("d"))).get(0);
+        List<Grants> grants = List.of(new Grants(1_790_000_000_000L, 1_790_000_000_000L, 6));
+        InstantSource clock = InstantSource.fixed(Instant.ofEpochMilli(1_790_000_000_000L));
+        List<Corrected> results = requireNonNull(store().correct(List.of(
+                        new Refund(first.claims().get(0), first),
+                        Reconciliation.of("contract-1", fourth, grants, clock),
+                        new RefundOldest(third.withPermits(2)),
+                        new Refund(second.claims().get(0).withPermits(1), second)))
+                .block());
+        assertThat(results).hasSize(4);
+        Outcome reconciled = results.get(1).outcome();
+        assertThat(reconciled).isIn(Outcome.APPLIED, Outcome.UNSUPPORTED);
+        assertThat(List.of(results.get(0), results.get(2), results.get(3)))
+                .extracting(Corrected::outcome)
+                .containsOnly(Outcome.APPLIED);
+        assertThat(Stream.of("a", "b", "c", "d")
+                        .map(key -> only(now(limiter.peek(key))).used()))
+                .containsExactly(0L, 3L, 3L, reconciled == Outcome.APPLIED ? 6L : 0L);
+    }
+
+    @Test
+    void noCorrectionsHaveNoResults() {
+        assertThat(store().correct(List.of()).block()).isEmpty();
     }
 
     @Test

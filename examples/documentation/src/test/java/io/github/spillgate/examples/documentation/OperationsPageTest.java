@@ -52,7 +52,7 @@ class OperationsPageTest {
                 .toList();
         assertThat(lines).hasSizeGreaterThan(10);
         for (String line : lines) {
-            for (String part : line.split("…|RedisStore\\[spillgate:2:\\*]|LocalFallback|X-Forwarded-For", -1)) {
+            for (String part : line.split("…|RedisStore\\[spillgate:3:\\*]|LocalFallback|X-Forwarded-For", -1)) {
                 assertThat(sources).contains(part);
             }
         }
