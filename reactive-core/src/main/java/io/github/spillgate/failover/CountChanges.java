@@ -59,7 +59,8 @@ final class CountChanges {
         this.denials = failover.denials();
         this.local = grants.fallback();
         Duration deadline = Duration.ofNanos(failover.deadlineNanos());
-        this.settlements = new SettlementOutbox(primary, failover.gates(), denials, grants::settled);
+        this.settlements =
+                new SettlementOutbox(primary, failover.gates(), denials, grants::settled, grants::noteRefundOfOldest);
         this.checkAgain = deadline.compareTo(CHECK_AGAIN) < 0 ? deadline : CHECK_AGAIN;
     }
 
@@ -171,9 +172,21 @@ final class CountChanges {
                 : delivered.timeout(Duration.ofNanos(failover.deadlineNanos()), Mono.empty(), Schedulers.parallel());
     }
 
+    /**
+     * Settles a decision of the fallback. What is refunded of permits that the primary store has charged since is
+     * delivered there: by the deadline of the settlement, or later.
+     */
     private Mono<Void> settleGrant(Settlement one, LocalFallback ledgers) {
         RefundCharged charged = ledgers.settleGrant(one);
-        return charged == null ? Mono.empty() : refundCharged(Map.of(charged, one.decision()), ledgers);
+        if (charged == null) {
+            return Mono.empty();
+        }
+        Mono<Void> delivered = settlements.add(charged, one.deadline());
+        if (failover.gates().to(List.of(one.claim())).isOpen()) {
+            ledgers.refundCharged(charged, one.decision());
+            return Mono.empty();
+        }
+        return delivered.timeout(Duration.ofNanos(failover.deadlineNanos()), Mono.empty(), Schedulers.parallel());
     }
 
     /** Refunds permits in the primary store, each with the decision of the fallback that took it. */

@@ -9,8 +9,13 @@ import io.github.spillgate.spi.Corrected;
  */
 interface Delivery<M> extends Outbox.Source<M> {
 
-    /** Returns what is sent: the same each time, so that it takes effect once. */
+    /** Returns what is sent: the same each time. */
     M message();
+
+    /** Returns whether it takes effect once, however often it is sent. If not, it is lost when no reply arrives. */
+    default boolean mayRepeat() {
+        return true;
+    }
 
     /** Returns whether it can have no effect any more. */
     boolean isExpired();

@@ -1,6 +1,7 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.internal.Background;
@@ -41,7 +42,7 @@ final class Outbox<M> {
     //   waiting      It is in the queue of its node; in the urgent one if a request needs its count.
     //   in flight    It is in the batch that was sent. A node has at most one.
     //   unanswered   The batch has failed, and may have been executed. It is sent again, unchanged, until its result is
-    //                known: each message has an id, and takes effect once.
+    //                known: its messages have ids, and take effect once. A refund has none, and is lost.
     //   refused      The store has replied that it cannot do this now. It is sent again a second later.
     //   ended        It was delivered or is lost: if it can have no effect any more, if another attempt cannot help, or
     //                if the outbox is closed.
@@ -151,6 +152,13 @@ final class Outbox<M> {
     /** Returns whether another attempt cannot help: the store has replied, and would reply the same. */
     private static boolean isFinal(Throwable error) {
         return error instanceof LimitStoreException && !(error instanceof LimitStoreUnavailableException);
+    }
+
+    /** Returns whether the store may have executed a batch that failed. */
+    private static boolean mayBeExecuted(Throwable error) {
+        return !(error instanceof LimitStoreUnavailableException)
+                || error instanceof LimitStoreUnansweredException
+                || error instanceof LimitStoreRefusedException;
     }
 
     /**
@@ -378,9 +386,16 @@ final class Outbox<M> {
         private void addTo(List<Delivery<M>> batch, Delivery<M> one) {
             if (one.isExpired()) {
                 lose(one);
+            } else if (!one.mayRepeat() && batch.stream().anyMatch(other -> isSameCount(one, other))) {
+                // A store gets one refund of a count at a time.
+                waiting.add(one);
             } else {
                 batch.add(one);
             }
+        }
+
+        private boolean isSameCount(Delivery<M> one, Delivery<M> other) {
+            return one.claim().handle().equals(other.claim().handle());
         }
 
         private void lose(Delivery<M> expired) {
@@ -469,8 +484,16 @@ final class Outbox<M> {
                 runSoon();
                 return;
             }
-            unanswered = batch;
-            setInFlight(batch, false);
+            List<Delivery<M>> again = new ArrayList<>();
+            for (Delivery<M> one : batch) {
+                if (one.mayRepeat() || !mayBeExecuted(error)) {
+                    one.inFlight(false);
+                    again.add(one);
+                } else {
+                    one.lost(String.valueOf(error.getMessage()));
+                }
+            }
+            unanswered = again;
             if (isClosing.get()) {
                 isAnyHeld = false;
                 rest();

@@ -2,7 +2,9 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.Settlement;
 import java.time.Duration;
 import java.util.List;
@@ -25,7 +27,8 @@ final class SettlementOutbox {
     private final LimitStore primary;
     private final DenialCache denials;
     private final Consumer<Corrected> results;
-    private final Outbox<Settlement> outbox;
+    private final Consumer<List<Claim>> beforeRefund;
+    private final Outbox<Correction> outbox;
     private final AtomicInteger pending = new AtomicInteger();
     private final AtomicLong lost = new AtomicLong();
     private final SummaryLog lostToLog = new SummaryLog(this::log);
@@ -37,17 +40,33 @@ final class SettlementOutbox {
      *
      * @param denials the cached denials, of which a refund drops some
      * @param results learns of the usage of the counts that are settled
+     * @param beforeRefund learns of the oldest permits that are about to be refunded
      */
-    SettlementOutbox(LimitStore primary, CircuitGates gates, DenialCache denials, Consumer<Corrected> results) {
+    SettlementOutbox(
+            LimitStore primary,
+            CircuitGates gates,
+            DenialCache denials,
+            Consumer<Corrected> results,
+            Consumer<List<Claim>> beforeRefund) {
         this.primary = primary;
         this.denials = denials;
         this.results = results;
+        this.beforeRefund = beforeRefund;
         this.outbox = new Outbox<>(
                 primary, gates, new Outbox.Channel<>("settlement", false, Duration.ZERO, primary::correct));
     }
 
     /** Adds a settlement. The result completes when it is delivered or lost, with or without a subscriber. */
     Mono<Void> add(Settlement settlement) {
+        return add(settlement, settlement.deadline());
+    }
+
+    /** Adds a refund until a deadline, like {@link #add(Settlement)}. */
+    Mono<Void> add(RefundCharged refund, long deadline) {
+        return add((Correction) refund, deadline);
+    }
+
+    private Mono<Void> add(Correction correction, long deadline) {
         if (isClosed) {
             lose("the limiter is closed");
             return Mono.empty();
@@ -57,7 +76,7 @@ final class SettlementOutbox {
             lose("too many are waiting");
             return Mono.empty();
         }
-        SettlementDelivery one = new SettlementDelivery(settlement);
+        LateCorrection one = new LateCorrection(correction, deadline);
         outbox.send(one);
         return one.end.asMono();
     }
@@ -98,35 +117,48 @@ final class SettlementOutbox {
         LOG.warn("{} settled costs could not be delivered to {}: {}", settlements, primary, reason);
     }
 
-    private final class SettlementDelivery implements Delivery<Settlement> {
+    /** A settlement, or a refund of permits that a settled decision of the fallback no longer needs. */
+    private final class LateCorrection implements Delivery<Correction> {
 
-        private final Settlement settlement;
+        private final Correction correction;
+        private final long deadline;
         private final Sinks.Empty<Void> end = Sinks.empty();
 
-        SettlementDelivery(Settlement settlement) {
-            this.settlement = settlement;
+        LateCorrection(Correction correction, long deadline) {
+            this.correction = correction;
+            this.deadline = deadline;
         }
 
         @Override
         public Claim claim() {
-            return settlement.claim();
+            return correction.claim();
         }
 
         @Override
-        public Settlement message() {
-            return settlement;
+        public Correction message() {
+            if (correction instanceof RefundCharged) {
+                beforeRefund.accept(List.of(claim()));
+            }
+            return correction;
+        }
+
+        @Override
+        public boolean mayRepeat() {
+            return correction instanceof Settlement;
         }
 
         @Override
         public boolean isExpired() {
-            return settlement.deadline() - Deadlines.now() <= 0;
+            return deadline - Deadlines.now() <= 0;
         }
 
         @Override
         public void delivered(Corrected result) {
-            results.accept(result);
-            if (settlement.toRefund() > 0) {
-                denials.freed(List.of(settlement.claim()));
+            if (correction instanceof Settlement) {
+                results.accept(result);
+            }
+            if (!(correction instanceof Settlement one) || one.toRefund() > 0) {
+                denials.freed(List.of(claim()));
             }
             finish(null);
         }

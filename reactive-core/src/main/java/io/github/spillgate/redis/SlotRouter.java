@@ -26,7 +26,7 @@ import reactor.core.scheduler.Scheduler;
  */
 final class SlotRouter {
 
-    /** No decision has more claims, and no more reconciliations are sent at the same time. */
+    /** No decision has more claims. */
     private static final int MOST_CONCURRENT = 64;
 
     private final Topology topology;

@@ -128,7 +128,7 @@ public final class StoreDecision implements Decision {
 
     /**
      * Returns a decision like {@link #ofPeek(Source, long, List)}, with a stamp that distinguishes it from a reset at
-     * the same time. This is the reply to a reconciliation.
+     * the same time. A fallback records the reply to a correction in this form.
      *
      * @param source the place where it was made
      * @param at the time of the decision, in milliseconds of the store's clock

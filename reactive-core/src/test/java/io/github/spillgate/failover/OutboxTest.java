@@ -112,6 +112,18 @@ class OutboxTest {
             assertThat(limiter.state().reconciled()).isEqualTo(1);
         }
 
+        /** At first after 25 ms, and then after twice as long each time, up to a second. */
+        @Test
+        void aNodeThatFailsIsAskedLessOften() {
+            nodes.put("a", "one");
+            remote.fails();
+            take("a");
+            remote.isAvailable();
+            remote.reconciles(charged -> Mono.error(new LimitStoreUnavailableException("not yet", null)));
+            time.pass(Duration.ofSeconds(60));
+            assertThat(remote.batches()).hasSizeBetween(40, 70);
+        }
+
         @Test
         void aPartDoesNotDecideBeforeItsReconciliation() {
             nodes.putAll(Map.of("a", "one", "b", "other"));

@@ -124,6 +124,42 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
         }
     }
 
+    /** Its permits are in the primary store by then, which the next outage hides. */
+    @ParameterizedTest
+    @MethodSource("kinds")
+    void aDecisionOfTheFallbackIsSettledAfterItsReconciliation(Limit limit) {
+        RateLimiter limiter = limiter(limit);
+        remote.fails();
+        Decision local = now(limiter.tryAcquire("a", 9));
+        assertThat(local.source()).isEqualTo(Source.LOCAL);
+        remote.isAvailable();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(limiter.state().reconciled()).isEqualTo(9);
+        open(limiter);
+        limiter.settle(local, 1).subscribe();
+        time.pass(Duration.ofSeconds(2));
+        remote.isAvailable();
+        time.pass(Duration.ofSeconds(4));
+        assertThat(limiter.state().lostSettlements()).isZero();
+        assertThat(used("a", limit)).as(String.valueOf(limiter.state())).isLessThanOrEqualTo(1);
+    }
+
+    @Test
+    void aRefundOfReconciledPermitsWithoutAReplyIsLostAndCounted() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.fails();
+        Decision local = now(limiter.tryAcquire("a", 9));
+        remote.isAvailable();
+        time.pass(Duration.ofSeconds(3));
+        remote.failsWith(new LimitStoreUnansweredException("the connection was lost", null));
+        limiter.settle(local, 1).subscribe();
+        time.passMillis(1);
+        remote.isAvailable();
+        time.pass(Duration.ofSeconds(5));
+        assertThat(used("a")).isEqualTo(9);
+        assertThat(limiter.state().lostSettlements()).isEqualTo(1);
+    }
+
     /** It is a grant of the fallback, which is reconciled however long the outage lasts. */
     @ParameterizedTest
     @MethodSource("kinds")
