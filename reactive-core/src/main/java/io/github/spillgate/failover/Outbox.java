@@ -409,6 +409,7 @@ final class Outbox<M> {
                             batch.stream().map(Delivery::message).toList()))
                     .timeout(TIMEOUT, Mono.error(this::timedOut), Background.scheduler())
                     .defaultIfEmpty(Collections.nCopies(batch.size(), Corrected.of(Outcome.UNSUPPORTED)))
+                    .doOnNext(results -> checkLength(results, batch.size()))
                     .subscribe(
                             results -> {
                                 long took = Deadlines.now() - start;
@@ -435,6 +436,15 @@ final class Outbox<M> {
         private LimitStoreUnansweredException timedOut() {
             return new LimitStoreUnansweredException(
                     primary + " did not reply to a " + channel.name + " within " + TIMEOUT.toMillis() + " ms", null);
+        }
+
+        private void checkLength(List<Corrected> results, int expected) {
+            if (results.size() != expected) {
+                throw new LimitStoreException(
+                        primary + " has returned " + results.size() + " results of corrections: expected one for each"
+                                + " of " + expected,
+                        null);
+            }
         }
 
         private void record(Throwable error, long took, CircuitGate gate) {

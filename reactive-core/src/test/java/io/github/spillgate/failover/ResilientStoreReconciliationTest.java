@@ -129,6 +129,23 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     }
 
     @Test
+    void aStoreThatForgetsAResultDoesNotEndReconciliation() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.isUnreachable();
+        now(limiter.tryAcquire("a", 4));
+        remote.reconciles(charged -> Mono.just(List.of()));
+        remote.isAvailable();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(limiter.state().lost()).isEqualTo(4);
+        remote.isUnreachable();
+        now(limiter.tryAcquire("b", 3));
+        remote.reconciles(charged -> charged);
+        remote.isAvailable();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(limiter.state().reconciled()).isEqualTo(3);
+    }
+
+    @Test
     void theStoreGrantsNothingBeforeLocalGrantsAreCharged() {
         RateLimiter limiter = limiter(LIMIT);
         remote.isUnreachable();
