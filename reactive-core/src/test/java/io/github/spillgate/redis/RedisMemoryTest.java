@@ -67,6 +67,18 @@ class RedisMemoryTest {
         assertThat(keyspace.commands().strlen(keyspace.onlyKey())).isEqualTo(one);
     }
 
+    /** Redis needs the same memory for values of up to 28 bytes, and of up to 44. Buckets: {@link BucketExpiryTest}. */
+    @Test
+    void aCounterHasAtMost28BytesAndALogOfOneHitAtMost44() {
+        limiter(Limit.perHour(9).counter(), Duration.ofMillis(1))
+                .tryAcquire("a")
+                .block();
+        assertThat(keyspace.commands().strlen(keyspace.onlyKey())).isLessThanOrEqualTo(28);
+        keyspace.keys().forEach(keyspace.commands()::del);
+        limiter(Limit.perHour(9), Duration.ofMillis(1)).tryAcquire("a").block();
+        assertThat(keyspace.commands().strlen(keyspace.onlyKey())).isLessThanOrEqualTo(44);
+    }
+
     @Test
     void countersAndBucketsCostAtMost160BytesForAKeyOf24() {
         for (Limit limit : List.of(

@@ -136,6 +136,15 @@ class StoreOracleTest {
 
     @Property(tries = 500)
     @Tag("thorough")
+    void modelJavaAndLuaAgreeOnEmptiedCountsInManyRuns(
+            @ForAll("limits") List<Form> forms,
+            @ForAll("emptyingTraffic") List<Action> traffic,
+            @ForAll boolean shortened) {
+        assertSameReplies(forms, traffic, shortened);
+    }
+
+    @Property(tries = 500)
+    @Tag("thorough")
     void modelJavaAndLuaAgreeInManyRuns(
             @ForAll("limits") List<Form> forms, @ForAll("traffic") List<Action> traffic, @ForAll boolean shortened) {
         assertSameReplies(forms, traffic, shortened);
