@@ -80,6 +80,9 @@ final class ConfirmedUsage {
     /** The server's time. */
     private long newestReply;
 
+    /** The life of the count; 0 if it is not known. */
+    private int life;
+
     // The last reset.
 
     /** The server's time of the first reply since then: what was taken before it is not included. */
@@ -163,6 +166,7 @@ final class ConfirmedUsage {
             // A denied request may have a smaller limit than those that took the permits.
             exceeds = permits > usage.limit().burst() && (exceeds || !usage.isViolated());
             counter = usage.counter();
+            life = usage.life();
             fades = true;
             recordTraffic();
             used = permits;
@@ -362,6 +366,16 @@ final class ConfirmedUsage {
     /** Returns the server's time of the first reply since the last reset, or since a loss that is not restored. */
     long firstReply() {
         return firstReply;
+    }
+
+    /** Returns the life of the count in the newest reply; 0 if it is not known. */
+    int life() {
+        return life;
+    }
+
+    /** Returns whether a reply is certainly of another life than the newest one: all that it has was taken since. */
+    boolean isOfOtherLife(StoreUsage usage) {
+        return life > 0 && usage.life() > 0 && usage.life() != life;
     }
 
     /** Returns the server's time of the newest reply. */

@@ -370,7 +370,7 @@ final class Outbox<M> {
                 Source<M> source = from.poll();
                 if (source == null) {
                     break;
-                } else if (source.isHeld()) {
+                } else if (source.isHeld() || isSecondRefund(source, batch)) {
                     held.add(source);
                 } else {
                     Delivery<M> one = source.take();
@@ -386,16 +386,18 @@ final class Outbox<M> {
         private void addTo(List<Delivery<M>> batch, Delivery<M> one) {
             if (one.isExpired()) {
                 lose(one);
-            } else if (!one.mayRepeat() && batch.stream().anyMatch(other -> isSameCount(one, other))) {
-                // A store gets one refund of a count at a time.
-                waiting.add(one);
             } else {
                 batch.add(one);
             }
         }
 
-        private boolean isSameCount(Delivery<M> one, Delivery<M> other) {
-            return one.claim().handle().equals(other.claim().handle());
+        /** Returns whether this is another refund of a count: a store gets one at a time. */
+        private boolean isSecondRefund(Source<M> source, List<Delivery<M>> batch) {
+            return source instanceof Delivery<M> one
+                    && !one.mayRepeat()
+                    && batch.stream()
+                            .anyMatch(other ->
+                                    one.claim().handle().equals(other.claim().handle()));
         }
 
         private void lose(Delivery<M> expired) {

@@ -284,8 +284,12 @@ final class RateLedger extends Ledger {
         long certain = confirmed.certainIn(reply.at().toEpochMilli());
         if (usedBefore - (areNew ? (long) reconciled : 0) < certain) {
             // A store that still has the mark of the reconciliation has most likely charged it after the loss.
-            long kept = usedBefore - (long) Math.ceil(reconciled - ConfirmedUsage.ROUNDING);
             confirmed.keepAtLeast(certain, now());
+            if (confirmed.isOfOtherLife(usage)) {
+                moveToLost(0, confirmed.ages(now()));
+                return;
+            }
+            long kept = usedBefore - (long) Math.ceil(reconciled - ConfirmedUsage.ROUNDING);
             moveToLost(kept, agesToRestore(usage, reply, sent));
         }
     }
@@ -315,7 +319,7 @@ final class RateLedger extends Ledger {
         lost = moved;
         restoredAt = NEVER;
         if (!ages.isEmpty()) {
-            onLoss.accept(new LostPermits(claim(), moved.newestReply(), ages), moved);
+            onLoss.accept(new LostPermits(claim(), moved.newestReply(), moved.life(), ages), moved);
         }
     }
 

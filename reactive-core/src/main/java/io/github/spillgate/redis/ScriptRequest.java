@@ -138,7 +138,7 @@ final class ScriptRequest {
     static byte[] reconcile(List<Reconciliation> reconciliations) {
         ScriptRequest request = new ScriptRequest(SHORT);
         for (Reconciliation reconciliation : reconciliations) {
-            request.addGrants(reconciliation.claim(), 0, reconciliation.agesToSend());
+            request.addGrants(reconciliation.claim(), 0, 0, reconciliation.agesToSend());
         }
         return request.toBytes();
     }
@@ -165,12 +165,12 @@ final class ScriptRequest {
     /** Returns a request to restore what Redis has lost. */
     static byte[] restore(LostPermits permits) {
         return new ScriptRequest(SHORT)
-                .addGrants(permits.claim(), Math.max(1, 1_000 * permits.since()), permits.ages())
+                .addGrants(permits.claim(), Math.max(1, 1_000 * permits.since()), permits.life(), permits.ages())
                 .toBytes();
     }
 
-    private ScriptRequest addGrants(Claim claim, long lostSince, List<Grants> ages) {
-        addLimit(claim.limit()).add(lostSince, 7).add(ages.size(), 4);
+    private ScriptRequest addGrants(Claim claim, long lostSince, int lostLife, List<Grants> ages) {
+        addLimit(claim.limit()).add(lostSince, 7).add(lostLife, 2).add(ages.size(), 4);
         for (Grants grants : ages) {
             addExact(grants.fromMillis()).addExact(grants.toMillis()).addExact(grants.permits());
         }

@@ -11,9 +11,10 @@ import java.util.List;
  * @param claim a claim on the count; its cost is ignored
  * @param since the time of the reply that confirmed them, in milliseconds of the store's clock; if the count was reset,
  *     or permits were refunded, then or later, they are not lost
+ * @param life the {@linkplain StoreUsage#life() life} of the count in that reply; 0 if it is not known
  * @param ages the permits in use with their ages, the oldest first, at least one
  */
-public record LostPermits(Claim claim, long since, List<Grants> ages) implements Correction {
+public record LostPermits(Claim claim, long since, int life, List<Grants> ages) implements Correction {
 
     /**
      * Returns these permits some time later.
@@ -25,6 +26,7 @@ public record LostPermits(Claim claim, long since, List<Grants> ages) implements
         return new LostPermits(
                 claim,
                 since,
+                life,
                 ages.stream()
                         .map(some -> new Grants(some.fromMillis() + millis, some.toMillis() + millis, some.permits()))
                         .toList());

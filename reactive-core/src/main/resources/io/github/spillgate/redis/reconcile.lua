@@ -8,6 +8,7 @@
 --                limit:2      the position of its limit; the charge may exceed it
 --                lost:7       0 to charge. To restore, the time of the last reply with these permits in microseconds:
 --                             the count gets what is missing, unless it was reset, or any permits refunded, since then
+--                life:2       to restore, the life of the count with these permits; 0 if it is not known, and to charge
 --                grants:4, then for each, the oldest first
 --                  from:7     the highest age of its permits in milliseconds
 --                  to:7       the lowest age of its permits in milliseconds
@@ -261,11 +262,12 @@ end
 --   the count,
 --   the number of permits that this and an earlier restoration have restored, or nil if this one restored none,
 --   for a log, the slot of the latest of these permits.
+-- In another life, all permits were granted since, and count in addition. Otherwise it is estimated which were.
 
 -- What is missing was granted last, unless another instance has restored some: it may have known earlier permits only.
 -- Then, for each slot, the log gets as many restored permits in it and in later slots as any instance knew there. If
 -- it has them in earlier slots, they move.
-local function restoreLog(log, grants, lost, earlier)
+local function restoreLog(log, grants, lost, earlier, isOtherLife)
   local slots, all = slotsOf(grants, log.limit), 0
   for _, some in ipairs(slots) do
     all = all + some.permits
@@ -274,7 +276,7 @@ local function restoreLog(log, grants, lost, earlier)
   -- some may have expired or been refunded since.
   local last = earlier and earlier.newest or floor(lost / 1000 / log.limit.resolution)
   local most, hasFrom = earlier and earlier.permits or MOST_EXACT, permitsUpTo(log, last)
-  local has = min(most, permitsUpTo(log, last)(0))
+  local has = isOtherLife and 0 or min(most, permitsUpTo(log, last)(0))
   local missing, known, added = max(0, all - has), 0, 0
   for n = #slots, 1, -1 do
     known = known + slots[n].permits
@@ -297,12 +299,12 @@ local function usedOf(counter)
   return counter.current + math.ceil(counter.previous * left / counter.limit.window)
 end
 
-local function restoreCounter(counter, grants, lost, earlier)
+local function restoreCounter(counter, grants, lost, earlier, isOtherLife)
   local restored = successorOf(counter, 0, 0)
   replay(restored, grants)
   local permits = usedOf(restored)
   -- A counter that began since the last reply with these permits counts in addition to them.
-  local isNew = not earlier and counter.start >= lost / 1000
+  local isNew = isOtherLife or not earlier and counter.start >= lost / 1000
   local has = isNew and 0 or usedOf(counter)
   if earlier then
     -- Those that another instance has restored may have faded since.
@@ -322,7 +324,7 @@ local function restoreCounter(counter, grants, lost, earlier)
   return counter, missing > 0 and permits or nil
 end
 
-local function restoreBucket(bucket, grants, lost, earlier)
+local function restoreBucket(bucket, grants, lost, earlier, isOtherLife)
   local limit, level = bucket.limit, levelAt(bucket, now)
   local restored = {limit = limit, level = 0, at = 0}
   for _, some in ipairs(grants) do
@@ -334,7 +336,7 @@ local function restoreBucket(bucket, grants, lost, earlier)
   -- A bucket that began since the last reply with these permits counts in addition to them. So does one with a newer
   -- mark, because it may have begun since.
   local began = bucket.older > 0 and bucket.olderAt or bucket.at
-  local has = began >= lost / 1000 and 0 or level
+  local has = (isOtherLife or began >= lost / 1000) and 0 or level
   if earlier then
     has = max(0, earlier.permits * limit.window - (now - floor(earlier.at / 1000)) * limit.permits)
   end
@@ -348,7 +350,7 @@ end
 
 -- Restores what is missing, unless the count was reset, or any permits refunded, since the last reply with these
 -- permits. If another instance has restored the count since then, only what that did not know is missing.
-local function restore(count, grants, lost)
+local function restore(count, grants, lost, life)
   local limit = count.limit
   local earlier = readMark(KEYS[3], lost)
   if readMark(KEYS[2], lost) or earlier and not earlier.permits then
@@ -356,7 +358,8 @@ local function restore(count, grants, lost)
   end
   local restoreKind = limit.isLog and restoreLog or limit.isBucket and restoreBucket or restoreCounter
   local restored, newest
-  count, restored, newest = restoreKind(count, grants, lost, earlier)
+  local isOtherLife = not earlier and life > 0 and count.life > 0 and count.life ~= life
+  count, restored, newest = restoreKind(count, grants, lost, earlier, isOtherLife)
   if count.mustWrite then
     writeCount(count)
   end
@@ -400,8 +403,8 @@ end
 local limits, at = readLimits()
 local reply = {pack('<I7', micros)}
 for i = 1, #KEYS / 2 do
-  local l, lost, number, limit, count, isCharged
-  l, lost, number, at = unpackFrom('<I2I7I4', argument, at)
+  local l, lost, life, number, limit, count, isCharged
+  l, lost, life, number, at = unpackFrom('<I2I7I2I4', argument, at)
   limit = limits[l]
   local grants = {}
   for h = 1, number do
@@ -417,7 +420,7 @@ for i = 1, #KEYS / 2 do
     if lost == 0 then
       count, isCharged = reconcile(i, count, grants)
     elseif number > 0 then
-      count, isCharged = restore(count, grants, lost)
+      count, isCharged = restore(count, grants, lost, life)
     end
     reply[i + 1] = usageOf(count, isCharged and 1 or 0, 0, now)
   end

@@ -56,11 +56,11 @@ class ResilientStoreDataLossTest {
     @CsvSource({
         "1, 100/1h, true",
         "4, 100/1h, false",
-        "1, 100/1h resolution=1m, false",
+        "1, 100/1h resolution=1m, true",
         "4, 100/1h resolution=1m, false",
         "1, 100/1h counter, true",
         "4, 100/1h counter, false",
-        "1, 100/24h counter aligned, false",
+        "1, 100/24h counter aligned, true",
         "4, 100/24h counter aligned, false",
         "1, 100/1h burst=100, true",
         "4, 100/1h burst=100, false"
@@ -81,10 +81,10 @@ class ResilientStoreDataLossTest {
     @CsvSource({
         "1, 100/1h, true",
         "4, 100/1h, false",
-        "1, 100/1h resolution=1m, false",
+        "1, 100/1h resolution=1m, true",
         "1, 100/1h counter, true",
         "4, 100/1h counter, false",
-        "1, 100/24h counter aligned, false",
+        "1, 100/24h counter aligned, true",
         "1, 100/1h burst=100, true",
         "4, 100/1h burst=100, false"
     })

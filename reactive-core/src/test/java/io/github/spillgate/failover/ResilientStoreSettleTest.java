@@ -13,6 +13,7 @@ import io.github.spillgate.testkit.LogForTests;
 import java.time.Duration;
 import java.util.List;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
@@ -142,6 +143,23 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
         time.pass(Duration.ofSeconds(4));
         assertThat(limiter.state().lostSettlements()).isZero();
         assertThat(used("a", limit)).as(String.valueOf(limiter.state())).isLessThanOrEqualTo(1);
+    }
+
+    @Test
+    void severalDecisionsOfTheFallbackOnOneKeyAreSettledAfterTheirReconciliation() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.fails();
+        List<Decision> local =
+                Stream.generate(() -> now(limiter.tryAcquire("a", 3))).limit(3).toList();
+        remote.isAvailable();
+        time.pass(Duration.ofSeconds(3));
+        open(limiter);
+        local.forEach(decision -> limiter.settle(decision, 1).subscribe());
+        time.pass(Duration.ofSeconds(2));
+        remote.isAvailable();
+        time.pass(Duration.ofSeconds(4));
+        assertThat(used("a")).isEqualTo(3);
+        assertThat(limiter.state().lostSettlements()).isZero();
     }
 
     @Test

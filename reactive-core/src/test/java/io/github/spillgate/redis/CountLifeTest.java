@@ -346,7 +346,7 @@ class CountLifeTest extends ScriptedFixture {
                 case 7 -> {
                     long age = 1_000L * random.nextInt(4_000);
                     long since = keyspace.now() - age;
-                    real.correct(List.of(new LostPermits(claim, since, List.of(new Grants(age, age, 4)))))
+                    real.correct(List.of(new LostPermits(claim, since, 0, List.of(new Grants(age, age, 4)))))
                             .block();
                 }
                 case 8 -> {
@@ -434,7 +434,7 @@ class CountLifeTest extends ScriptedFixture {
     }
 
     private StoreDecision restore(Claim claim) {
-        return replyOf(store.correct(List.of(new LostPermits(claim, clock.millis(), List.of(new Grants(0, 0, 4))))));
+        return replyOf(store.correct(List.of(new LostPermits(claim, clock.millis(), 0, List.of(new Grants(0, 0, 4))))));
     }
 
     /** Returns the reply of a correction, as a decision. */

@@ -63,6 +63,29 @@ class RestoreTest extends ScriptedFixture {
         assertThat(restore(claim, 22, since)).isEqualTo(27);
     }
 
+    /** An aligned counter and a log with long slots do not show which permits were granted since. */
+    @ParameterizedTest
+    @ValueSource(
+            strings = {"100/1h", "100/1h resolution=1m", "100/1h counter", "100/1h counter aligned", "100/1h burst=100"
+            })
+    void allPermitsOfAnotherLifeCountInAddition(String text) {
+        Claim claim = claim(text);
+        StoreUsage before = take(claim, 20);
+        long since = clock.millis();
+        keyspace.commands().flushall();
+        pass(1);
+        take(claim, 5);
+        LostPermits lost = new LostPermits(claim, since, before.life(), List.of(new Grants(1, 1, 20)));
+        assertThat(restore(lost)).isEqualTo(25);
+        assertThat(restore(lost)).isEqualTo(25);
+    }
+
+    private StoreUsage take(Claim claim, long permits) {
+        StoreDecision decision =
+                store.take(Request.take(List.of(claim.withPermits(permits)))).block();
+        return decision.usages().get(0);
+    }
+
     /** Of an instance that has replied last, the permits are later ones, and must not expire with those of another. */
     @Test
     void restoredPermitsMoveToTheLatestTimeThatAnInstanceKnows() {
@@ -212,8 +235,8 @@ class RestoreTest extends ScriptedFixture {
                 before.add(time, permits);
             }
             long restored = used(store, claim) - granted.used(clock.millis());
-            long used = permitsIn(
-                    store.correct(List.of(new LostPermits(claim, since, ages))).block());
+            long used = permitsIn(store.correct(List.of(new LostPermits(claim, since, 0, ages)))
+                    .block());
             assertThat(used - granted.used(clock.millis())).isEqualTo(Math.max(restored, before.used(clock.millis())));
             known.add(before);
         }
@@ -259,7 +282,7 @@ class RestoreTest extends ScriptedFixture {
     /** Restores permits as of the youngest of them, and returns the usage then. */
     private long restore(Claim claim, Grants... ages) {
         long since = clock.millis() - ages[ages.length - 1].toMillis();
-        return restore(new LostPermits(claim, since, List.of(ages)));
+        return restore(new LostPermits(claim, since, 0, List.of(ages)));
     }
 
     /** Returns the usage in the reply, which is that of the stored count. */
@@ -275,7 +298,7 @@ class RestoreTest extends ScriptedFixture {
 
     /** Restores permits that were just taken, and returns the usage then. */
     private long restore(Claim claim, long permits, long since) {
-        return restore(new LostPermits(claim, since, List.of(new Grants(0, 0, permits))));
+        return restore(new LostPermits(claim, since, 0, List.of(new Grants(0, 0, permits))));
     }
 
     /** The permits of each slot of a log. */

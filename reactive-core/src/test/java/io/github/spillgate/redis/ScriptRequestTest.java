@@ -191,7 +191,7 @@ class ScriptRequestTest {
         }
 
         Bytes reconciliation(int limit, int grants) {
-            return put(limit, 2).put(0, 7).put(grants, 4);
+            return put(limit, 2).put(0, 7).put(0, 2).put(grants, 4);
         }
 
         Bytes grants(long from, long to, long permits) {
