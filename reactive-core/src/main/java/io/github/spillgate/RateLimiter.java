@@ -9,13 +9,13 @@ import io.github.spillgate.internal.Names;
 import io.github.spillgate.internal.Turns;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.RefundOldest;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.time.InstantSource;
@@ -611,7 +611,7 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     private void checkSettled(List<Corrected> settled) {
-        if (settled.contains(Corrected.of(Outcome.UNSUPPORTED))) {
+        if (settled.contains(Corrected.of(CorrectionOutcome.UNSUPPORTED))) {
             throw new UnsupportedOperationException(
                     store + " cannot settle costs: expected a store that applies a Settlement, for example LocalStore");
         }
@@ -760,7 +760,7 @@ public final class RateLimiter implements AutoCloseable {
      */
     public Mono<Void> ready() {
         return unlessClosed(() -> store.prepare(""))
-                .then(Mono.defer(() -> store.take(Request.peek(claims.of(READY))))
+                .then(Mono.defer(() -> store.take(StoreRequest.peek(claims.of(READY))))
                         .filter(made -> !made.isByFallback())
                         .repeatWhenEmpty(made -> made.take(READY_LONGEST, Schedulers.parallel())
                                 .delayElements(READY_PAUSE, Schedulers.parallel()))
@@ -907,13 +907,15 @@ public final class RateLimiter implements AutoCloseable {
 
     private Mono<StoreDecision> takeAttempt(List<Claim> claims) {
         List<Claim> sent = HoldIds.assign(claims);
-        Mono<StoreDecision> made = Objects.requireNonNull(store.take(Request.take(sent)), NO_ANSWER);
+        Mono<StoreDecision> made = Objects.requireNonNull(store.take(StoreRequest.take(sent)), NO_ANSWER);
         return sent == claims ? made : holds.releasingIfCancelled(made, sent);
     }
 
     private Mono<Decision> peekClaims(List<Claim> claims) {
         Mono<Decision> answer = answerWithoutStore(claims);
-        return answer == null ? decision(Objects.requireNonNull(store.take(Request.peek(claims)), NO_ANSWER)) : answer;
+        return answer == null
+                ? decision(Objects.requireNonNull(store.take(StoreRequest.peek(claims)), NO_ANSWER))
+                : answer;
     }
 
     @SuppressWarnings("unchecked") // a Mono only emits

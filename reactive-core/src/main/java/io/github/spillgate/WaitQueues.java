@@ -3,8 +3,8 @@ package io.github.spillgate;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.List;
@@ -164,7 +164,7 @@ final class WaitQueues {
             for (Claim claim : claims) {
                 if (claim.limit().isCountingDenied()) {
                     // A waiting request must not be recorded as denied, so this peeks before it takes.
-                    return store.take(Request.peek(claims))
+                    return store.take(StoreRequest.peek(claims))
                             .flatMap(decision -> decision.isAllowed() ? takeAtOnce(claims) : Mono.just(decision));
                 }
             }
@@ -173,7 +173,7 @@ final class WaitQueues {
     }
 
     private Mono<StoreDecision> takeAtOnce(List<Claim> claims) {
-        return store.take(Request.take(HoldIds.assign(claims)));
+        return store.take(StoreRequest.take(HoldIds.assign(claims)));
     }
 
     /** Refunds a decision that no caller uses. Does not wait for that. */

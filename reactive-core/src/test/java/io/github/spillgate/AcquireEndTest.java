@@ -7,8 +7,8 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.StoreForTests;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -231,7 +231,7 @@ class AcquireEndTest extends AcquireFixture {
                 store,
                 claims -> Mono.deferContextual(context -> {
                     seen.add(context.get("name"));
-                    return store.take(Request.take(claims));
+                    return store.take(StoreRequest.take(claims));
                 }));
         RateLimiter limiter = limiter(watching, Limit.perSecond(1));
         for (String name : List.of("one", "two")) {

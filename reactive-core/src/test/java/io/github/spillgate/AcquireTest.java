@@ -5,8 +5,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.StoreForTests;
 import java.time.Duration;
@@ -150,7 +150,7 @@ class AcquireTest extends AcquireFixture {
     @Test
     void theBoundOfACounterAllowsForTwoAdjacentWindows() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(4).counter());
-        store.take(Request.take(claims(limiter, "a", 2))).block();
+        store.take(StoreRequest.take(claims(limiter, "a", 2))).block();
         time.passMillis(999);
         for (int i = 0; i < 5; i++) {
             wait(limiter, "w" + i, 1, Duration.ofMillis(800));
@@ -188,7 +188,7 @@ class AcquireTest extends AcquireFixture {
     @Test
     void theBoundBehindASmallerRequestCountsFromItsEarliestService() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(10));
-        store.take(Request.take(claims(limiter, "a", 6))).block();
+        store.take(StoreRequest.take(claims(limiter, "a", 6))).block();
         wait(limiter, "much", 5, Duration.ofMillis(500));
         wait(limiter, "little", 3, LONG);
         wait(limiter, "most", 8, Duration.ofMillis(1_500));
@@ -216,7 +216,7 @@ class AcquireTest extends AcquireFixture {
     @Test
     void theRetryTimeCountsFromTheSendingOfTheDeniedAttempt() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(1));
-        store.take(Request.take(claims(limiter, "a", 1))).block();
+        store.take(StoreRequest.take(claims(limiter, "a", 1))).block();
         wait(limiter, "first", 1, LONG);
         time.passMillis(300);
         held.answerAll();
@@ -245,7 +245,7 @@ class AcquireTest extends AcquireFixture {
         for (int i = 0; i < 4; i++) {
             wait(limiter, "w" + i, 1, Duration.ofMillis(500));
         }
-        store.take(Request.take(claims(limiter, "a", 7))).block();
+        store.take(StoreRequest.take(claims(limiter, "a", 7))).block();
         held.answer(0);
         assertThat(held.held()).as("in flight at the same time").isEqualTo(3);
         held.answer(2);
@@ -309,7 +309,7 @@ class AcquireTest extends AcquireFixture {
     @Test
     void aSmallRequestBehindALargeOneIsDeniedIfItsWaitIsTooLong() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(10));
-        store.take(Request.take(claims(limiter, "a", 9))).block();
+        store.take(StoreRequest.take(claims(limiter, "a", 9))).block();
         wait(limiter, "much", 5, LONG);
         wait(limiter, "little", 1, Duration.ofMillis(500));
         assertThat(decisions).isEmpty();
@@ -326,7 +326,7 @@ class AcquireTest extends AcquireFixture {
     @Test
     void waitersAreDeniedWithTheReplyThatShowsTheirWaitIsTooLong() {
         RateLimiter limiter = heldLimiter(Limit.perMinute(1));
-        store.take(Request.take(claims(limiter, "a", 1))).block();
+        store.take(StoreRequest.take(claims(limiter, "a", 1))).block();
         wait(limiter, "short", 1, Duration.ofSeconds(1));
         for (int i = 0; i < 5; i++) {
             wait(limiter, "long" + i, 1, Duration.ofMinutes(2 + i));
@@ -343,7 +343,7 @@ class AcquireTest extends AcquireFixture {
     @Test
     void aWaiterWithExactlyTheNeededWaitStaysWhenAnotherIsDenied() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(1));
-        store.take(Request.take(claims(limiter, "a", 1))).block();
+        store.take(StoreRequest.take(claims(limiter, "a", 1))).block();
         wait(limiter, "patient", 1, Duration.ofMillis(1_001));
         wait(limiter, "impatient", 1, Duration.ofMillis(1_001));
         held.answerAll();
@@ -357,7 +357,7 @@ class AcquireTest extends AcquireFixture {
     @Test
     void aDeniedWaiterDoesNotDelayASmallerRequest() {
         RateLimiter limiter = heldLimiter(Limit.perMinute(10));
-        store.take(Request.take(claims(limiter, "a", 5))).block();
+        store.take(StoreRequest.take(claims(limiter, "a", 5))).block();
         wait(limiter, "much", 8, Duration.ofSeconds(1));
         wait(limiter, "little", 2, Duration.ofSeconds(1));
         held.answer(0);
@@ -398,7 +398,7 @@ class AcquireTest extends AcquireFixture {
                 store,
                 claims -> claims.get(0).permits() == 3
                         ? Mono.just(LimiterDecisions.refused(time.millis()))
-                        : store.take(Request.take(claims))));
+                        : store.take(StoreRequest.take(claims))));
         RateLimiter limiter = limiter(strict, Limit.perSecond(3));
         wait(limiter, "never", 3, LONG);
         wait(limiter, "little", 1, LONG);
@@ -499,10 +499,10 @@ class AcquireTest extends AcquireFixture {
     @Test
     void wakingDoesNotExtendAWait() {
         RateLimiter limiter = heldLimiter(Limit.perMinute(1));
-        store.take(Request.take(claims(limiter, "a", 1))).block();
+        store.take(StoreRequest.take(claims(limiter, "a", 1))).block();
         wait(limiter, "late", 1, Duration.ofMillis(10));
         limiter.reset("a").subscribe();
-        store.take(Request.take(claims(limiter, "a", 1))).block();
+        store.take(StoreRequest.take(claims(limiter, "a", 1))).block();
         held.answer(1);
         time.passMillis(10);
         held.answer(0);
@@ -513,11 +513,11 @@ class AcquireTest extends AcquireFixture {
     @Test
     void wakingDoesNotExtendAWaitBehindALongOne() {
         RateLimiter limiter = heldLimiter(Limit.perMinute(10));
-        store.take(Request.take(claims(limiter, "a", 9))).block();
+        store.take(StoreRequest.take(claims(limiter, "a", 9))).block();
         Disposable head = wait(limiter, "head", 2, LONG);
         wait(limiter, "late", 1, Duration.ofMillis(10));
         limiter.reset("a").subscribe();
-        store.take(Request.take(claims(limiter, "a", 9))).block();
+        store.take(StoreRequest.take(claims(limiter, "a", 9))).block();
         held.answer(1);
         time.passMillis(10);
         held.answer(0);
@@ -536,7 +536,7 @@ class AcquireTest extends AcquireFixture {
         RateLimiter limiter = heldLimiter(Limit.perMinute(10));
         wait(limiter, "first", 1, LONG);
         wait(limiter, "denied", 1, Duration.ofMillis(10));
-        store.take(Request.take(claims(limiter, "a", 9))).block();
+        store.take(StoreRequest.take(claims(limiter, "a", 9))).block();
         held.answer(0);
         limiter.reset("a").subscribe();
         wait(limiter, "served", 1, Duration.ofMillis(10));
@@ -604,7 +604,7 @@ class AcquireTest extends AcquireFixture {
     @Test
     void theHeadAsksForReleasedPermitsAtLeastOnceASecond() {
         RateLimiter limiter = heldLimiter(Limit.concurrent(1).retryAfter(Duration.ofHours(1)));
-        store.take(Request.take(HoldIds.assign(claims(limiter, "a", 1)))).block();
+        store.take(StoreRequest.take(HoldIds.assign(claims(limiter, "a", 1)))).block();
         waitFor(limiter, "a");
         held.answerAll();
         for (int i = 0; i < 50; i++) {

@@ -6,7 +6,7 @@ import static org.awaitility.Awaitility.await;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
-import io.github.spillgate.spi.Request;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.InterceptedScheduler;
 import io.github.spillgate.testkit.StoreForTests;
 import io.github.spillgate.testkit.Unprotected;
@@ -30,7 +30,8 @@ class LostHoldTest {
             LocalStore store = LocalStore.bounded(100);
             Sinks.Empty<Void> reply = Sinks.empty();
             RateLimiter limiter = RateLimiter.builder("test")
-                    .store(StoreForTests.taking(store, claims -> reply.asMono().then(store.take(Request.take(claims)))))
+                    .store(StoreForTests.taking(
+                            store, claims -> reply.asMono().then(store.take(StoreRequest.take(claims)))))
                     .limit(Limit.concurrent(1))
                     .build();
             AtomicInteger runs = new AtomicInteger();

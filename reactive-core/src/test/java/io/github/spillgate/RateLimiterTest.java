@@ -11,7 +11,7 @@ import io.github.spillgate.internal.Text;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
@@ -204,7 +204,7 @@ class RateLimiterTest {
         LimitStore without = new Unprotected(store) {
             @Override
             public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
-                return Mono.just(List.of(Corrected.of(Outcome.UNSUPPORTED)));
+                return Mono.just(List.of(Corrected.of(CorrectionOutcome.UNSUPPORTED)));
             }
         };
         RateLimiter limiter = RateLimiter.builder("test")

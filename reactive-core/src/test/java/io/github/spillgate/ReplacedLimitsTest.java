@@ -6,7 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
 import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.spi.Request;
+import io.github.spillgate.spi.StoreRequest;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -157,7 +157,7 @@ class ReplacedLimitsTest extends AcquireFixture {
         assertThat(served).containsExactly("waits");
         wait(limiter, "blocked", 1, Duration.ofMillis(1_500));
         time.passMillis(900);
-        store.take(Request.take(claims(limiter(Limit.perHour(1)), "a", 1))).block();
+        store.take(StoreRequest.take(claims(limiter(Limit.perHour(1)), "a", 1))).block();
         limiter.replaceLimits(List.of(Limit.perHour(1)));
         assertThat(decisions).as("600 ms are left of its wait").hasSize(1);
         assertThat(decisions.get(0).violated()).containsExactly(Limit.perHour(1));
@@ -216,7 +216,7 @@ class ReplacedLimitsTest extends AcquireFixture {
     @Test
     void aDenialUnderTheOldLimitsDeniesNoWaiter() {
         RateLimiter limiter = heldLimiter(Limit.perMinute(1));
-        store.take(Request.take(claims(limiter, "a", 1))).block();
+        store.take(StoreRequest.take(claims(limiter, "a", 1))).block();
         wait(limiter, "first", 1, Duration.ofSeconds(1));
         limiter.replaceLimits(List.of(Limit.perMinute(2)));
         held.answerAll();

@@ -6,7 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
 import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.spi.Request;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.StoreForTests;
 import java.time.Duration;
 import java.time.Instant;
@@ -488,7 +488,7 @@ class ThrottleTest extends AcquireFixture {
                         store,
                         claims -> Mono.deferContextual(context -> {
                             seen.add("store " + context.get("name"));
-                            return store.take(Request.take(claims));
+                            return store.take(StoreRequest.take(claims));
                         })),
                 Limit.perSecond(1));
         Flux.deferContextual(context -> Flux.just("source " + context.get("name")))

@@ -9,8 +9,8 @@ import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import io.github.spillgate.testkit.WithoutDeadline;
@@ -220,7 +220,7 @@ class WhileHoldingTest {
                             public void subscribe(CoreSubscriber<? super StoreDecision> actual) {
                                 actual.onSubscribe(Operators.emptySubscription());
                                 StoreDecision made =
-                                        store.take(Request.take(claims)).block();
+                                        store.take(StoreRequest.take(claims)).block();
                                 replies.add(() -> actual.onNext(made));
                             }
                         };

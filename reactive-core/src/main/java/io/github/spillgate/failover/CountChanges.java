@@ -5,7 +5,7 @@ import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
@@ -76,7 +76,7 @@ final class CountChanges {
             List<Mono<Void>> changes = new ArrayList<>();
             for (int i = 0; i < results.length; i++) {
                 int place = i;
-                results[i] = Corrected.of(Outcome.APPLIED);
+                results[i] = Corrected.of(CorrectionOutcome.APPLIED);
                 if (corrections.get(i) instanceof Refund one) {
                     (one.decision().isByFallback(fallback) ? inFallback : inPrimary).add(one);
                 } else if (corrections.get(i) instanceof Settlement one) {
@@ -84,7 +84,7 @@ final class CountChanges {
                 } else if (corrections.get(i) instanceof RefundOldest || corrections.get(i) instanceof RefundCharged) {
                     oldest.add(corrections.get(i).claim());
                 } else {
-                    results[i] = Corrected.of(Outcome.UNSUPPORTED);
+                    results[i] = Corrected.of(CorrectionOutcome.UNSUPPORTED);
                 }
             }
             if (!inPrimary.isEmpty()) {

@@ -2,7 +2,7 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.StoreDecision;
@@ -87,7 +87,7 @@ final class DataLoss {
     }
 
     private static @Nullable StoreDecision reply(Corrected result) {
-        return result.outcome() == Outcome.UNSUPPORTED ? null : Ledger.reply(result);
+        return result.outcome() == CorrectionOutcome.UNSUPPORTED ? null : Ledger.reply(result);
     }
 
     private void finish(Restoration one, @Nullable StoreDecision reply) {

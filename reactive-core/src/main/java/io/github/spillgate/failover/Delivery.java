@@ -7,7 +7,7 @@ import io.github.spillgate.spi.Corrected;
  *
  * @param <M> what is sent to the store
  */
-interface Delivery<M> extends Outbox.Source<M> {
+interface Delivery<M> extends Outbox.DeliverySource<M> {
 
     /** Returns what is sent: the same each time. */
     M message();

@@ -5,13 +5,13 @@ import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.Collections;
@@ -108,15 +108,15 @@ public final class Fallback {
     private record Setting(String name, Mono<StoreDecision> decision, Mono<Void> change) implements LimitStore {
 
         @Override
-        public Mono<StoreDecision> take(Request request) {
-            return request.mode() == Request.Mode.LEASE ? Mono.empty() : decision;
+        public Mono<StoreDecision> take(StoreRequest request) {
+            return request.mode() == StoreRequest.Mode.LEASE ? Mono.empty() : decision;
         }
 
         /** Nothing was charged here. */
         @Override
         public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
             return change.then(
-                    Mono.just(Collections.nCopies(corrections.size(), Corrected.of(Outcome.WITHOUT_EFFECT))));
+                    Mono.just(Collections.nCopies(corrections.size(), Corrected.of(CorrectionOutcome.WITHOUT_EFFECT))));
         }
 
         /** If every request is allowed, work goes on. */

@@ -61,6 +61,11 @@ final class GrantOutbox implements HandOvers.Way {
     }
 
     @Override
+    public void hurry(Ledger ledger) {
+        outbox.hurry(ledger.claim());
+    }
+
+    @Override
     public boolean isUnanswered(Claim claim) {
         return unanswered.on(claim.identity());
     }

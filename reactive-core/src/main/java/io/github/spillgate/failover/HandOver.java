@@ -32,6 +32,11 @@ final class HandOver implements Delivery<Reconciliation> {
     }
 
     @Override
+    public boolean isAlone() {
+        return true;
+    }
+
+    @Override
     public void inFlight(boolean isInFlight) {
         ledger.sent(reconciliation, isInFlight);
     }

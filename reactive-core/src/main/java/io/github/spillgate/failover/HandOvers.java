@@ -107,8 +107,11 @@ final class HandOvers {
         /** Delivers the grants of a ledger. */
         void add(Ledger ledger);
 
-        /** Delivers the grants of a ledger, which was added before, soon. */
+        /** Delivers the grants of a ledger, which was added before, before others. */
         void expedite(Ledger ledger);
+
+        /** Delivers the grants of an expedited ledger soon. */
+        void hurry(Ledger ledger);
 
         /** Returns whether a call on this count is unanswered, so that nothing of it is handed over. */
         boolean isUnanswered(Claim claim);

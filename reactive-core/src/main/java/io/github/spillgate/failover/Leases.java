@@ -6,8 +6,8 @@ import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -280,7 +280,7 @@ final class Leases {
         long wallAt = wallTime();
         long length = block.limit().leaseTime().toNanos();
         int parts = RESERVED_PART * Math.max(1, grants.instances(block.limiter()));
-        Mono.defer(() -> primary.take(Request.lease(block, parts, sentAt + length)))
+        Mono.defer(() -> primary.take(StoreRequest.lease(block, parts, sentAt + length)))
                 .subscribe(
                         charge -> leased(key, charge, sentAt, wallAt), error -> key.endLease(), () -> key.endLease());
     }

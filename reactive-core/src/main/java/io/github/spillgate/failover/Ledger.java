@@ -4,7 +4,7 @@ import io.github.spillgate.Source;
 import io.github.spillgate.local.Count;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.StoreDecision;
@@ -20,7 +20,7 @@ import org.jspecify.annotations.Nullable;
  * <p>This class has what all limits have in common: the share of the instance, and how many permits are to be
  * reconciled. {@link RateLedger} is for rate limits, {@link HoldLedger} for concurrency limits.
  */
-abstract class Ledger extends Count implements Outbox.Source<Reconciliation> {
+abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliation> {
 
     /** Whether permits that the primary store granted fit into the limit together with local grants. */
     enum Fit {
@@ -138,7 +138,7 @@ abstract class Ledger extends Count implements Outbox.Source<Reconciliation> {
         return StoreDecision.ofPeek(
                 Source.OTHER,
                 reply == null ? 0 : reply.at(),
-                reply != null && result.outcome() == Outcome.APPLIED ? reply.stamp() : 0,
+                reply != null && result.outcome() == CorrectionOutcome.APPLIED ? reply.stamp() : 0,
                 usage == null ? List.of() : List.of(usage));
     }
 
@@ -204,6 +204,9 @@ abstract class Ledger extends Count implements Outbox.Source<Reconciliation> {
         if (must && !isUrgent) {
             isUrgent = true;
             handOvers.way().expedite(this);
+        }
+        if (must) {
+            handOvers.way().hurry(this);
         }
         return must;
     }
@@ -273,10 +276,20 @@ abstract class Ledger extends Count implements Outbox.Source<Reconciliation> {
     }
 
     @Override
+    public final boolean isAlone() {
+        return true;
+    }
+
+    @Override
     public final synchronized @Nullable HandOver take() {
+        if (isHeld()) {
+            // Since it was asked.
+            handOvers.way().add(this);
+            return null;
+        }
         isQueued = false;
         isUrgent = false;
-        if (toReconcile == 0 || isInFlight()) {
+        if (toReconcile == 0) {
             return null;
         }
         advanceToPresent();
@@ -300,7 +313,7 @@ abstract class Ledger extends Count implements Outbox.Source<Reconciliation> {
 
     /** Returns whether these grants count here, and the result is not known. */
     final synchronized boolean awaits(Reconciliation reconciliation) {
-        return isInFlight(reconciliation);
+        return isInFlight(reconciliation) && !(isForeign && isEvicted());
     }
 
     final synchronized void sent(Reconciliation reconciliation, boolean isAnswerExpected) {
@@ -324,8 +337,11 @@ abstract class Ledger extends Count implements Outbox.Source<Reconciliation> {
      */
     final void ended(Reconciliation reconciliation, @Nullable StoreDecision reply) {
         RefundCharged refund = null;
+        boolean isLost;
         synchronized (this) {
             advanceToPresent();
+            // Those that a reset has removed are not lost.
+            isLost = reply == null && isInFlight(reconciliation) && reconciliation.counts();
             isForeign = false;
             if (reply == null) {
                 notCharged(reconciliation);
@@ -337,7 +353,7 @@ abstract class Ledger extends Count implements Outbox.Source<Reconciliation> {
             handOvers.charged(reconciliation.permits());
         } else {
             handOvers.removed(reconciliation.permits());
-            handOvers.lost(reconciliation.counts() ? reconciliation.permits() : 0);
+            handOvers.lost(isLost ? reconciliation.permits() : 0);
         }
         if (refund != null) {
             handOvers.way().refund(refund);

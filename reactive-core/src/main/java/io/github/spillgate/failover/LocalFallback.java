@@ -7,7 +7,7 @@ import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.local.CountTable;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
@@ -16,9 +16,9 @@ import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.RefundOldest;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.time.InstantSource;
@@ -120,7 +120,7 @@ public final class LocalFallback implements LimitStore {
     }
 
     @Override
-    public Mono<StoreDecision> take(Request request) {
+    public Mono<StoreDecision> take(StoreRequest request) {
         return switch (request.mode()) {
             case PEEK -> ledgers.peek(request.claims());
             case TAKE -> ledgers.take(request.claims());
@@ -141,9 +141,9 @@ public final class LocalFallback implements LimitStore {
         } else if (correction instanceof RefundOldest || correction instanceof RefundCharged) {
             refundOldest(correction.claim());
         } else {
-            return Corrected.of(Outcome.UNSUPPORTED);
+            return Corrected.of(CorrectionOutcome.UNSUPPORTED);
         }
-        return Corrected.of(Outcome.APPLIED);
+        return Corrected.of(CorrectionOutcome.APPLIED);
     }
 
     /** Refunds the oldest permits of a count, while the primary store cannot be asked. */

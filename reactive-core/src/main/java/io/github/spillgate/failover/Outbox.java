@@ -4,16 +4,16 @@ import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.LimitStore;
 import java.time.Duration;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.Collections;
-import java.util.Iterator;
 import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentHashMap;
@@ -26,7 +26,9 @@ import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
 import reactor.core.publisher.Mono;
+import reactor.core.publisher.Operators;
 import reactor.core.publisher.Sinks;
+import reactor.util.context.Context;
 
 /**
  * Delivers what must reach the primary store although no decision waits for it. Each node of the store has a queue of
@@ -55,6 +57,9 @@ final class Outbox<M> {
 
     /** The highest number of nodes with a queue of their own; one queue serves all others. */
     private static final int MOST_NODES = 1_000;
+
+    /** How many of those that wait are visited in a row, while nothing can be sent. */
+    private static final int SORTED_AT_ONCE = 1_000;
 
     private static final String REST = "";
     private static final Duration TIMEOUT = Duration.ofSeconds(1);
@@ -85,27 +90,33 @@ final class Outbox<M> {
         this.channel = channel;
     }
 
-    /** Adds something to deliver. The caller bounds the number. */
-    void add(Source<M> source) {
+    /** Adds something to deliver, unless this is closed. The caller bounds the number. */
+    void add(DeliverySource<M> source) {
         NodeQueue queue = queueOf(source.claim());
-        if (queue.add(source)) {
+        if (queue.add(queue.waiting, source)) {
             queue.runSoon();
         }
     }
 
     /** Adds something for which a caller waits: if it is the only one, it is sent on this thread. */
-    void send(Source<M> source) {
+    void send(DeliverySource<M> source) {
         NodeQueue queue = queueOf(source.claim());
-        if (queue.add(source)) {
+        if (queue.add(queue.waiting, source)) {
             queue.run();
         }
     }
 
-    /** Delivers something that was added before others, and soon, because a request needs its count. */
-    void expedite(Source<M> source) {
+    /** Delivers something that was added before others, because a request needs its count. */
+    void expedite(DeliverySource<M> source) {
         NodeQueue queue = queueOf(source.claim());
-        queue.urgent.add(source);
-        queue.wake(BETWEEN_REQUESTS);
+        if (queue.add(queue.urgent, source)) {
+            queue.runSoon();
+        }
+    }
+
+    /** Delivers what waits for a node soon, because a request needs one of its counts. */
+    void hurry(Claim claim) {
+        queueOf(claim).wake(BETWEEN_REQUESTS);
     }
 
     /** Sends at once what waits for a node that is available again. */
@@ -125,7 +136,13 @@ final class Outbox<M> {
             Exceptions.throwIfFatal(e);
         }
         NodeQueue known = byNode.get(node);
-        return known == null ? byNode.computeIfAbsent(byNode.size() < MOST_NODES ? node : REST, NodeQueue::new) : known;
+        if (known != null) {
+            return known;
+        }
+        if (byNode.size() >= MOST_NODES) {
+            byNode.values().removeIf(NodeQueue::isIdle);
+        }
+        return byNode.computeIfAbsent(byNode.size() < MOST_NODES ? node : REST, NodeQueue::new);
     }
 
     /** Makes a last attempt to deliver what waits, for at most a second, and ends; never an error. */
@@ -180,7 +197,7 @@ final class Outbox<M> {
      *
      * @param <M> what is sent to the store
      */
-    interface Source<M> {
+    interface DeliverySource<M> {
 
         /** Returns a claim on the count, which names the node. */
         Claim claim();
@@ -191,6 +208,9 @@ final class Outbox<M> {
         /** Returns whether its delivery must wait. */
         boolean isHeld();
 
+        /** Returns whether a batch may have no other one of its count. */
+        boolean isAlone();
+
         /** Returns its delivery, and is not waiting any more; null if there is none. */
         @Nullable
         Delivery<M> take();
@@ -200,19 +220,19 @@ final class Outbox<M> {
     private final class NodeQueue {
 
         /** What a queue does. */
-        private enum State {
+        private enum QueueState {
             IDLE,
             RUNNING,
             PAUSED
         }
 
         private final String node;
-        private final Queue<Source<M>> urgent = new ConcurrentLinkedQueue<>();
-        private final Queue<Source<M>> waiting = new ConcurrentLinkedQueue<>();
+        private final Queue<DeliverySource<M>> urgent = new ConcurrentLinkedQueue<>();
+        private final Queue<DeliverySource<M>> waiting = new ConcurrentLinkedQueue<>();
 
         // Used by one run at a time.
 
-        private final Queue<Source<M>> refused = new ConcurrentLinkedQueue<>();
+        private final Queue<DeliverySource<M>> refused = new ConcurrentLinkedQueue<>();
         private volatile long refusedAt;
         private volatile List<Delivery<M>> unanswered = List.of();
         private volatile boolean isAnyHeld;
@@ -220,7 +240,7 @@ final class Outbox<M> {
 
         // Guarded by this.
 
-        private State state = State.IDLE;
+        private QueueState state = QueueState.IDLE;
         private long pausedAt;
         private long pauses;
 
@@ -231,25 +251,32 @@ final class Outbox<M> {
         // When it runs.
 
         /** Adds a source; returns whether this queue was idle, and must be run. */
-        boolean add(Source<M> source) {
-            waiting.add(source);
+        boolean add(Queue<DeliverySource<M>> to, DeliverySource<M> source) {
+            if (isClosed) {
+                return false;
+            }
+            to.add(source);
             synchronized (this) {
-                if (state != State.IDLE || isClosed) {
+                if (state != QueueState.IDLE) {
                     return false;
                 }
-                state = State.RUNNING;
+                state = QueueState.RUNNING;
             }
             busy.incrementAndGet();
             return true;
         }
 
+        synchronized boolean isIdle() {
+            return state == QueueState.IDLE;
+        }
+
         /** Ends a pause that has been so long at least. */
         void wake(long nanos) {
             synchronized (this) {
-                if (state != State.PAUSED || Deadlines.now() - pausedAt < nanos) {
+                if (state != QueueState.PAUSED || Deadlines.now() - pausedAt < nanos) {
                     return;
                 }
-                state = State.RUNNING;
+                state = QueueState.RUNNING;
             }
             runSoon();
         }
@@ -257,7 +284,7 @@ final class Outbox<M> {
         private void pause(long nanos) {
             long mine;
             synchronized (this) {
-                state = State.PAUSED;
+                state = QueueState.PAUSED;
                 pausedAt = Deadlines.now();
                 mine = ++pauses;
             }
@@ -266,10 +293,10 @@ final class Outbox<M> {
 
         private void endPause(long mine) {
             synchronized (this) {
-                if (state != State.PAUSED || pauses != mine) {
+                if (state != QueueState.PAUSED || pauses != mine) {
                     return;
                 }
-                state = State.RUNNING;
+                state = QueueState.RUNNING;
             }
             run();
         }
@@ -294,7 +321,7 @@ final class Outbox<M> {
                     runSoon();
                     return;
                 }
-                state = State.IDLE;
+                state = QueueState.IDLE;
             }
             busy.decrementAndGet();
             closeIfDone();
@@ -303,6 +330,17 @@ final class Outbox<M> {
         // A run.
 
         void run() {
+            try {
+                tryRun();
+            } catch (Throwable e) {
+                // What a user has set for the breaker.
+                Exceptions.throwIfFatal(e);
+                Operators.onErrorDropped(e, Context.empty());
+                pause(LONGEST_PAUSE);
+            }
+        }
+
+        private void tryRun() {
             if (isClosed) {
                 return;
             }
@@ -323,27 +361,36 @@ final class Outbox<M> {
             }
         }
 
-        /** Drops what has expired. If hash slots have moved to another node, their deliveries do, too. */
+        /**
+         * Drops what has expired. If hash slots have moved to another node, their deliveries do, too. Visits some at a
+         * time, because others wait for this thread.
+         */
         private void sort() {
             sort(urgent);
             sort(waiting);
             sort(refused);
-            List<Source<M>> left = new ArrayList<>(unanswered);
-            sort(left);
-            unanswered = left.stream().map(Source::take).toList();
+            Queue<DeliverySource<M>> again = new ArrayDeque<>(unanswered);
+            sort(again);
+            unanswered = again.stream().map(one -> (Delivery<M>) one).toList();
         }
 
-        private void sort(Collection<Source<M>> sources) {
-            for (Iterator<Source<M>> all = sources.iterator(); all.hasNext(); ) {
-                Source<M> source = all.next();
+        private void sort(Queue<DeliverySource<M>> sources) {
+            for (int left = Math.min(sources.size(), SORTED_AT_ONCE); left > 0; left--) {
+                DeliverySource<M> source = sources.poll();
+                if (source == null) {
+                    return;
+                }
                 if (source.isEmpty()) {
-                    all.remove();
-                    Delivery<M> expired = source.take();
-                    if (expired != null) {
-                        lose(expired);
+                    Delivery<M> last = source.take();
+                    if (last != null && last.isExpired()) {
+                        lose(last);
+                    } else if (last != null) {
+                        // Added to in the same moment.
+                        sources.add(last);
                     }
-                } else if (queueOf(source.claim()) != this) {
-                    all.remove();
+                } else if (queueOf(source.claim()) == this) {
+                    sources.add(source);
+                } else {
                     Outbox.this.add(source);
                 }
             }
@@ -358,19 +405,20 @@ final class Outbox<M> {
             unanswered = List.of();
             take(urgent, batch);
             take(waiting, batch);
-            if (batch.isEmpty() && Deadlines.now() - refusedAt >= LONGEST_PAUSE) {
+            if (!refused.isEmpty() && Deadlines.now() - refusedAt >= LONGEST_PAUSE) {
+                refusedAt = Deadlines.now();
                 take(refused, batch);
             }
             return batch;
         }
 
-        private void take(Queue<Source<M>> from, List<Delivery<M>> batch) {
-            List<Source<M>> held = new ArrayList<>();
+        private void take(Queue<DeliverySource<M>> from, List<Delivery<M>> batch) {
+            List<DeliverySource<M>> held = new ArrayList<>();
             while (batch.size() < BATCH) {
-                Source<M> source = from.poll();
+                DeliverySource<M> source = from.poll();
                 if (source == null) {
                     break;
-                } else if (source.isHeld() || isSecondRefund(source, batch)) {
+                } else if (source.isHeld() || isSecond(source, batch)) {
                     held.add(source);
                 } else {
                     Delivery<M> one = source.take();
@@ -391,13 +439,13 @@ final class Outbox<M> {
             }
         }
 
-        /** Returns whether this is another refund of a count: a store gets one at a time. */
-        private boolean isSecondRefund(Source<M> source, List<Delivery<M>> batch) {
-            return source instanceof Delivery<M> one
-                    && !one.mayRepeat()
+        /** Returns whether the batch has one of this count, and a store gets one at a time. */
+        private boolean isSecond(DeliverySource<M> source, List<Delivery<M>> batch) {
+            Object count = source.claim().handle();
+            return source.isAlone()
                     && batch.stream()
-                            .anyMatch(other ->
-                                    one.claim().handle().equals(other.claim().handle()));
+                            .anyMatch(other -> other.isAlone()
+                                    && count.equals(other.claim().handle()));
         }
 
         private void lose(Delivery<M> expired) {
@@ -407,10 +455,9 @@ final class Outbox<M> {
         private void send(List<Delivery<M>> batch, CircuitGate gate, CircuitGate.Passage passage) {
             long start = Deadlines.now();
             AtomicBoolean hasFailed = new AtomicBoolean();
-            Mono.defer(() -> channel.send.apply(
-                            batch.stream().map(Delivery::message).toList()))
+            Mono.defer(() -> sendNow(batch))
                     .timeout(TIMEOUT, Mono.error(this::timedOut), Background.scheduler())
-                    .defaultIfEmpty(Collections.nCopies(batch.size(), Corrected.of(Outcome.UNSUPPORTED)))
+                    .defaultIfEmpty(Collections.nCopies(batch.size(), Corrected.of(CorrectionOutcome.UNSUPPORTED)))
                     .doOnNext(results -> checkLength(results, batch.size()))
                     .subscribe(
                             results -> {
@@ -431,6 +478,16 @@ final class Outbox<M> {
             }
         }
 
+        /** Reactor treats a linkage error as fatal, and would not report it. */
+        private Mono<List<Corrected>> sendNow(List<Delivery<M>> batch) {
+            try {
+                return channel.send.apply(batch.stream().map(Delivery::message).toList());
+            } catch (LinkageError e) {
+                return Mono.error(new LimitStoreUnreachableException(
+                        primary + " cannot run with the libraries on the class path: " + e, e));
+            }
+        }
+
         private void setInFlight(List<Delivery<M>> batch, boolean isInFlight) {
             batch.forEach(one -> one.inFlight(isInFlight));
         }
@@ -442,10 +499,8 @@ final class Outbox<M> {
 
         private void checkLength(List<Corrected> results, int expected) {
             if (results.size() != expected) {
-                throw new LimitStoreException(
-                        primary + " has returned " + results.size() + " results of corrections: expected one for each"
-                                + " of " + expected,
-                        null);
+                throw new IllegalStateException(primary + " has returned " + results.size()
+                        + " results of corrections: expected one for each, for example " + expected);
             }
         }
 
@@ -506,6 +561,7 @@ final class Outbox<M> {
                 }
             }
             unanswered = again;
+            sort();
             if (isClosing.get()) {
                 isAnyHeld = false;
                 rest();

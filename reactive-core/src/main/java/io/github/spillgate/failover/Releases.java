@@ -2,7 +2,7 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.LimitStore;
 import java.time.Duration;
@@ -33,7 +33,8 @@ final class Releases {
                         false,
                         Duration.ZERO,
                         holds -> primary.hold(holds, HoldAction.RELEASE)
-                                .thenReturn(Collections.nCopies(holds.size(), Corrected.of(Outcome.APPLIED)))));
+                                .thenReturn(
+                                        Collections.nCopies(holds.size(), Corrected.of(CorrectionOutcome.APPLIED)))));
     }
 
     /** Adds holds, which are released later. */
@@ -94,6 +95,11 @@ final class Releases {
         @Override
         public boolean isExpired() {
             return Deadlines.now() - expiresAt >= 0;
+        }
+
+        @Override
+        public boolean isAlone() {
+            return false;
         }
 
         @Override

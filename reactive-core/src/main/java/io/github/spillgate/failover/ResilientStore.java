@@ -11,8 +11,8 @@ import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -131,7 +131,7 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
 
     /** {@inheritDoc} This store has a deadline of its own, and leases by itself. */
     @Override
-    public Mono<StoreDecision> take(Request request) {
+    public Mono<StoreDecision> take(StoreRequest request) {
         return switch (request.mode()) {
             case PEEK -> StoreCall.of(failover, request.claims(), StoreOperation.PEEK);
             case TAKE -> StoreCall.of(failover, request.claims(), StoreOperation.TAKE);

@@ -29,6 +29,7 @@ final class SettlementOutbox {
     private final Consumer<Corrected> results;
     private final Consumer<List<Claim>> beforeRefund;
     private final Outbox<Correction> outbox;
+    private final Mono<Void> end;
     private final AtomicInteger pending = new AtomicInteger();
     private final AtomicLong lost = new AtomicLong();
     private final SummaryLog lostToLog = new SummaryLog(this::log);
@@ -54,6 +55,7 @@ final class SettlementOutbox {
         this.beforeRefund = beforeRefund;
         this.outbox = new Outbox<>(
                 primary, gates, new Outbox.Channel<>("settlement", false, Duration.ZERO, primary::correct));
+        this.end = Mono.defer(outbox::end).doOnSuccess(ended -> close()).cache();
     }
 
     /** Adds a settlement. The result completes when it is delivered or lost, with or without a subscriber. */
@@ -93,7 +95,8 @@ final class SettlementOutbox {
 
     /** Makes a last attempt to deliver what waits, for at most a second, and ends. */
     Mono<Void> end() {
-        return outbox.end().doOnSuccess(ended -> close());
+        end.subscribe();
+        return end;
     }
 
     private synchronized void close() {
@@ -124,6 +127,9 @@ final class SettlementOutbox {
         private final long deadline;
         private final Sinks.Empty<Void> end = Sinks.empty();
 
+        /** Whether the refund is noted. It is sent again if it was certainly not executed. */
+        private volatile boolean isNoted;
+
         LateCorrection(Correction correction, long deadline) {
             this.correction = correction;
             this.deadline = deadline;
@@ -136,7 +142,8 @@ final class SettlementOutbox {
 
         @Override
         public Correction message() {
-            if (correction instanceof RefundCharged) {
+            if (correction instanceof RefundCharged && !isNoted) {
+                isNoted = true;
                 beforeRefund.accept(List.of(claim()));
             }
             return correction;
@@ -145,6 +152,11 @@ final class SettlementOutbox {
         @Override
         public boolean mayRepeat() {
             return correction instanceof Settlement;
+        }
+
+        @Override
+        public boolean isAlone() {
+            return correction instanceof RefundCharged;
         }
 
         @Override

@@ -2,8 +2,8 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import java.util.List;
 import java.util.function.BiFunction;
 import java.util.function.Function;
@@ -34,12 +34,12 @@ record StoreOperation<T>(Kind kind, OnPrimary<T> onPrimary, BiFunction<LimitStor
 
     static final StoreOperation<StoreDecision> TAKE = new StoreOperation<>(
             Kind.TAKE,
-            (store, claims, deadline) -> store.take(Request.take(claims, deadline)),
-            (store, claims) -> store.take(Request.take(claims)));
+            (store, claims, deadline) -> store.take(StoreRequest.take(claims, deadline)),
+            (store, claims) -> store.take(StoreRequest.take(claims)));
     static final StoreOperation<StoreDecision> PEEK = new StoreOperation<>(
             Kind.PEEK,
-            (store, claims, deadline) -> store.take(Request.peek(claims)),
-            (store, claims) -> store.take(Request.peek(claims)));
+            (store, claims, deadline) -> store.take(StoreRequest.peek(claims)),
+            (store, claims) -> store.take(StoreRequest.peek(claims)));
 
     /** Returns an operation that changes counts on both stores. */
     static <T> StoreOperation<T> change(LongFunction<Mono<T>> onPrimary, Function<LimitStore, Mono<T>> onFallback) {

@@ -141,7 +141,7 @@ public final class CountTable<C extends Count> {
     }
 
     /**
-     * Leases permits, as {@link io.github.spillgate.spi.Request.Mode#LEASE} describes.
+     * Leases permits, as {@link io.github.spillgate.spi.StoreRequest.Mode#LEASE} describes.
      *
      * @param claim the claim, on a log or a token bucket
      * @param parts the number of parts

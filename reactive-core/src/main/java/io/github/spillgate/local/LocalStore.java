@@ -7,7 +7,7 @@ import io.github.spillgate.StoreState;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
@@ -15,9 +15,9 @@ import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.RefundOldest;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.List;
@@ -47,7 +47,7 @@ import reactor.core.publisher.Mono;
  */
 public final class LocalStore implements LimitStore {
 
-    private static final Corrected NOTHING = Corrected.of(Outcome.WITHOUT_EFFECT);
+    private static final Corrected NOTHING = Corrected.of(CorrectionOutcome.WITHOUT_EFFECT);
 
     private final CountTable<Count> counts;
     private volatile double share = 1;
@@ -109,7 +109,7 @@ public final class LocalStore implements LimitStore {
     }
 
     @Override
-    public Mono<StoreDecision> take(Request request) {
+    public Mono<StoreDecision> take(StoreRequest request) {
         return switch (request.mode()) {
             case PEEK -> LocalDecisionMono.inTurns(counts, request.claims(), false);
             case TAKE -> LocalDecisionMono.inTurns(counts, request.claims(), true);
@@ -132,7 +132,7 @@ public final class LocalStore implements LimitStore {
         } else if (correction instanceof RefundOldest || correction instanceof RefundCharged) {
             return refundOldest(correction.claim());
         }
-        return Corrected.of(Outcome.UNSUPPORTED);
+        return Corrected.of(CorrectionOutcome.UNSUPPORTED);
     }
 
     /** Of another store, for which this one decides during an outage, nothing was taken here. */
@@ -175,7 +175,9 @@ public final class LocalStore implements LimitStore {
     }
 
     private Corrected change(Claim claim, boolean create, Function<Count, Boolean> change) {
-        return Boolean.TRUE.equals(counts.apply(claim, create, change)) ? Corrected.of(Outcome.APPLIED) : NOTHING;
+        return Boolean.TRUE.equals(counts.apply(claim, create, change))
+                ? Corrected.of(CorrectionOutcome.APPLIED)
+                : NOTHING;
     }
 
     @Override

@@ -3,7 +3,7 @@ package io.github.spillgate.redis;
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.HoldRenewal.RenewalOutcome;
 import io.github.spillgate.spi.Reconciliation;
@@ -89,14 +89,15 @@ final class HoldCommands {
                         byHandle.put(
                                 claim.handle(),
                                 reply.status(last) == ScriptReply.Status.FOREIGN
-                                        ? reply.corrected(Outcome.NOT_POSSIBLE, null)
-                                        : reply.corrected(Outcome.APPLIED, reply.usage(last, claim.withPermits(0))));
+                                        ? reply.corrected(CorrectionOutcome.NOT_POSSIBLE, null)
+                                        : reply.corrected(
+                                                CorrectionOutcome.APPLIED, reply.usage(last, claim.withPermits(0))));
                     }
                     return byHandle;
                 });
         // Those without a hold were released since.
         return results.map(known -> reconciliations.stream()
-                .map(one -> known.getOrDefault(one.claim().handle(), Corrected.of(Outcome.WITHOUT_EFFECT)))
+                .map(one -> known.getOrDefault(one.claim().handle(), Corrected.of(CorrectionOutcome.WITHOUT_EFFECT)))
                 .toList());
     }
 

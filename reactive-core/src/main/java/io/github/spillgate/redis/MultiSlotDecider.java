@@ -2,8 +2,8 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Refund;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -53,7 +53,7 @@ final class MultiSlotDecider {
     /** Returns the decision that charging all slots would make. */
     Mono<StoreDecision> peek(List<Claim> claims, List<List<Claim>> bySlot) {
         return Flux.fromIterable(bySlot)
-                .flatMap(slot -> store.take(Request.peek(slot)))
+                .flatMap(slot -> store.take(StoreRequest.peek(slot)))
                 .collectList()
                 .map(parts -> StoreDecision.ofParts(claims, parts));
     }
@@ -64,7 +64,7 @@ final class MultiSlotDecider {
         if (slot == bySlot.size()) {
             return Mono.just(StoreDecision.ofParts(claims, earlier));
         }
-        return store.take(Request.take(bySlot.get(slot), deadline))
+        return store.take(StoreRequest.take(bySlot.get(slot), deadline))
                 .doOnError(error -> refund(earlier))
                 .flatMap(part -> {
                     List<StoreDecision> parts = new ArrayList<>(earlier);
@@ -92,7 +92,7 @@ final class MultiSlotDecider {
 
     private Mono<StoreDecision> denied(List<Claim> claims, List<StoreDecision> parts, List<List<Claim>> remaining) {
         return Flux.fromIterable(remaining)
-                .flatMap(slot -> store.take(Request.peek(slot))
+                .flatMap(slot -> store.take(StoreRequest.peek(slot))
                         .timeout(longestPeek, Mono.<StoreDecision>empty().publishOn(deliverOn), Schedulers.parallel())
                         .onErrorResume(error -> Mono.empty()))
                 .collectList()

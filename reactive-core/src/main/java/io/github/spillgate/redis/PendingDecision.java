@@ -3,9 +3,9 @@ package io.github.spillgate.redis;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.RemoteSubscription;
-import io.github.spillgate.spi.Request;
-import io.github.spillgate.spi.Request.Mode;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
+import io.github.spillgate.spi.StoreRequest.Mode;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
@@ -32,7 +32,7 @@ final class PendingDecision implements RemoteSubscription {
     private static final int SENT = 2;
     private static final int DONE = 3;
 
-    private final Request request;
+    private final StoreRequest request;
     private final int slot;
 
     private final Consumer<PendingDecision> onRequest;
@@ -53,7 +53,7 @@ final class PendingDecision implements RemoteSubscription {
     private @Nullable PendingDecision next;
 
     private PendingDecision(
-            Request request,
+            StoreRequest request,
             int slot,
             Consumer<PendingDecision> onRequest,
             Consumer<StoreDecision> onUnused,
@@ -72,7 +72,7 @@ final class PendingDecision implements RemoteSubscription {
      * @param onUnused gets a decision that was charged although its subscriber has cancelled
      */
     static Mono<StoreDecision> of(
-            Request request, int slot, Consumer<PendingDecision> onRequest, Consumer<StoreDecision> onUnused) {
+            StoreRequest request, int slot, Consumer<PendingDecision> onRequest, Consumer<StoreDecision> onUnused) {
         return new Mono<>() {
             @Override
             public void subscribe(CoreSubscriber<? super StoreDecision> subscriber) {

@@ -2,7 +2,7 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Settlement;
@@ -52,12 +52,12 @@ final class ReconcileCommands {
     /** Returns the result of a charge, which may have been made earlier. */
     private static Corrected charged(ScriptReply reply, int i, Claim claim) {
         return reply.status(i) == ScriptReply.Status.FOREIGN
-                ? reply.corrected(Outcome.NOT_POSSIBLE, null)
+                ? reply.corrected(CorrectionOutcome.NOT_POSSIBLE, null)
                 : reply.corrected(outcome(reply, i), reply.usage(i, claim));
     }
 
-    private static Outcome outcome(ScriptReply reply, int i) {
-        return reply.flag(i) ? Outcome.APPLIED : Outcome.WITHOUT_EFFECT;
+    private static CorrectionOutcome outcome(ScriptReply reply, int i) {
+        return reply.flag(i) ? CorrectionOutcome.APPLIED : CorrectionOutcome.WITHOUT_EFFECT;
     }
 
     Mono<List<Corrected>> restore(List<LostPermits> permits) {
@@ -95,7 +95,7 @@ final class ReconcileCommands {
 
     private static Corrected settled(Settlement one, ScriptReply reply, int i) {
         if (reply.status(i) != ScriptReply.Status.FREE) {
-            return reply.corrected(Outcome.NOT_POSSIBLE, null);
+            return reply.corrected(CorrectionOutcome.NOT_POSSIBLE, null);
         }
         // At the highest number of used permits, fewer may have been charged.
         StoreUsage usage = reply.usage(i, one.claim().withPermits(0));

@@ -17,10 +17,10 @@ import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.RefundOldest;
-import io.github.spillgate.spi.Request;
-import io.github.spillgate.spi.Request.Mode;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
+import io.github.spillgate.spi.StoreRequest.Mode;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
@@ -227,7 +227,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
      * deadline, from the times in recent replies.
      */
     @Override
-    public Mono<StoreDecision> take(Request request) {
+    public Mono<StoreDecision> take(StoreRequest request) {
         List<Claim> claims = request.claims();
         if (claims.isEmpty()) {
             return Mono.error(new LimitStoreException("no claim was given: expected at least one", null));
@@ -245,11 +245,12 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return PendingDecision.of(withinOneReply(request), slot, this::enqueue, this::releaseUnused);
     }
 
-    private static Request withinOneReply(Request request) {
+    private static StoreRequest withinOneReply(StoreRequest request) {
         if (request.mode() != Mode.LEASE || request.claims().get(0).permits() <= MOST_LEASED) {
             return request;
         }
-        return Request.lease(request.claims().get(0).withPermits(MOST_LEASED), request.parts(), request.deadline());
+        return StoreRequest.lease(
+                request.claims().get(0).withPermits(MOST_LEASED), request.parts(), request.deadline());
     }
 
     /** Releases the permits of a decision that no caller gets. They expire if this fails. */
@@ -325,8 +326,8 @@ public final class RedisStore implements LimitStore, AutoCloseable {
     }
 
     /**
-     * Connects and loads the scripts; in Redis Cluster on every node, if none is named. It is an error if no node can be
-     * reached.
+     * Connects and loads the scripts; in Redis Cluster on every node, if none is named. It is an error if no node can
+     * be reached.
      */
     @Override
     public Mono<Void> prepare(String node) {

@@ -4,7 +4,7 @@ import io.github.spillgate.redis.ScriptRequest.RefundMode;
 import io.github.spillgate.redis.ScriptRequest.SentRefund;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.RefundCharged;
@@ -22,7 +22,7 @@ final class RefundCommands {
     /** The value of a reset mark; the script reads it as a double. */
     private static final Pattern NUMBER = Pattern.compile("\\d+");
 
-    private static final Corrected APPLIED = Corrected.of(Outcome.APPLIED);
+    private static final Corrected APPLIED = Corrected.of(CorrectionOutcome.APPLIED);
 
     private final SlotRouter router;
     private final CountKeys keys;

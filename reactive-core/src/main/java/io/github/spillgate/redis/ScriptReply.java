@@ -97,7 +97,7 @@ final class ScriptReply {
     }
 
     /** Returns the result of a correction with the time of this reply. */
-    Corrected corrected(Corrected.Outcome outcome, @Nullable StoreUsage usage) {
+    Corrected corrected(Corrected.CorrectionOutcome outcome, @Nullable StoreUsage usage) {
         return new Corrected(outcome, new Corrected.Reply(usage, millis(), micros));
     }
 

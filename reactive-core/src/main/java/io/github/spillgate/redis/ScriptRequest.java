@@ -7,8 +7,8 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.Settlement;
+import io.github.spillgate.spi.StoreRequest;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
@@ -66,11 +66,11 @@ final class ScriptRequest {
      * @param deadlineMicros the deadline on the server's clock in microseconds; 0 if there is none
      * @param claims the number of claims that follow
      */
-    ScriptRequest addGroup(Request.Mode mode, int times, long deadlineMicros, int claims) {
+    ScriptRequest addGroup(StoreRequest.Mode mode, int times, long deadlineMicros, int claims) {
         return add(number(mode), 1).add(times, 4).add(deadlineMicros, 7).add(claims, 1);
     }
 
-    private static int number(Request.Mode mode) {
+    private static int number(StoreRequest.Mode mode) {
         return switch (mode) {
             case PEEK -> 0;
             case TAKE -> 1;

@@ -9,10 +9,10 @@ import org.jspecify.annotations.Nullable;
  * @param reply the count afterwards; null if the store does not report it, which it must for a {@link Reconciliation}
  *     of a rate limit and for {@link LostPermits}
  */
-public record Corrected(Outcome outcome, @Nullable Reply reply) {
+public record Corrected(CorrectionOutcome outcome, @Nullable Reply reply) {
 
     /** The outcome of a correction. */
-    public enum Outcome {
+    public enum CorrectionOutcome {
         /** The store has applied it now, as far as it still counts, or applies it later by itself. */
         APPLIED,
 
@@ -42,7 +42,7 @@ public record Corrected(Outcome outcome, @Nullable Reply reply) {
      * @param outcome the outcome
      * @return the result
      */
-    public static Corrected of(Outcome outcome) {
+    public static Corrected of(CorrectionOutcome outcome) {
         return new Corrected(outcome, null);
     }
 }

@@ -44,8 +44,8 @@ public interface LimitStore {
     long NO_DEADLINE = Long.MAX_VALUE;
 
     /**
-     * Takes the permits of all claims, or none; or, by the {@linkplain Request.Mode mode} of the request, reads only,
-     * or leases permits of one claim. A denial leaves all counts unchanged, except that limits which {@linkplain
+     * Takes the permits of all claims, or none; or, by the {@linkplain StoreRequest.Mode mode} of the request, reads
+     * only, or leases permits of one claim. A denial leaves all counts unchanged, except that limits which {@linkplain
      * Limit#countingDenied() count denied} requests record it, unless the request only reads.
      *
      * <p>A store that receives the request after its deadline takes nothing, because the caller may have been answered
@@ -60,7 +60,7 @@ public interface LimitStore {
      *     denial} may omit some. Empty for a lease, if this store does not lease. A {@link LimitStoreDeadlineException}
      *     if the deadline had passed, and nothing was taken
      */
-    Mono<StoreDecision> take(Request request);
+    Mono<StoreDecision> take(StoreRequest request);
 
     /**
      * Applies changes that are decided already. They are independent: one that is not possible now does not prevent the
@@ -68,7 +68,7 @@ public interface LimitStore {
      * number of settlements.
      *
      * <p>A store must apply a {@link Refund}, a {@link RefundOldest} and a {@link RefundCharged}. It may leave out the
-     * others: their outcome is then {@link Corrected.Outcome#UNSUPPORTED}.
+     * others: their outcome is then {@link Corrected.CorrectionOutcome#UNSUPPORTED}.
      *
      * @param corrections the corrections
      * @return the outcome of each, in their order. After an error any of them may have been applied: {@link Correction}

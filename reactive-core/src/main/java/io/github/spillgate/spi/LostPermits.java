@@ -4,8 +4,8 @@ import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.List;
 
 /**
- * Permits of one count that a store had confirmed and has lost, with its data, to be restored: raises the count to them,
- * unless it was reset since, or permits were refunded without their decision. Idempotent, and harmless if other
+ * Permits of one count that a store had confirmed and has lost, with its data, to be restored: raises the count to
+ * them, unless it was reset since, or permits were refunded without their decision. Idempotent, and harmless if other
  * processes restore the same permits. A store that loses nothing does not support this.
  *
  * @param claim a claim on the count; its cost is ignored

@@ -5,8 +5,8 @@ import io.github.spillgate.internal.Names;
 
 /**
  * The real cost of a claim that a decision has charged, to replace that charge once: refunds what was not used, like a
- * {@link Refund}, and charges now what was used in addition, even above the limit, up to {@link #most}. Has no effect on
- * a count that was reset after the decision.
+ * {@link Refund}, and charges now what was used in addition, even above the limit, up to {@link #most}. Has no effect
+ * on a count that was reset after the decision.
  *
  * <p>If a reply of the store can be lost, a settlement that is sent twice must take effect once: the store keeps its id
  * for longer than until its {@link #deadline}, after which it has no effect.

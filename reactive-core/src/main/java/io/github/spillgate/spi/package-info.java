@@ -1,6 +1,7 @@
 /**
- * For authors of stores: {@link io.github.spillgate.spi.LimitStore}, the {@linkplain io.github.spillgate.spi.Request
- * requests} and {@linkplain io.github.spillgate.spi.Claim claims} that it decides on, the {@linkplain
+ * For authors of stores: {@link io.github.spillgate.spi.LimitStore}, the {@linkplain
+ * io.github.spillgate.spi.StoreRequest requests} and {@linkplain io.github.spillgate.spi.Claim claims} that it decides
+ * on, the {@linkplain
  * io.github.spillgate.spi.StoreDecision decisions} that it returns, and the {@linkplain
  * io.github.spillgate.spi.Correction corrections} that it applies. Applications do not need this package.
  */

@@ -13,8 +13,8 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.ClaimForTests;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.Unprotected;
@@ -60,11 +60,11 @@ class BucketFallbackTest {
         Instance instance = new Instance(1);
         Claim claim = claim(limit, 160);
         StoreModel primary = new StoreModel(clock);
-        assertThat(instance.fallback.confirm(now(primary.take(Request.take(List.of(claim))))))
+        assertThat(instance.fallback.confirm(now(primary.take(StoreRequest.take(List.of(claim))))))
                 .isEqualTo(Fit.YES);
         for (int second = 0; second <= 16; second++) {
             // Read at steps of a 16th.
-            assertThat(now(instance.fallback.take(Request.peek(List.of(claim.withPermits(1)))))
+            assertThat(now(instance.fallback.take(StoreRequest.peek(List.of(claim.withPermits(1)))))
                             .remaining())
                     .isEqualTo(10L * second);
             clock.advanceMillis(1_000);
@@ -77,21 +77,21 @@ class BucketFallbackTest {
         Limit limit = Limit.perSecond(10).burst(40);
         Instance instance = new Instance(share);
         Claim claim = claim(limit, 10);
-        instance.fallback.confirm(now(new StoreModel(clock).take(Request.take(List.of(claim.withPermits(20))))));
+        instance.fallback.confirm(now(new StoreModel(clock).take(StoreRequest.take(List.of(claim.withPermits(20))))));
         clock.advanceMillis(700);
-        while (now(instance.fallback.take(Request.take(List.of(claim.withPermits(1)))))
+        while (now(instance.fallback.take(StoreRequest.take(List.of(claim.withPermits(1)))))
                 .isAllowed()) {
             clock.advanceMillis(3);
         }
         Claim some = claim.withPermits(3);
-        Duration wait = now(instance.fallback.take(Request.peek(List.of(some))))
+        Duration wait = now(instance.fallback.take(StoreRequest.peek(List.of(some))))
                 .retryAfter()
                 .orElseThrow();
         clock.advanceMillis(wait.toMillis() - 2);
-        assertThat(now(instance.fallback.take(Request.peek(List.of(some)))).isAllowed())
+        assertThat(now(instance.fallback.take(StoreRequest.peek(List.of(some)))).isAllowed())
                 .isFalse();
         clock.advanceMillis(2);
-        assertThat(now(instance.fallback.take(Request.peek(List.of(some)))).isAllowed())
+        assertThat(now(instance.fallback.take(StoreRequest.peek(List.of(some)))).isAllowed())
                 .isTrue();
     }
 
@@ -101,16 +101,16 @@ class BucketFallbackTest {
         Limit limit = Limit.perSecond(1).burst(10);
         Instance instance = new Instance(1);
         Claim five = claim(limit, 5);
-        StoreDecision first = now(instance.fallback.take(Request.take(List.of(five))));
+        StoreDecision first = now(instance.fallback.take(StoreRequest.take(List.of(five))));
         clock.advanceMillis(4_000);
-        now(instance.fallback.take(Request.take(List.of(five))));
+        now(instance.fallback.take(StoreRequest.take(List.of(five))));
         LocalFallbackFixture.refundGrants(instance.fallback, first);
         // The other five are in use: the first ones had returned by four.
-        assertThat(now(instance.fallback.take(Request.peek(List.of(five)))).remaining())
+        assertThat(now(instance.fallback.take(StoreRequest.peek(List.of(five)))).remaining())
                 .isEqualTo(5);
         StoreModel primary = new StoreModel(clock);
         instance.reconcile(primary);
-        assertThat(now(primary.take(Request.peek(List.of(five))))
+        assertThat(now(primary.take(StoreRequest.peek(List.of(five))))
                         .usages()
                         .get(0)
                         .used())
@@ -125,26 +125,26 @@ class BucketFallbackTest {
         Instance instance = new Instance(1);
         Claim one = claim(limit, 1);
         StoreModel primary = new StoreModel(clock);
-        instance.fallback.confirm(now(primary.take(Request.take(List.of(one.withPermits(9))))));
-        StoreDecision last = now(primary.take(Request.take(List.of(one))));
+        instance.fallback.confirm(now(primary.take(StoreRequest.take(List.of(one.withPermits(9))))));
+        StoreDecision last = now(primary.take(StoreRequest.take(List.of(one))));
         instance.fallback.confirm(last);
         clock.advanceMillis(5_000);
-        assertThat(now(instance.fallback.take(Request.take(List.of(one.withPermits(5)))))
+        assertThat(now(instance.fallback.take(StoreRequest.take(List.of(one.withPermits(5)))))
                         .isAllowed())
                 .isTrue();
         clock.advanceMillis(5_000);
-        assertThat(now(instance.fallback.take(Request.take(List.of(one.withPermits(5)))))
+        assertThat(now(instance.fallback.take(StoreRequest.take(List.of(one.withPermits(5)))))
                         .isAllowed())
                 .isTrue();
         clock.advanceMillis(2_000);
-        assertThat(now(instance.fallback.take(Request.peek(List.of(one)))).remaining())
+        assertThat(now(instance.fallback.take(StoreRequest.peek(List.of(one)))).remaining())
                 .isEqualTo(2);
         if (hasDecision) {
             LocalFallbackFixture.refundConfirmed(instance.fallback, last);
         } else {
             instance.fallback.refundOldest(one);
         }
-        assertThat(now(instance.fallback.take(Request.peek(List.of(one)))).remaining())
+        assertThat(now(instance.fallback.take(StoreRequest.peek(List.of(one)))).remaining())
                 .isBetween(2L, 3L);
     }
 
@@ -154,17 +154,18 @@ class BucketFallbackTest {
     void grantsAreReconciledInFullIfRedisHasForgottenTheBucket(int outage) {
         Instance instance = new Instance(1);
         Claim claim = claim(Limit.perSecond(50).burst(50), 1);
-        instance.fallback.confirm(now(new StoreModel(clock).take(Request.take(List.of(claim.withPermits(50))))));
+        instance.fallback.confirm(now(new StoreModel(clock).take(StoreRequest.take(List.of(claim.withPermits(50))))));
         for (int passed = 0; passed < outage; passed += 5) {
             clock.advanceMillis(5);
-            while (now(instance.fallback.take(Request.take(List.of(claim)))).isAllowed()) {
+            while (now(instance.fallback.take(StoreRequest.take(List.of(claim))))
+                    .isAllowed()) {
                 // until the bucket is full
             }
         }
         StoreModel forgetful = new StoreModel(clock);
         instance.reconcile(forgetful);
         // The level is rounded up.
-        assertThat(now(forgetful.take(Request.peek(List.of(claim))))
+        assertThat(now(forgetful.take(StoreRequest.peek(List.of(claim))))
                         .usages()
                         .get(0)
                         .used())
@@ -175,7 +176,7 @@ class BucketFallbackTest {
     void lessIsLostThanWasGrantedIfPermitsHaveReturned() {
         Instance instance = new Instance(1);
         Claim claim = claim(Limit.perSecond(10).burst(10), 10);
-        now(instance.fallback.take(Request.take(List.of(claim))));
+        now(instance.fallback.take(StoreRequest.take(List.of(claim))));
         clock.advanceMillis(60_000);
         assertThat(instance.way.handOver(10, any -> false)).isEmpty();
         assertThat(instance.fallback.state().toReconcile()).isZero();
@@ -241,14 +242,14 @@ class BucketFallbackTest {
             long reach = limit.reach().toMillis();
             requests((double) reach * (0.2 + 2 * random.nextDouble()), false);
             for (Instance instance : instances) {
-                instance.fallback.confirm(now(primary.take(Request.peek(List.of(claim)))));
+                instance.fallback.confirm(now(primary.take(StoreRequest.peek(List.of(claim)))));
             }
             requests((double) reach * (0.1 + 3 * random.nextDouble()), true);
             long before = level();
             for (Instance instance : instances) {
                 instance.reconcile(primary);
             }
-            long used = now(primary.take(Request.peek(List.of(claim))))
+            long used = now(primary.take(StoreRequest.peek(List.of(claim))))
                     .usages()
                     .get(0)
                     .used();
@@ -273,9 +274,11 @@ class BucketFallbackTest {
 
         private void request(Instance instance, boolean isOutage) {
             List<Claim> claims = List.of(claim.withPermits(1 + random.nextInt(3) / 2));
-            boolean isAllowed = now(undisturbed.take(Request.take(claims))).isAllowed();
-            StoreDecision decision =
-                    now(isOutage ? instance.fallback.take(Request.take(claims)) : primary.take(Request.take(claims)));
+            boolean isAllowed = now(undisturbed.take(StoreRequest.take(claims))).isAllowed();
+            StoreDecision decision = now(
+                    isOutage
+                            ? instance.fallback.take(StoreRequest.take(claims))
+                            : primary.take(StoreRequest.take(claims)));
             if (!isOutage) {
                 assertThat(instance.fallback.confirm(decision)).isEqualTo(Fit.YES);
             }

@@ -9,9 +9,9 @@ import io.github.spillgate.model.LossyStore;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.WithoutDeadline;
 import java.time.Duration;
@@ -164,7 +164,7 @@ final class ControlledStore extends WithoutDeadline {
     }
 
     @Override
-    protected Mono<StoreDecision> lease(Request request) {
+    protected Mono<StoreDecision> lease(StoreRequest request) {
         return around(counts.take(request).doOnSubscribe(executed -> leases++));
     }
 

@@ -16,8 +16,8 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.ClaimForTests;
 import io.github.spillgate.testkit.RedisForTests;
@@ -677,7 +677,8 @@ class DenialCacheTest {
             return RateLimiter.builder("api")
                     .store(WithoutDeadline.taking(
                             redis,
-                            claims -> redis.take(Request.take(claims)).doOnSubscribe(asked -> calls.incrementAndGet())))
+                            claims -> redis.take(StoreRequest.take(claims))
+                                    .doOnSubscribe(asked -> calls.incrementAndGet())))
                     .deadline(Duration.ofSeconds(20))
                     .limit(limit)
                     .build();

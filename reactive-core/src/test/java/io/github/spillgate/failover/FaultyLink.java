@@ -11,9 +11,9 @@ import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Refund;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -116,7 +116,7 @@ final class FaultyLink implements LimitStore {
     }
 
     @Override
-    public Mono<StoreDecision> take(Request request) {
+    public Mono<StoreDecision> take(StoreRequest request) {
         Supplier<Mono<StoreDecision>> inTime = () -> Deadlines.now() > request.deadline()
                 ? Mono.error(new LimitStoreDeadlineException("late"))
                 : remote.take(request);

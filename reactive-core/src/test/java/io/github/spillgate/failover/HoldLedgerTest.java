@@ -10,12 +10,12 @@ import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
@@ -109,10 +109,10 @@ class HoldLedgerTest {
         Ledger.Fit fit = fallback.ledgers().apply(holds.claim(), true, ledger -> ledger.confirm(holds, reply));
         assertThat(fit).isEqualTo(Ledger.Fit.YES);
         Claim other = holds.claim().withHoldId(new UUID(0, 2));
-        assertThat(fallback.take(Request.take(List.of(other))).block().isAllowed())
+        assertThat(fallback.take(StoreRequest.take(List.of(other))).block().isAllowed())
                 .isFalse();
         fallback.releaseHolds(List.of(holds.claim()));
-        assertThat(fallback.take(Request.take(List.of(other))).block().isAllowed())
+        assertThat(fallback.take(StoreRequest.take(List.of(other))).block().isAllowed())
                 .isTrue();
     }
 
@@ -178,7 +178,7 @@ class HoldLedgerTest {
         public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
             List<Claim> holds = ((Reconciliation) corrections.get(0)).holds();
             return renew(holds)
-                    .thenReturn(List.of(Corrected.of(Outcome.APPLIED)))
+                    .thenReturn(List.of(Corrected.of(CorrectionOutcome.APPLIED)))
                     .delayElement(reconciliationTakes);
         }
     }

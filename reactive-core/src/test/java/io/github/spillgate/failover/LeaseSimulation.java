@@ -7,8 +7,8 @@ import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import io.github.spillgate.testkit.WithoutDeadline;
@@ -201,7 +201,7 @@ final class LeaseSimulation implements AutoCloseable {
         }
 
         @Override
-        protected Mono<StoreDecision> lease(Request request) {
+        protected Mono<StoreDecision> lease(StoreRequest request) {
             return Mono.delay(ONE_WAY)
                     .then(Mono.defer(() -> super.lease(request)))
                     .delayElement(ONE_WAY);

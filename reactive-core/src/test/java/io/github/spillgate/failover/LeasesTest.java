@@ -14,8 +14,8 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.WithoutDeadline;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -418,7 +418,7 @@ class LeasesTest extends ResilientStoreFixture {
         RateLimiter waiting = RateLimiter.builder("api")
                 .store(WithoutDeadline.taking(remote, claims -> {
                     takes.incrementAndGet();
-                    return remote.take(Request.take(claims));
+                    return remote.take(StoreRequest.take(claims));
                 }))
                 .fallback(Fallback.deny())
                 .limit(LEASED)
@@ -514,19 +514,19 @@ class LeasesTest extends ResilientStoreFixture {
         public Mono<StoreDecision> take(List<Claim> claims) {
             return Flux.fromIterable(claims)
                     .map(List::of)
-                    .concatMap(claim -> of(claim).take(Request.take(claim)))
+                    .concatMap(claim -> of(claim).take(StoreRequest.take(claim)))
                     .collectList()
                     .map(parts -> StoreDecision.ofParts(claims, parts));
         }
 
         @Override
-        protected Mono<StoreDecision> lease(Request request) {
+        protected Mono<StoreDecision> lease(StoreRequest request) {
             return of(request.claims()).take(request);
         }
 
         @Override
         public Mono<StoreDecision> peek(List<Claim> claims) {
-            return of(claims).take(Request.peek(claims));
+            return of(claims).take(StoreRequest.peek(claims));
         }
 
         @Override

@@ -10,8 +10,8 @@ import io.github.spillgate.Source;
 import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.local.CountTables;
 import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.util.List;
@@ -456,9 +456,11 @@ class LocalFallbackTest extends LocalFallbackFixture {
         Claim claim = claim(limiter, "a").withPermits(1);
         remember(limiter, "a", 100, WINDOW);
         store.share(0.25);
-        assertThat(now(store.take(Request.take(List.of(claim)))).isAllowed()).isFalse();
+        assertThat(now(store.take(StoreRequest.take(List.of(claim)))).isAllowed())
+                .isFalse();
         store.share(1);
-        assertThat(now(store.take(Request.take(List.of(claim)))).isAllowed()).isFalse();
+        assertThat(now(store.take(StoreRequest.take(List.of(claim)))).isAllowed())
+                .isFalse();
         AtomicBoolean done = new AtomicBoolean();
         Thread changes = new Thread(() -> {
             while (!done.get()) {
@@ -470,7 +472,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
         int allowed = 0;
         try {
             for (int asked = 0; asked < 100_000; asked++) {
-                allowed += now(store.take(Request.take(List.of(claim)))).isAllowed() ? 1 : 0;
+                allowed += now(store.take(StoreRequest.take(List.of(claim)))).isAllowed() ? 1 : 0;
             }
         } finally {
             done.set(true);

@@ -71,6 +71,9 @@ final class ManualWay implements HandOvers.Way {
     }
 
     @Override
+    public void hurry(Ledger ledger) {}
+
+    @Override
     public boolean isUnanswered(Claim claim) {
         return false;
     }

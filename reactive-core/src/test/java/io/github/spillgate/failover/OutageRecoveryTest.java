@@ -10,8 +10,8 @@ import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.model.StoreModel;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.CounterState;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -33,7 +33,7 @@ class OutageRecoveryTest extends LocalFallbackFixture {
         StoreModel primary = new StoreModel(() -> clock.instant().minus(BEHIND));
         for (int i = 0; i < 16; i++) {
             assertThat(store.confirm(
-                            now(primary.take(Request.take(List.of(claim))).cast(StoreDecision.class))))
+                            now(primary.take(StoreRequest.take(List.of(claim))).cast(StoreDecision.class))))
                     .isEqualTo(Fit.YES);
             clock.advanceMillis(1_000);
         }
@@ -101,7 +101,7 @@ class OutageRecoveryTest extends LocalFallbackFixture {
         Claim claim = claim(limiter, "a").withPermits(50);
         StoreModel primary = new StoreModel(() -> clock.instant().minus(BEHIND));
         for (int i = 0; i < 2; i++) {
-            store.confirm(now(primary.take(Request.take(List.of(claim))).cast(StoreDecision.class)));
+            store.confirm(now(primary.take(StoreRequest.take(List.of(claim))).cast(StoreDecision.class)));
             clock.advanceMillis(5_000);
         }
         long fits = fitsAfter(limiter, "a", 50);

@@ -12,8 +12,8 @@ import io.github.spillgate.model.LossyStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.ClaimForTests;
 import io.github.spillgate.testkit.CorrectedForTests;
@@ -85,19 +85,19 @@ class OutageShareTest {
             long part = i == 0 ? ofTheFirst : (50 - ofTheFirst) / (instances - 1);
             fallbacks
                     .get(i)
-                    .confirm(Objects.requireNonNull(redis.take(Request.take(List.of(claim.withPermits(part))))
+                    .confirm(Objects.requireNonNull(redis.take(StoreRequest.take(List.of(claim.withPermits(part))))
                             .block()));
         }
         // Each knows the use by all, as after its next request.
         for (LocalFallback fallback : fallbacks) {
             fallback.confirm(Objects.requireNonNull(
-                    redis.take(Request.take(List.of(claim))).block()));
+                    redis.take(StoreRequest.take(List.of(claim))).block()));
         }
         int granted = 0;
         for (int passed = 10; passed <= 20_000; passed += 10) {
             clock.advanceMillis(10);
             for (LocalFallback fallback : fallbacks) {
-                granted += Objects.requireNonNull(fallback.take(Request.take(List.of(claim)))
+                granted += Objects.requireNonNull(fallback.take(StoreRequest.take(List.of(claim)))
                                         .block())
                                 .isAllowed()
                         ? 1
@@ -168,9 +168,9 @@ class OutageShareTest {
         ManualWay way = new ManualWay();
         LocalFallback fallback = Fleet.fallback(2, clock, way);
         // The other instance has reconciled as much.
-        redis.take(Request.take(List.of(claim.withPermits(40)))).block();
+        redis.take(StoreRequest.take(List.of(claim.withPermits(40)))).block();
         for (int i = 0; i < 40; i++) {
-            assertThat(now(fallback.take(Request.take(List.of(claim)))).isAllowed())
+            assertThat(now(fallback.take(StoreRequest.take(List.of(claim)))).isAllowed())
                     .isTrue();
         }
         Reconciliation sent = way.handOver(1, any -> false).get(0);
@@ -340,8 +340,8 @@ class OutageShareTest {
             List<Claim> claim = List.of(claims.get(key));
             LocalFallback fallback = fallbacks.get(instance);
             LimitStore decides = isOutage ? fallback : redis;
-            StoreDecision decision =
-                    Objects.requireNonNull(decides.take(Request.take(claim)).block());
+            StoreDecision decision = Objects.requireNonNull(
+                    decides.take(StoreRequest.take(claim)).block());
             if (!isOutage) {
                 fallback.confirm(decision);
             }

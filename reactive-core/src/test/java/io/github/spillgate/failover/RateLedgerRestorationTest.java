@@ -8,8 +8,8 @@ import io.github.spillgate.model.LossyStore;
 import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.StoreForTests;
 import java.util.ArrayList;
@@ -261,7 +261,7 @@ class RateLedgerRestorationTest extends LocalFallbackFixture {
         /** Executes a request. */
         StoreDecision take(long permits) {
             return Objects.requireNonNull(
-                    store.take(Request.take(List.of(ledger.claim().withPermits(permits))))
+                    store.take(StoreRequest.take(List.of(ledger.claim().withPermits(permits))))
                             .block());
         }
 

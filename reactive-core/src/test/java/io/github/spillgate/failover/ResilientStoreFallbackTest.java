@@ -13,7 +13,7 @@ import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.Request;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.StoreForTests;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
@@ -322,7 +322,7 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
                 local,
                 claims -> Mono.deferContextual(context -> {
                     seen.add(context.getOrEmpty("caller"));
-                    return local.take(Request.take(claims));
+                    return local.take(StoreRequest.take(claims));
                 }));
         RateLimiter limiter = limiterWith(watching);
         remote.fails();

@@ -136,13 +136,10 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
         remote.reconciles(charged -> Mono.just(List.of()));
         remote.isAvailable();
         time.pass(Duration.ofSeconds(3));
-        assertThat(limiter.state().lost()).isEqualTo(4);
-        remote.isUnreachable();
-        now(limiter.tryAcquire("b", 3));
+        assertThat(limiter.state().toReconcile()).isEqualTo(4);
         remote.reconciles(charged -> charged);
-        remote.isAvailable();
         time.pass(Duration.ofSeconds(3));
-        assertThat(limiter.state().reconciled()).isEqualTo(3);
+        assertThat(limiter.state().reconciled()).isEqualTo(4);
     }
 
     @Test

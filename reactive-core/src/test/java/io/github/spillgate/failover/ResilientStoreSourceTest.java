@@ -8,8 +8,8 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.WithoutDeadline;
 import java.util.List;
@@ -89,7 +89,7 @@ class ResilientStoreSourceTest extends ResilientStoreFixture {
                 store,
                 claims -> isDown[0]
                         ? Mono.error(new LimitStoreUnreachableException("told to fail", null))
-                        : store.take(Request.take(claims)));
+                        : store.take(StoreRequest.take(claims)));
     }
 
     private static RateLimiter limiterOn(LimitStore store, LimitStore fallback) {

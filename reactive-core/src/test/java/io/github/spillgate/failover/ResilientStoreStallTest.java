@@ -11,8 +11,8 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Thorough;
@@ -300,7 +300,7 @@ class ResilientStoreStallTest {
         }
 
         @Override
-        public Mono<StoreDecision> take(Request request) {
+        public Mono<StoreDecision> take(StoreRequest request) {
             return store.take(request);
         }
 

@@ -11,8 +11,8 @@ import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.WithoutDeadline;
 import java.lang.ref.WeakReference;
@@ -101,7 +101,7 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
                 upstream = subscription;
             }
         };
-        store.take(Request.take(claims("a"))).subscribe(lazySubscriber);
+        store.take(StoreRequest.take(claims("a"))).subscribe(lazySubscriber);
         return lazySubscriber;
     }
 

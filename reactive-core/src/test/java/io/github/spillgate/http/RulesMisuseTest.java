@@ -9,7 +9,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.Request;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.StoreForTests;
 import java.time.Duration;
@@ -71,7 +71,7 @@ class RulesMisuseTest extends RulesFixture {
     void noRequestWaitsForTheRefundOfAShadowRule() {
         LocalStore local = LocalStore.bounded(100);
         LimitStore slow = StoreForTests.taking(
-                local, claims -> local.take(Request.take(claims)).delayElement(LONG.multipliedBy(2)));
+                local, claims -> local.take(StoreRequest.take(claims)).delayElement(LONG.multipliedBy(2)));
         try (RateLimiter onSlow = RateLimiter.builder("slow").store(slow).build()) {
             Rules rules = rules(onSlow, address("shadow", 5).refundWhen("200").shadow(true));
             Verdict verdict = decide(rules, SentRequest.get("/"));

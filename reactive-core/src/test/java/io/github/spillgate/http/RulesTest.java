@@ -301,7 +301,7 @@ class RulesTest extends RulesFixture {
                 store,
                 claims -> Mono.deferContextual(context -> {
                     waitsAlready.set(context.hasKey(LimitStore.WAITING_SINCE));
-                    return store.take(io.github.spillgate.spi.Request.take(claims));
+                    return store.take(io.github.spillgate.spi.StoreRequest.take(claims));
                 }));
         try (RateLimiter onSlow = RateLimiter.builder("slow").store(slow).build()) {
             Rules rules = rules(

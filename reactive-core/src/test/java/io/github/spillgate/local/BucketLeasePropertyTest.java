@@ -7,8 +7,8 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.StoreForTests;
 import java.time.Duration;
@@ -205,7 +205,7 @@ class BucketLeasePropertyTest extends BucketFixture {
             return false;
         }
         StoreDecision decision =
-                store.take(Request.take(List.of(claim.withPermits(cost)))).block();
+                store.take(StoreRequest.take(List.of(claim.withPermits(cost)))).block();
         if (decision.isAllowed()) {
             grants.add(new Grant<>(decision, time, cost * (long) WINDOW));
         }
@@ -213,7 +213,7 @@ class BucketLeasePropertyTest extends BucketFixture {
     }
 
     private Block lease(int most, int parts) {
-        StoreDecision lease = store.take(Request.lease(claim.withPermits(most), parts, Long.MAX_VALUE))
+        StoreDecision lease = store.take(StoreRequest.lease(claim.withPermits(most), parts, Long.MAX_VALUE))
                 .block();
         Block block = new Block(lease, time, lease.claims().get(0).permits());
         blocks.add(block);

@@ -6,7 +6,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.Request;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.ManualClock;
 import java.time.Instant;
@@ -97,7 +97,7 @@ class LocalDecisionMonoTest {
 
     private Caller subscribed() {
         Caller caller = new Caller();
-        store.take(Request.take(claims)).subscribe(caller);
+        store.take(StoreRequest.take(claims)).subscribe(caller);
         return caller;
     }
 

@@ -2,12 +2,12 @@ package io.github.spillgate.local;
 
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.LimitStoreContract;
 import io.github.spillgate.testkit.ManualClock;
 import java.util.List;
@@ -73,15 +73,15 @@ class LocalStoreContractTest {
     private record SmallestStore(LocalStore store) implements LimitStore {
 
         @Override
-        public Mono<StoreDecision> take(Request request) {
-            return request.mode() == Request.Mode.LEASE ? Mono.empty() : store.take(request);
+        public Mono<StoreDecision> take(StoreRequest request) {
+            return request.mode() == StoreRequest.Mode.LEASE ? Mono.empty() : store.take(request);
         }
 
         @Override
         public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
             return Flux.fromIterable(corrections)
                     .concatMap(one -> one instanceof Settlement
-                            ? Mono.just(List.of(Corrected.of(Outcome.UNSUPPORTED)))
+                            ? Mono.just(List.of(Corrected.of(CorrectionOutcome.UNSUPPORTED)))
                             : store.correct(List.of(one)))
                     .concatMapIterable(results -> results)
                     .collectList();

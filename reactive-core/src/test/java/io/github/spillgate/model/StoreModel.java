@@ -5,7 +5,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
@@ -15,9 +15,9 @@ import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.RefundOldest;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.time.InstantSource;
@@ -45,7 +45,7 @@ public class StoreModel implements LimitStore {
     }
 
     @Override
-    public Mono<StoreDecision> take(Request request) {
+    public Mono<StoreDecision> take(StoreRequest request) {
         return Mono.fromCallable(() -> switch (request.mode()) {
             case PEEK -> decide(request.claims(), false);
             case TAKE -> decide(request.claims(), true);
@@ -116,9 +116,9 @@ public class StoreModel implements LimitStore {
         } else if (correction instanceof Reconciliation one) {
             return corrected(charge(one, clock.millis()), one.claim());
         } else {
-            return Corrected.of(Outcome.UNSUPPORTED);
+            return Corrected.of(CorrectionOutcome.UNSUPPORTED);
         }
-        return Corrected.of(Outcome.APPLIED);
+        return Corrected.of(CorrectionOutcome.APPLIED);
     }
 
     /** Returns the result of a correction, with the usage of its count for a claim. */
@@ -126,7 +126,7 @@ public class StoreModel implements LimitStore {
         long now = clock.millis();
         steps += isApplied ? 1 : 0;
         return new Corrected(
-                isApplied ? Outcome.APPLIED : Outcome.WITHOUT_EFFECT,
+                isApplied ? CorrectionOutcome.APPLIED : CorrectionOutcome.WITHOUT_EFFECT,
                 new Corrected.Reply(usage(claim, false, false, now), now, steps));
     }
 

@@ -6,7 +6,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.Request;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.ClaimForTests;
 import java.util.ArrayList;
 import java.util.List;
@@ -89,7 +89,7 @@ class BatchLateTest {
     }
 
     private PendingDecision ask(long deadline) {
-        PendingDecision.of(Request.take(claims, deadline), 0, this::begin, unused -> {})
+        PendingDecision.of(StoreRequest.take(claims, deadline), 0, this::begin, unused -> {})
                 .subscribe(decision -> {}, failures::add);
         return sent.get(sent.size() - 1);
     }

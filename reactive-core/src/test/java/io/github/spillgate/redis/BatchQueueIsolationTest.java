@@ -10,7 +10,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.spi.Request;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.StoreForTests;
 import io.lettuce.core.ScriptOutputType;
 import java.util.ArrayList;
@@ -174,12 +174,12 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
         RateLimiter asksTooMuch = RateLimiter.builder("api")
                 .store(StoreForTests.taking(
                         store,
-                        claims -> store.take(Request.take(List.of(
+                        claims -> store.take(StoreRequest.take(List.of(
                                 claims.get(0).withPermits(claims.get(0).limit().permits() + 1))))))
                 .limit(LIMIT.counter())
                 .build();
         RateLimiter asksNothing = RateLimiter.builder("api")
-                .store(StoreForTests.taking(store, claims -> store.take(Request.take(List.of()))))
+                .store(StoreForTests.taking(store, claims -> store.take(StoreRequest.take(List.of()))))
                 .limit(LIMIT)
                 .build();
         List<Heard> heard = whileRedisIsPaused(() -> Stream.of(

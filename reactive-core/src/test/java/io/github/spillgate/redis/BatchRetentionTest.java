@@ -5,8 +5,8 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.ClaimForTests;
 import java.lang.ref.WeakReference;
 import java.util.List;
@@ -57,6 +57,6 @@ class BatchRetentionTest extends LaneFixture {
 
     private static Mono<StoreDecision> decision(BatchQueue queue, int slot) {
         Claim claim = ClaimForTests.of("key-" + slot, Limit.perHour(10));
-        return PendingDecision.of(Request.take(List.of(claim)), slot, queue::add, unused -> {});
+        return PendingDecision.of(StoreRequest.take(List.of(claim)), slot, queue::add, unused -> {});
     }
 }

@@ -16,9 +16,9 @@ import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.RefundOldest;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisClient;
@@ -65,23 +65,23 @@ class CountLifeTest extends ScriptedFixture {
         Limit limit = Limit.parse(text);
         Claim claim = claim("a", limit);
         Claim second = claim("a", Limit.perHour(100));
-        int life = life(store.take(Request.take(List.of(claim))));
+        int life = life(store.take(StoreRequest.take(List.of(claim))));
         assertThat(life).isPositive();
         for (int round = 0; round < 30; round++) {
             StoreDecision taken =
-                    store.take(Request.take(List.of(claim.withPermits(2)))).block();
+                    store.take(StoreRequest.take(List.of(claim.withPermits(2)))).block();
             assertThat(life(taken)).as("of a take").isEqualTo(life);
-            assertThat(life(store.take(Request.take(List.of(claim, second)))))
+            assertThat(life(store.take(StoreRequest.take(List.of(claim, second)))))
                     .as("beside another limit")
                     .isEqualTo(life);
-            assertThat(life(store.take(Request.take(List.of(claim.withPermits(9))))))
+            assertThat(life(store.take(StoreRequest.take(List.of(claim.withPermits(9))))))
                     .as("of a denial")
                     .isEqualTo(life);
-            assertThat(life(store.take(Request.peek(List.of(claim)))))
+            assertThat(life(store.take(StoreRequest.peek(List.of(claim)))))
                     .as("of a peek")
                     .isEqualTo(life);
             if (limit.isLeased()) {
-                assertThat(life(store.take(Request.lease(claim, 1, Long.MAX_VALUE))))
+                assertThat(life(store.take(StoreRequest.lease(claim, 1, Long.MAX_VALUE))))
                         .as("of a lease")
                         .isEqualTo(life);
             }
@@ -105,7 +105,7 @@ class CountLifeTest extends ScriptedFixture {
                 case 1 -> store.reset(List.of(claim), LimitStore.NO_DEADLINE).block();
                 default -> {}
             }
-            assertThat(life(store.take(Request.peek(List.of(claim)))))
+            assertThat(life(store.take(StoreRequest.peek(List.of(claim)))))
                     .as("of an empty count")
                     .isEqualTo(life);
             // The key lives on: the scripted clock lengthens its time to live.
@@ -119,7 +119,7 @@ class CountLifeTest extends ScriptedFixture {
         Limit limit = Limit.parse(text);
         Claim claim = claim("a", limit);
         StoreDecision taken =
-                store.take(Request.take(List.of(claim.withPermits(9)))).block();
+                store.take(StoreRequest.take(List.of(claim.withPermits(9)))).block();
         pass(10);
         for (Runnable emptying : List.<Runnable>of(
                 () -> store.correct(Refund.of(taken)).block(),
@@ -127,15 +127,16 @@ class CountLifeTest extends ScriptedFixture {
                         .block(),
                 () -> store.reset(List.of(claim), LimitStore.NO_DEADLINE).block())) {
             emptying.run();
-            StoreUsage empty = usage(store.take(Request.peek(List.of(claim))).block());
-            StoreUsage absent = usage(store.take(Request.peek(List.of(claim("never-" + text, limit))))
+            StoreUsage empty =
+                    usage(store.take(StoreRequest.peek(List.of(claim))).block());
+            StoreUsage absent = usage(store.take(StoreRequest.peek(List.of(claim("never-" + text, limit))))
                     .block());
             assertThat(empty.used()).isZero();
             assertThat(empty.wholeAt()).isEqualTo(absent.wholeAt());
             assertThat(empty.fitsAt()).isEqualTo(absent.fitsAt());
             assertThat(empty.counter()).isEqualTo(absent.counter());
             assertThat(absent.life()).isZero();
-            assertThat(store.take(Request.take(List.of(claim.withPermits(9))))
+            assertThat(store.take(StoreRequest.take(List.of(claim.withPermits(9))))
                             .block()
                             .isAllowed())
                     .isTrue();
@@ -146,12 +147,12 @@ class CountLifeTest extends ScriptedFixture {
     @ValueSource(strings = {"9/1s", "9/1s counter", "9/1s burst=9", "9/10s burst=30"})
     void aCountThatWasDeletedHasAnotherLife(String text) {
         Claim claim = claim("a", Limit.parse(text));
-        int first = life(store.take(Request.take(List.of(claim))));
+        int first = life(store.take(StoreRequest.take(List.of(claim))));
         keyspace.commands().del(keyOf(claim));
         pass(1);
-        int next = life(store.take(Request.take(List.of(claim))));
+        int next = life(store.take(StoreRequest.take(List.of(claim))));
         assertThat(next).isPositive().isNotEqualTo(first);
-        assertThat(life(store.take(Request.take(List.of(claim))))).isEqualTo(next);
+        assertThat(life(store.take(StoreRequest.take(List.of(claim))))).isEqualTo(next);
     }
 
     @Test
@@ -161,14 +162,14 @@ class CountLifeTest extends ScriptedFixture {
             RedisClient admin = RedisClient.create(own.uri());
             Keyspace server = new Keyspace(admin);
             Claim claim = claim("a", Limit.perHour(9));
-            int first = life(ownStore.take(Request.take(List.of(claim))));
+            int first = life(ownStore.take(StoreRequest.take(List.of(claim))));
             server.commands().flushall();
-            int second = life(ownStore.take(Request.take(List.of(claim))));
+            int second = life(ownStore.take(StoreRequest.take(List.of(claim))));
             server.commands().configSet("maxmemory-policy", "allkeys-random");
             server.commands().configSet("maxmemory", "1");
             await().atMost(LONG).until(() -> server.commands().dbsize() == 0);
             server.commands().configSet("maxmemory", "0");
-            int third = life(ownStore.take(Request.take(List.of(claim))));
+            int third = life(ownStore.take(StoreRequest.take(List.of(claim))));
             assertThat(List.of(first, second, third)).doesNotHaveDuplicates();
             admin.shutdown();
         }
@@ -180,10 +181,10 @@ class CountLifeTest extends ScriptedFixture {
         try (RedisStore real =
                 RedisStore.builder(client).namespace(keyspace.namespace()).build()) {
             Claim claim = claim("a", Limit.parse(text));
-            int first = life(real.take(Request.take(List.of(claim))));
+            int first = life(real.take(StoreRequest.take(List.of(claim))));
             await().atMost(LONG).until(() -> keyspace.bytes(keyOf(claim)) == null);
-            assertThat(life(real.take(Request.peek(List.of(claim))))).isZero();
-            assertThat(life(real.take(Request.take(List.of(claim)))))
+            assertThat(life(real.take(StoreRequest.peek(List.of(claim))))).isZero();
+            assertThat(life(real.take(StoreRequest.take(List.of(claim)))))
                     .isPositive()
                     .isNotEqualTo(first);
         }
@@ -194,10 +195,10 @@ class CountLifeTest extends ScriptedFixture {
     void peeksDenialsAndRefundsGiveNoLife(String text) {
         Claim claim = claim("a", Limit.parse(text));
         Claim full = claim("a", Limit.perHour(1));
-        store.take(Request.take(List.of(full))).block();
-        assertThat(life(store.take(Request.peek(List.of(claim))))).isZero();
-        assertThat(life(store.take(Request.take(List.of(claim, full))))).isZero();
-        assertThat(life(store.take(Request.take(List.of(claim.withPermits(0))))))
+        store.take(StoreRequest.take(List.of(full))).block();
+        assertThat(life(store.take(StoreRequest.peek(List.of(claim))))).isZero();
+        assertThat(life(store.take(StoreRequest.take(List.of(claim, full))))).isZero();
+        assertThat(life(store.take(StoreRequest.take(List.of(claim.withPermits(0))))))
                 .isZero();
         store.correct(RefundOldest.of(List.of(claim))).block();
         assertThat(keyspace.onlyKey()).isEqualTo(keyOf(full));
@@ -208,7 +209,7 @@ class CountLifeTest extends ScriptedFixture {
     void aPeekBeforeTheFirstTakeInACommandHasNoLife() {
         Claim claim = claim("a", Limit.perHour(9));
         List<Integer> lives = Flux.just(
-                        store.take(Request.peek(List.of(claim))), store.take(Request.take(List.of(claim))))
+                        store.take(StoreRequest.peek(List.of(claim))), store.take(StoreRequest.take(List.of(claim))))
                 .flatMapSequential(decision -> decision)
                 .map(CountLifeTest::life)
                 .collectList()
@@ -220,19 +221,19 @@ class CountLifeTest extends ScriptedFixture {
     @Test
     void aConcurrencyLimitHasNoLife() {
         Claim claim = claim("a", Limit.concurrent(3));
-        assertThat(life(store.take(Request.take(List.of(claim.withHoldId(new UUID(1, 2)))))))
+        assertThat(life(store.take(StoreRequest.take(List.of(claim.withHoldId(new UUID(1, 2)))))))
                 .isZero();
-        assertThat(life(store.take(Request.peek(List.of(claim))))).isZero();
+        assertThat(life(store.take(StoreRequest.peek(List.of(claim))))).isZero();
     }
 
     /** Of leased permits, and of a decision that several nodes of a cluster have made. */
     @Test
     void partsOfADecisionKeepTheLife() {
-        StoreDecision lease = store.take(
-                        Request.lease(claim("a", Limit.parse("9/1s leased")).withPermits(3), 1, Long.MAX_VALUE))
+        StoreDecision lease = store.take(StoreRequest.lease(
+                        claim("a", Limit.parse("9/1s leased")).withPermits(3), 1, Long.MAX_VALUE))
                 .block();
-        StoreDecision other =
-                store.take(Request.take(List.of(claim("b", Limit.perHour(9))))).block();
+        StoreDecision other = store.take(StoreRequest.take(List.of(claim("b", Limit.perHour(9)))))
+                .block();
         assertThat(life(lease)).isPositive();
         assertThat(life(lease.part(2))).isEqualTo(life(lease));
         assertThat(StoreDecision.ofParts(
@@ -244,7 +245,7 @@ class CountLifeTest extends ScriptedFixture {
 
     @Test
     void otherStoresHaveNoLives() {
-        assertThat(life(LocalStore.bounded(16).take(Request.take(List.of(claim("a", Limit.perHour(9)))))))
+        assertThat(life(LocalStore.bounded(16).take(StoreRequest.take(List.of(claim("a", Limit.perHour(9)))))))
                 .isZero();
     }
 
@@ -256,10 +257,10 @@ class CountLifeTest extends ScriptedFixture {
         clock.advanceMillis(micros / 1_000);
         scripted.show(clock, micros % 1_000);
         for (String text : List.of("9/1s", "9/1s counter", "9/1s burst=9", "9/10s burst=30")) {
-            assertThat(life(store.take(Request.take(List.of(claim("a", Limit.parse(text)))))))
+            assertThat(life(store.take(StoreRequest.take(List.of(claim("a", Limit.parse(text)))))))
                     .isEqualTo(life);
             List<Claim> two = List.of(claim("b", Limit.parse(text)), claim("b", Limit.perHour(9)));
-            assertThat(store.take(Request.take(two)).block().usages())
+            assertThat(store.take(StoreRequest.take(two)).block().usages())
                     .extracting(StoreUsage::life)
                     .containsOnly(life);
         }
@@ -311,14 +312,14 @@ class CountLifeTest extends ScriptedFixture {
         }
 
         void holds(int steps) {
-            int life = life(real.take(Request.take(List.of(claim))));
+            int life = life(real.take(StoreRequest.take(List.of(claim))));
             long expiry = keyspace.expiryOf(key);
             for (int step = 0; step < steps; step++) {
                 String what = change();
                 long next = keyspace.expiryOf(key);
                 assertThat(next).as(what).isGreaterThanOrEqualTo(expiry - LONGEST_PAUSE);
                 expiry = next;
-                assertThat(life(real.take(Request.peek(List.of(claim)))))
+                assertThat(life(real.take(StoreRequest.peek(List.of(claim)))))
                         .as(what)
                         .isEqualTo(life);
             }
@@ -351,13 +352,13 @@ class CountLifeTest extends ScriptedFixture {
                 }
                 case 8 -> {
                     if (claim.limit().isLeased()) {
-                        real.take(Request.lease(some, 1, Long.MAX_VALUE)).block();
+                        real.take(StoreRequest.lease(some, 1, Long.MAX_VALUE)).block();
                     }
                 }
                 default -> {
                     Claim asked = random.nextInt(3) == 0 ? faster(some) : some;
                     StoreDecision decision = Objects.requireNonNull(
-                            real.take(Request.take(List.of(asked))).block());
+                            real.take(StoreRequest.take(List.of(asked))).block());
                     if (decision.isAllowed()) {
                         taken.add(decision);
                     }
@@ -380,7 +381,7 @@ class CountLifeTest extends ScriptedFixture {
     void aResetOfALongLogFreesItsMemory() {
         Claim claim = claim("a", Limit.perHour(1_000));
         for (int i = 0; i < 100; i++) {
-            store.take(Request.take(List.of(claim))).block();
+            store.take(StoreRequest.take(List.of(claim))).block();
             pass(1);
         }
         assertThat(keyspace.bytes(keyOf(claim))).hasSizeGreaterThan(900);
@@ -400,17 +401,18 @@ class CountLifeTest extends ScriptedFixture {
             Keyspace server = new Keyspace(admin);
             Claim claim = claim("a", Limit.parse(text));
             Claim absent = claim("b", Limit.parse(text));
-            StoreDecision before =
-                    ownStore.take(Request.take(List.of(claim.withPermits(3)))).block();
+            StoreDecision before = ownStore.take(StoreRequest.take(List.of(claim.withPermits(3))))
+                    .block();
             server.commands().configSet("maxmemory", "1");
             ownStore.reset(List.of(absent), LimitStore.NO_DEADLINE).block();
             ownStore.reset(List.of(claim), LimitStore.NO_DEADLINE).block();
             assertThat(server.commands().keys("*")).containsExactlyInAnyOrder(keyOf(claim) + "!", keyOf(absent) + "!");
             server.commands().configSet("maxmemory", "0");
-            StoreDecision after = ownStore.take(Request.take(List.of(claim))).block();
+            StoreDecision after =
+                    ownStore.take(StoreRequest.take(List.of(claim))).block();
             assertThat(life(after)).isPositive().isNotEqualTo(life(before));
             ownStore.correct(Refund.of(before)).block();
-            assertThat(usage(ownStore.take(Request.peek(List.of(claim))).block())
+            assertThat(usage(ownStore.take(StoreRequest.peek(List.of(claim))).block())
                             .used())
                     .isOne();
             admin.shutdown();

@@ -4,8 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.Source;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
@@ -19,7 +19,7 @@ class PendingDecisionTest {
 
     private final List<PendingDecision> sent = new ArrayList<>();
     private final Mono<StoreDecision> decision =
-            PendingDecision.of(Request.take(List.of()), 0, sent::add, unused -> {});
+            PendingDecision.of(StoreRequest.take(List.of()), 0, sent::add, unused -> {});
     private final TestSubscriber<StoreDecision> subscriber =
             TestSubscriber.builder().initialRequest(0).build();
 

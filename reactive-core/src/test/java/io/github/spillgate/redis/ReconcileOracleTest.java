@@ -10,7 +10,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.model.StoreModel;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
@@ -262,7 +262,7 @@ class ReconcileOracleTest {
                 Claim claim = Objects.requireNonNull(reply.usage()).claim();
                 return new RefundCharged(
                         claim.withPermits(permits),
-                        result.outcome() == Outcome.APPLIED ? reply.stamp() : 0,
+                        result.outcome() == CorrectionOutcome.APPLIED ? reply.stamp() : 0,
                         reply.at() + lifetime(claim.limit()).toMillis());
             }
 

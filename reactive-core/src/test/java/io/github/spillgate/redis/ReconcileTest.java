@@ -7,7 +7,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.RefundCharged;
@@ -37,12 +37,14 @@ class ReconcileTest extends ScriptedFixture {
     void onlyReconciliationsThatAreChargedNowAreApplied(String text) {
         Limit limit = Limit.parse(text);
         Reconciliation repeated = reconciliation("a-1", limit, ago(0, 1));
-        assertThat(charge(repeated).outcome()).isEqualTo(Outcome.APPLIED);
-        assertThat(charge(repeated).outcome()).isEqualTo(Outcome.WITHOUT_EFFECT);
+        assertThat(charge(repeated).outcome()).isEqualTo(CorrectionOutcome.APPLIED);
+        assertThat(charge(repeated).outcome()).isEqualTo(CorrectionOutcome.WITHOUT_EFFECT);
         Reconciliation other = Reconciliation.of("b-1", claim("b", limit), List.of(ago(0, 2)), clock);
         List<Corrected> results = store.correct(List.of(repeated, other)).block();
         assertThat(used(results)).containsExactly(1L, 2L);
-        assertThat(results).extracting(Corrected::outcome).containsExactly(Outcome.WITHOUT_EFFECT, Outcome.APPLIED);
+        assertThat(results)
+                .extracting(Corrected::outcome)
+                .containsExactly(CorrectionOutcome.WITHOUT_EFFECT, CorrectionOutcome.APPLIED);
         assertThat(CorrectedForTests.replyOf(results.get(1)).stamp()).isPositive();
     }
 
@@ -57,7 +59,7 @@ class ReconcileTest extends ScriptedFixture {
                 .block();
         assertThat(results)
                 .extracting(Corrected::outcome)
-                .containsExactly(Outcome.APPLIED, Outcome.NOT_POSSIBLE, Outcome.APPLIED);
+                .containsExactly(CorrectionOutcome.APPLIED, CorrectionOutcome.NOT_POSSIBLE, CorrectionOutcome.APPLIED);
         assertThat(used(results)).containsExactly(3L, 12L);
         assertThat(List.of(used("a", HOLDS), used("b", HOLDS))).containsExactly(3L, 12L);
         assertThat(keyspace.commands().get(keyOf(foreign))).isEqualTo("foreign");
@@ -147,7 +149,8 @@ class ReconcileTest extends ScriptedFixture {
             List<Corrected> reconciled = reconcile(one, foreignClaim("f-2", limit), other);
             assertThat(reconciled)
                     .extracting(Corrected::outcome)
-                    .containsExactly(Outcome.APPLIED, Outcome.NOT_POSSIBLE, Outcome.APPLIED);
+                    .containsExactly(
+                            CorrectionOutcome.APPLIED, CorrectionOutcome.NOT_POSSIBLE, CorrectionOutcome.APPLIED);
             assertThat(used(reconciled)).containsExactly(1L, 2L);
             assertThat(keyspace.commands().dump(key)).isEqualTo(before);
             assertThat(keyspace.keys()).noneMatch(each -> each.endsWith("!f-2"));
@@ -316,7 +319,7 @@ class ReconcileTest extends ScriptedFixture {
     private void refund(Corrected charged, long permits, long millis) {
         Corrected.Reply reply = CorrectedForTests.replyOf(charged);
         Claim claim = reply.usage().claim().withPermits(permits);
-        long stamp = charged.outcome() == Outcome.APPLIED ? reply.stamp() : 0;
+        long stamp = charged.outcome() == CorrectionOutcome.APPLIED ? reply.stamp() : 0;
         store.correct(List.of(new RefundCharged(claim, stamp, reply.at() + millis)))
                 .block();
     }

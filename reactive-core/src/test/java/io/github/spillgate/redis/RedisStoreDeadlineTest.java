@@ -9,8 +9,8 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.StoreForTests;
 import io.github.spillgate.testkit.Unprotected;
@@ -248,7 +248,7 @@ class RedisStoreDeadlineTest {
 
         @Override
         public Mono<StoreDecision> take(List<Claim> claims) {
-            return store.take(Request.take(claims, deadline));
+            return store.take(StoreRequest.take(claims, deadline));
         }
 
         @Override

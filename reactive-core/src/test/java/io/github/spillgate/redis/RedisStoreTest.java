@@ -12,8 +12,8 @@ import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.internal.Background;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.StoreForTests;
@@ -167,8 +167,8 @@ class RedisStoreTest {
         Limit limit =
                 Limit.bucket(1_000, Duration.ofSeconds(1), 1_000_000_000_000L).leased();
         Decision peeked = limiter(store, limit).peek("a").block();
-        StoreDecision lease = store.take(
-                        Request.lease(DecidedClaims.of(peeked).get(0).withPermits(5_000_000_000L), 2, Long.MAX_VALUE))
+        StoreDecision lease = store.take(StoreRequest.lease(
+                        DecidedClaims.of(peeked).get(0).withPermits(5_000_000_000L), 2, Long.MAX_VALUE))
                 .block();
         long leased = lease.claims().get(0).permits();
         // What returns in the lease time counts as used, too.

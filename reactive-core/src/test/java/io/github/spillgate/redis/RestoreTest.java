@@ -10,8 +10,8 @@ import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.RefundOldest;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.CorrectedForTests;
 import java.util.ArrayList;
@@ -59,7 +59,7 @@ class RestoreTest extends ScriptedFixture {
         long since = clock.millis() - 10;
         restore(claim, 14, since);
         pass(passed);
-        store.take(Request.take(List.of(claim.withPermits(5)))).block();
+        store.take(StoreRequest.take(List.of(claim.withPermits(5)))).block();
         assertThat(restore(claim, 22, since)).isEqualTo(27);
     }
 
@@ -81,8 +81,8 @@ class RestoreTest extends ScriptedFixture {
     }
 
     private StoreUsage take(Claim claim, long permits) {
-        StoreDecision decision =
-                store.take(Request.take(List.of(claim.withPermits(permits)))).block();
+        StoreDecision decision = store.take(StoreRequest.take(List.of(claim.withPermits(permits))))
+                .block();
         return decision.usages().get(0);
     }
 
@@ -101,7 +101,7 @@ class RestoreTest extends ScriptedFixture {
     @Test
     void permitsThatWereNotLostExpireAtTheirTime() {
         Claim claim = claim("100/1s");
-        store.take(Request.take(List.of(claim.withPermits(30)))).block();
+        store.take(StoreRequest.take(List.of(claim.withPermits(30)))).block();
         pass(300);
         assertThat(restore(claim, new Grants(0, 0, 32))).isEqualTo(32);
         pass(800);
@@ -138,7 +138,7 @@ class RestoreTest extends ScriptedFixture {
         Claim claim = claim(limit);
         long since = clock.millis();
         pass(untilTaken);
-        store.take(Request.take(List.of(claim.withPermits(5)))).block();
+        store.take(StoreRequest.take(List.of(claim.withPermits(5)))).block();
         pass(untilRestored);
         assertThat(restore(claim, 22, since)).isEqualTo(27);
     }
@@ -146,10 +146,10 @@ class RestoreTest extends ScriptedFixture {
     @Test
     void aBucketThatIsOlderThanTheLastReplyHasLostNothing() {
         Claim claim = claim("100/1s burst=100");
-        store.take(Request.take(List.of(claim.withPermits(50)))).block();
+        store.take(StoreRequest.take(List.of(claim.withPermits(50)))).block();
         pass(100);
         long since = clock.millis() - 50;
-        store.take(Request.take(List.of(claim.withPermits(2)))).block();
+        store.take(StoreRequest.take(List.of(claim.withPermits(2)))).block();
         assertThat(restore(claim, 42, since)).isEqualTo(42);
     }
 
@@ -158,7 +158,7 @@ class RestoreTest extends ScriptedFixture {
     @ValueSource(strings = {"100/1s", "100/1s counter", "100/1s burst=100"})
     void nothingIsRestoredIfAnyPermitsWereRefundedSince(String limit) {
         Claim claim = claim(limit);
-        store.take(Request.take(List.of(claim.withPermits(14)))).block();
+        store.take(StoreRequest.take(List.of(claim.withPermits(14)))).block();
         store.correct(List.of(new RefundOldest(claim.withPermits(4)))).block();
         assertThat(restore(claim, 14)).isEqualTo(10);
     }
@@ -222,7 +222,7 @@ class RestoreTest extends ScriptedFixture {
         for (int step = 0; step < steps; step++) {
             pass(random.nextInt(random.nextInt(3) == 0 ? 400 : 20));
             if (random.nextBoolean()) {
-                store.take(Request.take(List.of(claim.withPermits(3)))).block();
+                store.take(StoreRequest.take(List.of(claim.withPermits(3)))).block();
                 granted.add(clock.millis(), 3);
                 continue;
             }
@@ -267,7 +267,7 @@ class RestoreTest extends ScriptedFixture {
     }
 
     private static long used(RedisStore store, Claim claim) {
-        StoreDecision peeked = store.take(Request.peek(List.of(claim))).block();
+        StoreDecision peeked = store.take(StoreRequest.peek(List.of(claim))).block();
         return Objects.requireNonNull(peeked).usages().get(0).used();
     }
 
@@ -288,7 +288,8 @@ class RestoreTest extends ScriptedFixture {
     /** Returns the usage in the reply, which is that of the stored count. */
     private long restore(LostPermits lost) {
         List<Corrected> results = store.correct(List.of(lost)).block();
-        StoreDecision stored = store.take(Request.peek(List.of(lost.claim()))).block();
+        StoreDecision stored =
+                store.take(StoreRequest.peek(List.of(lost.claim()))).block();
         StoreUsage replied = CorrectedForTests.usages(results).get(0);
         StoreUsage usage = stored.usages().get(0);
         assertThat(List.of(replied.used(), replied.wholeAt())).isEqualTo(List.of(usage.used(), usage.wholeAt()));

@@ -8,7 +8,7 @@ import io.github.spillgate.redis.ScriptRequest.SentRefund;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
-import io.github.spillgate.spi.Request.Mode;
+import io.github.spillgate.spi.StoreRequest.Mode;
 import io.github.spillgate.testkit.ClaimForTests;
 import io.github.spillgate.testkit.ManualClock;
 import java.io.ByteArrayOutputStream;

@@ -7,7 +7,7 @@ import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.CorrectedForTests;
@@ -115,7 +115,7 @@ class SettleTest extends ScriptedFixture {
         Settlement inTime = settlement("s-2", take("b", LOG, 1), 3);
         assertThat(settle(late, inTime))
                 .extracting(Corrected::outcome)
-                .containsExactly(Outcome.NOT_POSSIBLE, Outcome.APPLIED);
+                .containsExactly(CorrectionOutcome.NOT_POSSIBLE, CorrectionOutcome.APPLIED);
         assertThat(used("a", LOG)).isEqualTo(2);
         assertThat(used("b", LOG)).isEqualTo(3);
     }
@@ -127,7 +127,7 @@ class SettleTest extends ScriptedFixture {
         StoreDecision taken = take("b", LOG, 1);
         assertThat(settle(settlement("s-1", foreign, 3), settlement("s-1", taken, 3)))
                 .extracting(Corrected::outcome)
-                .containsExactly(Outcome.NOT_POSSIBLE, Outcome.APPLIED);
+                .containsExactly(CorrectionOutcome.NOT_POSSIBLE, CorrectionOutcome.APPLIED);
         assertThat(used("b", LOG)).isEqualTo(3);
     }
 

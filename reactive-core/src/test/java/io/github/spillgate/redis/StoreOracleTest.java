@@ -12,8 +12,8 @@ import io.github.spillgate.model.StoreModel;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.DecisionText;
@@ -799,7 +799,7 @@ class StoreOracleTest {
                 return holds.isEmpty()
                         ? Mono.just("")
                         : store.hold(holds, HoldAction.RELEASE)
-                                .then(store.take(Request.take(holds)))
+                                .then(store.take(StoreRequest.take(holds)))
                                 .map(DecisionText::of);
             });
         }
@@ -816,7 +816,7 @@ class StoreOracleTest {
                 if (limit.isLeased() && lease.asked.cost > 0) {
                     return limiter.peek(Charge.of(charge.key(), limit))
                             .map(peeked -> DecidedClaims.of(peeked).get(0).withPermits(lease.asked.cost))
-                            .map(claim -> store.take(Request.lease(claim, lease.parts, Long.MAX_VALUE))
+                            .map(claim -> store.take(StoreRequest.lease(claim, lease.parts, Long.MAX_VALUE))
                                     .map(this::leased));
                 }
             }

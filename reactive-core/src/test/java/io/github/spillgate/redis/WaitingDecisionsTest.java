@@ -3,7 +3,7 @@ package io.github.spillgate.redis;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.internal.Background;
-import io.github.spillgate.spi.Request;
+import io.github.spillgate.spi.StoreRequest;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -24,7 +24,7 @@ class WaitingDecisionsTest {
                 .cache();
         List<String> threads = Flux.range(0, 2)
                 .flatMap(i -> PendingDecision.of(
-                                Request.take(List.of()),
+                                StoreRequest.take(List.of()),
                                 0,
                                 decision -> forOwner.await(
                                         owner,

@@ -1,7 +1,7 @@
 package io.github.spillgate.testkit;
 
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Corrected.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
@@ -19,7 +19,7 @@ public final class CorrectedForTests {
     public static Corrected of(StoreDecision reply) {
         StoreUsage usage = reply.usages().isEmpty() ? null : reply.usages().get(0);
         return new Corrected(
-                reply.stamp() > 0 ? Outcome.APPLIED : Outcome.WITHOUT_EFFECT,
+                reply.stamp() > 0 ? CorrectionOutcome.APPLIED : CorrectionOutcome.WITHOUT_EFFECT,
                 new Reply(usage, reply.at().toEpochMilli(), reply.stamp()));
     }
 

@@ -13,7 +13,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
@@ -21,8 +21,8 @@ import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.RefundOldest;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.InstantSource;
@@ -927,19 +927,19 @@ public abstract class LimitStoreContract {
         RateLimiter limiter = limiter(Limit.of(10, NEVER));
         StoreDecision decision = (StoreDecision) now(limiter.tryAcquire("a", 5));
         List<Claim> claims = decision.claims();
-        Mono<StoreDecision> take = store().take(Request.take(claims));
+        Mono<StoreDecision> take = store().take(StoreRequest.take(claims));
         Mono<Void> refund = store().correct(RefundOldest.of(claims)).then();
         Mono<Void> exactly = store().correct(Refund.of(decision)).then();
         Mono<Void> reset = store().reset(claims, LimitStore.NO_DEADLINE);
-        assertThat(used(now(store().take(Request.peek(claims))))).containsExactly(5L);
+        assertThat(used(now(store().take(StoreRequest.peek(claims))))).containsExactly(5L);
         now(take);
-        assertThat(used(now(store().take(Request.peek(claims))))).containsExactly(10L);
+        assertThat(used(now(store().take(StoreRequest.peek(claims))))).containsExactly(10L);
         assertThat(now(take).isAllowed()).isFalse();
         refund.block();
-        assertThat(used(now(store().take(Request.peek(claims))))).containsExactly(5L);
+        assertThat(used(now(store().take(StoreRequest.peek(claims))))).containsExactly(5L);
         exactly.block();
         reset.block();
-        assertThat(used(now(store().take(Request.peek(claims))))).containsExactly(0L);
+        assertThat(used(now(store().take(StoreRequest.peek(claims))))).containsExactly(0L);
     }
 
     // Requests and corrections
@@ -949,8 +949,8 @@ public abstract class LimitStoreContract {
     void aLeaseIsChargedAtItsEndOrNotMade() {
         Limit leased = Limit.perMinute(100).leased();
         Claim claim = DecidedClaims.of(now(limiter(leased).peek("a"))).get(0).withPermits(10);
-        StoreDecision lease =
-                store().take(Request.lease(claim, 2, LimitStore.NO_DEADLINE)).block();
+        StoreDecision lease = store().take(StoreRequest.lease(claim, 2, LimitStore.NO_DEADLINE))
+                .block();
         long permits = lease == null ? 0 : lease.claims().get(0).permits();
         assertThat(only(now(limiter(leased).peek("a"))).used()).isEqualTo(permits);
         if (lease != null) {
@@ -976,14 +976,14 @@ public abstract class LimitStoreContract {
                         new Refund(second.claims().get(0).withPermits(1), second)))
                 .block());
         assertThat(results).hasSize(4);
-        Outcome reconciled = results.get(1).outcome();
-        assertThat(reconciled).isIn(Outcome.APPLIED, Outcome.UNSUPPORTED);
+        CorrectionOutcome reconciled = results.get(1).outcome();
+        assertThat(reconciled).isIn(CorrectionOutcome.APPLIED, CorrectionOutcome.UNSUPPORTED);
         assertThat(List.of(results.get(0), results.get(2), results.get(3)))
                 .extracting(Corrected::outcome)
-                .containsOnly(Outcome.APPLIED);
+                .containsOnly(CorrectionOutcome.APPLIED);
         assertThat(Stream.of("a", "b", "c", "d")
                         .map(key -> only(now(limiter.peek(key))).used()))
-                .containsExactly(0L, 3L, 3L, reconciled == Outcome.APPLIED ? 6L : 0L);
+                .containsExactly(0L, 3L, 3L, reconciled == CorrectionOutcome.APPLIED ? 6L : 0L);
     }
 
     @Test
@@ -1116,11 +1116,12 @@ public abstract class LimitStoreContract {
         Claim claim = hold("a", 1);
         unprotected().hold(List.of(claim), HoldAction.RELEASE).block();
         unprotected().hold(List.of(claim), HoldAction.RELEASE).block();
-        assertThat(now(unprotected().take(Request.take(List.of(claim)))).isAllowed())
+        assertThat(now(unprotected().take(StoreRequest.take(List.of(claim)))).isAllowed())
                 .isFalse();
         assertThat(renewed(List.of(claim)))
                 .containsExactly(new HoldRenewal(claim, HoldRenewal.RenewalOutcome.RELEASED));
-        assertThat(only(now(unprotected().take(Request.peek(List.of(claim))))).used())
+        assertThat(only(now(unprotected().take(StoreRequest.peek(List.of(claim)))))
+                        .used())
                 .isZero();
     }
 
@@ -1130,20 +1131,24 @@ public abstract class LimitStoreContract {
         List<Claim> early = Stream.generate(() -> hold("a", 1)).limit(65).toList();
         early.forEach(
                 claim -> unprotected().hold(List.of(claim), HoldAction.RELEASE).block());
-        assertThat(now(unprotected().take(Request.take(List.of(early.get(64))))).isAllowed())
+        assertThat(now(unprotected().take(StoreRequest.take(List.of(early.get(64)))))
+                        .isAllowed())
                 .isFalse();
-        assertThat(now(unprotected().take(Request.take(List.of(early.get(1))))).isAllowed())
+        assertThat(now(unprotected().take(StoreRequest.take(List.of(early.get(1)))))
+                        .isAllowed())
                 .isFalse();
-        assertThat(now(unprotected().take(Request.take(List.of(early.get(0))))).isAllowed())
+        assertThat(now(unprotected().take(StoreRequest.take(List.of(early.get(0)))))
+                        .isAllowed())
                 .isTrue();
     }
 
     @Test
     void aRequestThatIsSentTwiceHoldsItsPermitsOnce() {
         Claim claim = hold("a", 2);
-        assertThat(only(now(unprotected().take(Request.take(List.of(claim))))).used())
+        assertThat(only(now(unprotected().take(StoreRequest.take(List.of(claim)))))
+                        .used())
                 .isEqualTo(2);
-        Decision again = now(unprotected().take(Request.take(List.of(claim))));
+        Decision again = now(unprotected().take(StoreRequest.take(List.of(claim))));
         assertThat(again.isAllowed()).isTrue();
         assertThat(only(again).used()).isEqualTo(2);
     }
@@ -1156,11 +1161,11 @@ public abstract class LimitStoreContract {
                 .containsExactlyInAnyOrderElementsOf(holds.stream()
                         .map(claim -> new HoldRenewal(claim, HoldRenewal.RenewalOutcome.RENEWED))
                         .toList());
-        assertThat(only(now(unprotected().take(Request.peek(List.of(hold("a", 1))))))
+        assertThat(only(now(unprotected().take(StoreRequest.peek(List.of(hold("a", 1))))))
                         .used())
                 .isEqualTo(4);
         unprotected().hold(holds, HoldAction.RELEASE).block();
-        assertThat(only(now(unprotected().take(Request.peek(List.of(hold("a", 1))))))
+        assertThat(only(now(unprotected().take(StoreRequest.peek(List.of(hold("a", 1))))))
                         .used())
                 .isZero();
     }
@@ -1186,7 +1191,8 @@ public abstract class LimitStoreContract {
         unprotected().hold(holds.subList(0, 1), HoldAction.RELEASE).block();
         assertThat(renewed(holds.subList(most, most + 1)))
                 .containsExactly(new HoldRenewal(holds.get(most), HoldRenewal.RenewalOutcome.RESTORED));
-        assertThat(only(now(unprotected().take(Request.peek(List.of(first))))).used())
+        assertThat(only(now(unprotected().take(StoreRequest.peek(List.of(first)))))
+                        .used())
                 .isEqualTo(most);
     }
 
@@ -1196,12 +1202,13 @@ public abstract class LimitStoreContract {
         RateLimiter patient = limiter(Limit.concurrent(3).hold(Duration.ofMinutes(5)));
         Claim longer = DecidedClaims.of(now(patient.peek("a"))).get(0).withHoldId(requireNonNull(shorter.holdId()));
         Claim last = longer.withHoldId(UUID.randomUUID());
-        Decision taken = now(unprotected().take(Request.take(List.of(longer))));
-        now(unprotected().take(Request.take(List.of(last))));
+        Decision taken = now(unprotected().take(StoreRequest.take(List.of(longer))));
+        now(unprotected().take(StoreRequest.take(List.of(last))));
         assertThat(renewed(List.of(shorter)))
                 .containsExactly(new HoldRenewal(shorter, HoldRenewal.RenewalOutcome.RENEWED));
         unprotected().hold(List.of(last), HoldAction.RELEASE).block();
-        assertThat(only(now(unprotected().take(Request.peek(List.of(shorter))))).wholeAt())
+        assertThat(only(now(unprotected().take(StoreRequest.peek(List.of(shorter)))))
+                        .wholeAt())
                 .isEqualTo(only(taken).wholeAt());
     }
 

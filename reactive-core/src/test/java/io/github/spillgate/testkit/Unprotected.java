@@ -5,14 +5,14 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.Outcome;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.LostPermits;
-import io.github.spillgate.spi.Request;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import java.time.Duration;
 import java.util.Collections;
 import java.util.List;
@@ -21,8 +21,8 @@ import reactor.core.publisher.Mono;
 
 /**
  * A store as it is, for a test that wants to see its errors and how long it takes: a limiter puts no deadline and no
- * fallback around it. Subclasses change what a store does, in a method for each kind of request. The store does not know
- * the deadlines of requests, except for leases.
+ * fallback around it. Subclasses change what a store does, in a method for each kind of request. The store does not
+ * know the deadlines of requests, except for leases.
  */
 public class Unprotected implements LimitStore {
 
@@ -44,23 +44,23 @@ public class Unprotected implements LimitStore {
     }
 
     @Override
-    public Mono<StoreDecision> take(Request request) {
+    public Mono<StoreDecision> take(StoreRequest request) {
         // Without a switch, which would be a class of its own in the artifact of the contract.
-        if (request.mode() == Request.Mode.LEASE) {
+        if (request.mode() == StoreRequest.Mode.LEASE) {
             return lease(request);
         }
-        return request.mode() == Request.Mode.TAKE ? take(request.claims()) : peek(request.claims());
+        return request.mode() == StoreRequest.Mode.TAKE ? take(request.claims()) : peek(request.claims());
     }
 
     protected Mono<StoreDecision> take(List<Claim> claims) {
-        return around(store.take(Request.take(claims)));
+        return around(store.take(StoreRequest.take(claims)));
     }
 
     protected Mono<StoreDecision> peek(List<Claim> claims) {
-        return around(store.take(Request.peek(claims)));
+        return around(store.take(StoreRequest.peek(claims)));
     }
 
-    protected Mono<StoreDecision> lease(Request request) {
+    protected Mono<StoreDecision> lease(StoreRequest request) {
         return around(store.take(request));
     }
 
@@ -68,7 +68,7 @@ public class Unprotected implements LimitStore {
     @Override
     public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
         return corrections.stream().allMatch(LostPermits.class::isInstance)
-                ? Mono.just(Collections.nCopies(corrections.size(), Corrected.of(Outcome.UNSUPPORTED)))
+                ? Mono.just(Collections.nCopies(corrections.size(), Corrected.of(CorrectionOutcome.UNSUPPORTED)))
                 : around(store.correct(corrections));
     }
 

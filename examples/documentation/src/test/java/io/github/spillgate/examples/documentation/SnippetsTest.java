@@ -125,7 +125,7 @@ class SnippetsTest {
 
             class MyStore implements LimitStore {
                 @Override
-                public Mono<StoreDecision> take(Request request) {
+                public Mono<StoreDecision> take(StoreRequest request) {
                     return Mono.empty();
                 }
 

@@ -12,7 +12,7 @@ import java.util.List;
  * @param deadline the last moment at which the store may take permits, in nanoseconds of {@code Schedulers.parallel()};
  *     {@link LimitStore#NO_DEADLINE} if there is none
  */
-public record Request(List<Claim> claims, Mode mode, int parts, long deadline) {
+public record StoreRequest(List<Claim> claims, Mode mode, int parts, long deadline) {
 
     /** What a store does if the claims fit. */
     public enum Mode {
@@ -37,7 +37,7 @@ public record Request(List<Claim> claims, Mode mode, int parts, long deadline) {
      * @param claims the claims
      * @return the request
      */
-    public static Request take(List<Claim> claims) {
+    public static StoreRequest take(List<Claim> claims) {
         return take(claims, LimitStore.NO_DEADLINE);
     }
 
@@ -48,8 +48,8 @@ public record Request(List<Claim> claims, Mode mode, int parts, long deadline) {
      * @param deadline the last moment at which the store may take permits
      * @return the request
      */
-    public static Request take(List<Claim> claims, long deadline) {
-        return new Request(claims, Mode.TAKE, 1, deadline);
+    public static StoreRequest take(List<Claim> claims, long deadline) {
+        return new StoreRequest(claims, Mode.TAKE, 1, deadline);
     }
 
     /**
@@ -58,8 +58,8 @@ public record Request(List<Claim> claims, Mode mode, int parts, long deadline) {
      * @param claims the claims
      * @return the request
      */
-    public static Request peek(List<Claim> claims) {
-        return new Request(claims, Mode.PEEK, 1, LimitStore.NO_DEADLINE);
+    public static StoreRequest peek(List<Claim> claims) {
+        return new StoreRequest(claims, Mode.PEEK, 1, LimitStore.NO_DEADLINE);
     }
 
     /**
@@ -70,7 +70,7 @@ public record Request(List<Claim> claims, Mode mode, int parts, long deadline) {
      * @param deadline the last moment at which the store may take permits
      * @return the request
      */
-    public static Request lease(Claim claim, int parts, long deadline) {
-        return new Request(List.of(claim), Mode.LEASE, parts, deadline);
+    public static StoreRequest lease(Claim claim, int parts, long deadline) {
+        return new StoreRequest(List.of(claim), Mode.LEASE, parts, deadline);
     }
 }
