@@ -25,7 +25,7 @@ final class HandOver implements Delivery<Reconciliation> {
         return reconciliation;
     }
 
-    /** Returns whether none of the permits counts any more, or the count was reset. */
+    /** Returns whether none of the permits counts any more, or the count was reset, or is foreign and evicted. */
     @Override
     public boolean isExpired() {
         return !reconciliation.counts() || !ledger.awaits(reconciliation);

@@ -515,7 +515,12 @@ final class Outbox<M> {
         private void answered(List<Delivery<M>> batch, List<Corrected> results, CircuitGate gate, long took) {
             failures = 0;
             for (int i = 0; i < batch.size(); i++) {
-                end(batch.get(i), results.get(i));
+                try {
+                    end(batch.get(i), results.get(i));
+                } catch (RuntimeException e) {
+                    // The store cannot name the node of a count. The others have ended, too.
+                    Operators.onErrorDropped(e, Context.empty());
+                }
             }
             if (channel.affectsDecisions && urgent.isEmpty() && waiting.isEmpty()) {
                 gate.recordReconciliation(took);

@@ -206,8 +206,8 @@ public final class CountTable<C extends Count> {
     }
 
     /**
-     * Begins an epoch, whose number is the stamp of decisions from now on. Called under the monitor of a count, it
-     * separates later decisions on that from earlier ones, which have a lower stamp.
+     * Begins an epoch. Its number is the stamp of decisions from now on. Called under the monitor of a count, it
+     * separates later decisions on that count from earlier ones, which have a lower stamp.
      *
      * @return the number
      */

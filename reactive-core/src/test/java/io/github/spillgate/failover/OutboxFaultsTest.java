@@ -131,6 +131,21 @@ class OutboxFaultsTest {
         return new WeakReference<>(one);
     }
 
+    /** Otherwise its batch would count as failed, too, and free its place a second time. */
+    @Test
+    void aDeliveryThatThrowsEndsItsBatchOnce() {
+        CircuitGates gates = gates(UnaryOperator.identity());
+        Outbox<Message> outbox = outbox(gates, OutboxFaultsTest::applied);
+        Message broken = new Message(true);
+        broken.throwsWhenDelivered = true;
+        Message other = new Message(true);
+        outbox.add(broken);
+        outbox.add(other);
+        time.pass(Duration.ofSeconds(5));
+        assertThat(gates.whole().freeCapacity()).isEqualTo(10);
+        assertThat(other.isDelivered).isTrue();
+    }
+
     /** One of which the foreign value was deleted, while something else is added once a second or more often. */
     @Test
     void whatWasRefusedIsSentAgainAlthoughOthersAreAdded() {
@@ -389,6 +404,7 @@ class OutboxFaultsTest {
         private boolean isExpired;
         private boolean isDelivered;
         private boolean isLost;
+        private boolean throwsWhenDelivered;
 
         Message(boolean mayRepeat) {
             this.mayRepeat = mayRepeat;
@@ -422,6 +438,9 @@ class OutboxFaultsTest {
 
         @Override
         public void delivered(Corrected result) {
+            if (throwsWhenDelivered) {
+                throw new IllegalStateException("told to fail");
+            }
             isDelivered = true;
         }
 
