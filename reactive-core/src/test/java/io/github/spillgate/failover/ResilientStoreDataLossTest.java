@@ -122,9 +122,8 @@ class ResilientStoreDataLossTest {
             int during = allowed(limit, 20);
             await().atMost(LONG).until(() -> isRedisDeciding(limit));
             int after = allowed(limit, 200);
-            // A reply with restored permits may arrive before the instance knows that they are restored. For that
-            // request they count twice.
-            assertThat(during).isBetween(20 - number, 20);
+            // Until an instance knows that the permits are restored, they may count twice: a few requests are denied.
+            assertThat(during).isBetween(10, 20);
             assertThat(USED + during + after).isBetween(100, number == 1 ? 100 : 110);
             closeStores();
         }
