@@ -37,8 +37,6 @@ class PagesTest {
 
     private static final Pattern TESTS = Pattern.compile("\\bmvn [^\\n`]*-Dtest='?([\\w,]+)");
 
-    private static final Pattern EXECUTIONS = Pattern.compile("\\bmvn [^\\n`]*exec:java@(\\w+)");
-
     @TestFactory
     Stream<DynamicTest> everyTableHasAHeadAndMatchingColumns() throws IOException {
         return Snippets.pages().stream()
@@ -92,9 +90,7 @@ class PagesTest {
             assertThat(ROOT.resolve(module).resolve("pom.xml")).exists();
         }
         assertThat(tests).containsAll(typed(TESTS));
-        for (Pattern named : List.of(PROFILES, EXECUTIONS)) {
-            assertThat(typed(named)).allSatisfy(id -> assertThat(poms).contains("<id>" + id + "</id>"));
-        }
+        assertThat(typed(PROFILES)).allSatisfy(id -> assertThat(poms).contains("<id>" + id + "</id>"));
     }
 
     /** Returns the names in the commands of all pages; a command may list several, separated by commas. */

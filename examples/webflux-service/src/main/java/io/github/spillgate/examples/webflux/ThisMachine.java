@@ -69,7 +69,7 @@ final class ThisMachine {
         }
     }
 
-    private static void checkIsOurPage(HttpHeaders headers) {
+    static void checkIsOurPage(HttpHeaders headers) {
         if (!headers.containsHeader(OUR_PAGE)) {
             throw refused(
                     "This request has no header " + OUR_PAGE + ": expected one, for example \"" + OUR_PAGE + ": 1\"");

@@ -3,11 +3,12 @@ package io.github.spillgate.examples.webflux;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.examples.redis.ExampleRedis;
-import io.github.spillgate.examples.webflux.Burst.Ask;
 import java.io.Closeable;
 import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse.BodyHandlers;
 import java.time.Duration;
-import java.util.List;
 import java.util.stream.Stream;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.http.client.ReactorResourceFactory;
@@ -58,11 +59,13 @@ final class Instance implements Closeable {
      * Waits until this store decides, by reading the usage. Connecting may take longer than the deadline of a decision.
      */
     void awaitDecisionsOf(String source) {
-        Load load = new Load(List.of(uri()));
-        await().until(() -> load.ask(new Ask("GET", VatController.USAGE, "free-key", "192.0.2.1"))
-                .block()
-                .body()
-                .startsWith("{\"source\":\"" + source + "\""));
+        HttpClient client = HttpClient.newHttpClient();
+        HttpRequest usage = HttpRequest.newBuilder(uri().resolve(VatController.USAGE))
+                .header("X-Api-Key", "free-key")
+                .timeout(Duration.ofSeconds(30))
+                .build();
+        await().until(() ->
+                client.send(usage, BodyHandlers.ofString()).body().startsWith("{\"source\":\"" + source + "\""));
     }
 
     @Override

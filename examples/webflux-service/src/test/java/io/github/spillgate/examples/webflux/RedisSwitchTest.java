@@ -6,6 +6,7 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.examples.redis.ExampleRedis;
 import java.io.IOException;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import org.junit.jupiter.api.AfterEach;
@@ -75,6 +76,22 @@ class RedisSwitchTest {
         assertThat(redis.isRunning()).isTrue();
         stop.block();
         assertThat(redis.isRunning()).isFalse();
+    }
+
+    @Test
+    void anotherRedisIsNotStoppedAndItsPasswordIsHidden() throws IOException {
+        mayTurn.countDown();
+        RedisSwitch another =
+                new RedisSwitch(ExampleRedis.open(redis.uri().replace("redis://", "redis://default:top-secret@")));
+        assertThat(another.state()).isEqualTo(new Playground.Redis("the server of SPILLGATE_REDIS_URI", false, true));
+        for (Mono<Void> turn : List.of(another.stop(), another.start())) {
+            assertThatExceptionOfType(ResponseStatusException.class)
+                    .isThrownBy(turn::block)
+                    .satisfies(error -> assertThat(error.getStatusCode()).isEqualTo(HttpStatus.CONFLICT))
+                    .withMessageContaining("which is yours; expected an embedded server")
+                    .withMessageNotContaining("top-secret");
+        }
+        assertThat(redis.isRunning()).isTrue();
     }
 
     private static void assertRejected(Mono<Void> turn) {

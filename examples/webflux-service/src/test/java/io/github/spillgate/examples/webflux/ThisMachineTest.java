@@ -41,8 +41,40 @@ class ThisMachineTest {
         HttpHeaders two = host("localhost");
         two.add(HttpHeaders.HOST, "attacker.example");
         assertRefused(peer("127.0.0.1"), two);
+        assertRefused(peer("127.0.0.1"), host("localhost.attacker.example"));
+        assertRefused(peer("127.0.0.1"), host("192.0.2.1"));
         assertRefused(peer("127.0.0.1"), host("localhost@attacker.example"));
         assertRefused(peer("127.0.0.1"), host("attacker.example:8080\nlocalhost"));
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"localhost", "localhost:8080", "LOCALHOST", "127.0.0.1:1", "[::1]:8080"})
+    void eachNameOfThisMachineIsOurs(String name) {
+        HttpHeaders ours = host(name);
+        ours.set("X-Playground", "1");
+        ours.set(HttpHeaders.ORIGIN, "http://" + name);
+        assertThatCode(() -> {
+                    ThisMachine.check(peer("127.0.0.1"), ours);
+                    ThisMachine.checkIsOurPage(ours);
+                })
+                .doesNotThrowAnyException();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via"})
+    void aRequestThroughAProxyIsRefused(String field) {
+        HttpHeaders headers = host("localhost");
+        headers.set(field, "127.0.0.1");
+        assertRefused(peer("127.0.0.1"), headers);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"http://attacker.example", "null", "http://localhost:3000"})
+    void aPageOfAnotherOriginIsRefused(String origin) {
+        HttpHeaders headers = host("localhost");
+        headers.set("X-Playground", "1");
+        headers.set(HttpHeaders.ORIGIN, origin);
+        assertThatThrownBy(() -> ThisMachine.checkIsOurPage(headers)).hasMessageContaining("expected http://localhost");
     }
 
     private static void assertRefused(@Nullable InetSocketAddress peer, HttpHeaders headers) {

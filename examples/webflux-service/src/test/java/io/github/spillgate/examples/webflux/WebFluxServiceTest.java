@@ -1,10 +1,12 @@
 package io.github.spillgate.examples.webflux;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.examples.redis.ExampleRedis;
 import java.io.IOException;
+import java.io.InputStream;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpRequest.BodyPublishers;
@@ -12,7 +14,10 @@ import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.time.Duration;
 import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -204,6 +209,51 @@ class WebFluxServiceTest {
         redis.start();
         service.awaitDecisionsOf("REDIS");
         assertThat(validate(paidKey).statusCode()).isEqualTo(200);
+    }
+
+    @Test
+    void twoInstancesShareALimit() {
+        try (Instance another = Instance.on(redis, "service", "--customers.keys." + paidKey + "=paid")) {
+            List<CompletableFuture<HttpResponse<String>>> answers = IntStream.range(0, 100)
+                    .mapToObj(i -> request("/v1/validate?number=FI12345678")
+                            .uri((i % 2 == 0 ? service : another).uri().resolve("/v1/validate?number=FI12345678"))
+                            .header("X-Api-Key", paidKey)
+                            .POST(BodyPublishers.noBody())
+                            .build())
+                    .map(request -> client.sendAsync(request, BodyHandlers.ofString()))
+                    .toList();
+            assertThat(answers.stream().map(answer -> answer.join().statusCode()))
+                    .containsOnly(200, 429)
+                    .filteredOn(status -> status == 200)
+                    .hasSize(30);
+        }
+    }
+
+    @Test
+    void aStreamIsChargedWhatItCosts() throws Exception {
+        HttpResponse<String> answer = get("/v1/completions?prompt=two+words&words=5", freeKey);
+        assertThat(answer.body()).contains("word-1", "word-5");
+        assertThat(header(answer, "RateLimit-Policy"))
+                .contains("\"completions-1m\";q=20;w=60", "\"tokens-1m\";q=200;w=60");
+        await().untilAsserted(() ->
+                assertThat(usage(freeKey)).contains(tier("completions-1m", 20, 1), tier("tokens-1m", 200, 2 + 5)));
+    }
+
+    @Test
+    void aStreamThatTheClientCutsCostsWhatWasGenerated() throws Exception {
+        HttpRequest request = request("/v1/completions?prompt=two+words&words=500")
+                .header("X-Api-Key", freeKey)
+                .build();
+        try (InputStream body =
+                client.send(request, BodyHandlers.ofInputStream()).body()) {
+            assertThat(new String(body.readNBytes(200), UTF_8)).contains("word-10");
+        }
+        Pattern used = Pattern.compile("\"tokens-1m\",\"permits\":200,\"used\":(\\d+)");
+        // The estimate is 52.
+        await().untilAsserted(() -> assertThat(used.matcher(usage(freeKey)).results())
+                .map(found -> Integer.parseInt(found.group(1)))
+                .singleElement()
+                .satisfies(tokens -> assertThat(tokens).isBetween(12, 400).isNotEqualTo(52)));
     }
 
     @Test
