@@ -27,7 +27,7 @@ class BenchmarkTest {
     private final ByteArrayOutputStream err = new ByteArrayOutputStream();
 
     @Test
-    @Tag("thorough")
+    @Tag("proof")
     void everyContenderRunsInEachWorkload(@TempDir Path directory) throws Exception {
         int status = run("--rounds", "1", "--seconds", "0.02", "--out", directory.toString());
 

@@ -7,7 +7,6 @@ import io.github.spillgate.testkit.ClientForTests;
 import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Snippets;
-import io.github.spillgate.testkit.Thorough;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.api.StatefulRedisConnection;
 import java.io.IOException;
@@ -43,7 +42,7 @@ import org.junit.jupiter.params.provider.ValueSource;
  *
  * <p>Maven runs on a copy of the sources, because this build is using the output directories of the original.
  */
-@Thorough
+@Proof
 class ReleaseTest {
 
     private static final String GROUP = "io/github/spillgate";
@@ -319,7 +318,6 @@ class ReleaseTest {
     }
 
     /** In another directory, so that no path of this machine is part of a file. */
-    @Proof
     @Test
     void aSecondBuildGivesTheSameBytes() throws Exception {
         Path second = deploy(copy(ROOT, temp.resolve("another/place")), temp.resolve("another/repository"));
