@@ -3,7 +3,6 @@ package io.github.spillgate.examples.benchmark;
 import io.github.spillgate.examples.benchmark.contender.Contender;
 import io.github.spillgate.examples.benchmark.contender.Entrant;
 import io.github.spillgate.examples.benchmark.contender.Setting;
-import io.github.spillgate.examples.benchmark.measure.Cpu;
 import io.github.spillgate.examples.benchmark.measure.Driver;
 import io.github.spillgate.examples.benchmark.measure.Load;
 import io.github.spillgate.examples.benchmark.measure.RedisServer;
@@ -42,7 +41,6 @@ final class Rounds {
         List<Turns> all = new ArrayList<>();
         work.entrants().forEach(entrant -> servers.of(entrant.topology()).forEach(RedisServer::empty));
         try (Driver driver = Driver.of(work.threads())) {
-            Runnable after = work.after().isZero() ? () -> {} : Cpu.busyFor(work.after());
             List<String> many = IntStream.range(0, work.keys())
                     .mapToObj(number -> "user:" + number)
                     .toList();
@@ -50,7 +48,7 @@ final class Rounds {
             progress.print("  warm-up ");
             for (Entrant entrant : work.entrants()) {
                 List<String> keys = keys(work, entrant, many);
-                Turns turns = new Turns(work, entrant, keys, work.keys() == 1 ? keys : drawn, after, driver);
+                Turns turns = new Turns(work, entrant, keys, work.keys() == 1 ? keys : drawn, driver);
                 all.add(turns);
                 turns.warmUp();
             }
@@ -94,7 +92,7 @@ final class Rounds {
          * @param keys the keys, each once
          * @param drawn the keys, each as often as it is used
          */
-        Turns(Work work, Entrant entrant, List<String> keys, List<String> drawn, Runnable after, Driver driver) {
+        Turns(Work work, Entrant entrant, List<String> keys, List<String> drawn, Driver driver) {
             this.work = work;
             this.entrant = entrant;
             this.keys = keys;
@@ -104,7 +102,7 @@ final class Rounds {
             for (int i = 0; i < work.instances(); i++) {
                 instances.add(entrant.open(setting));
             }
-            this.load = new Load(instances, redis, drawn, work.inFlight(), after, false);
+            this.load = new Load(instances, redis, drawn, work.inFlight(), false);
         }
 
         void warmUp() {

@@ -100,13 +100,12 @@ class BenchmarkPagesTest {
             String kind = table.head().get(1);
             switch (kind) {
                 case "goal" -> assertGoals(List.of(page, goals), table);
-                case "before" -> assertBeforeAndAfter(table);
                 case "requests/s" -> assertCosts(table);
                 default -> assertRatios(table);
             }
             tables.merge(kind.contains("÷") ? "÷" : kind, 1, Integer::sum);
         }
-        assertThat(tables).isEqualTo(Map.of("goal", 1, "before", 1, "requests/s", 1, "÷", 5));
+        assertThat(tables).isEqualTo(Map.of("goal", 1, "requests/s", 1, "÷", 5));
     }
 
     /** Each column compares two contenders, or the contender of the row with another one. Slower ones are bold. */
@@ -145,20 +144,6 @@ class BenchmarkPagesTest {
         assertThat(pages)
                 .allSatisfy(
                         page -> assertThat(LINK.matcher(page).replaceAll("$1")).contains(sentence));
-    }
-
-    private void assertBeforeAndAfter(MarkdownTable table) throws IOException {
-        BenchmarkRounds earlier = BenchmarkRounds.readBefore();
-        BenchmarkRounds later = BenchmarkRounds.readAfter();
-        for (List<String> row : table.rows()) {
-            String[] label = row.get(0).split(": ", 2);
-            BigDecimal before = ratio(earlier, label[0], label[1]);
-            BigDecimal after = ratio(later, label[0], label[1]);
-            assertThat(row.subList(1, row.size()))
-                    .as(row.get(0))
-                    .containsExactly(
-                            rounded(before), rounded(after), rounded(after.divide(before, MathContext.DECIMAL64)));
-        }
     }
 
     private void assertCosts(MarkdownTable table) {

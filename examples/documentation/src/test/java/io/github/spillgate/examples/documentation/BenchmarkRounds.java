@@ -40,30 +40,15 @@ record BenchmarkRounds(Map<String, List<BigDecimal>> values) {
 
     /** Reads the run of the benchmark, and the HTTP load test as the workloads wrk-64, wrk-8 and wrk-1. */
     static BenchmarkRounds read() throws IOException {
-        BenchmarkRounds rounds = readBenchmark("rounds.csv");
-        for (Map<String, String> row : rows("wrk.csv")) {
-            OF_WRK.forEach((column, ofWrk) ->
-                    rounds.add(column, "wrk-" + row.get("connections"), row.get("server"), row.get(ofWrk)));
-        }
-        return rounds;
-    }
-
-    /** Reads the run of the previous version, with fewer workloads. */
-    static BenchmarkRounds readBefore() throws IOException {
-        return readBenchmark("rounds-before.csv");
-    }
-
-    /** Reads the run of the current version with the same workloads. */
-    static BenchmarkRounds readAfter() throws IOException {
-        return readBenchmark("rounds-after.csv");
-    }
-
-    private static BenchmarkRounds readBenchmark(String file) throws IOException {
         BenchmarkRounds rounds = new BenchmarkRounds(new HashMap<>());
-        for (Map<String, String> row : rows(file)) {
+        for (Map<String, String> row : rows("rounds.csv")) {
             for (String column : List.of(DECISIONS, P50, P99, CPU)) {
                 rounds.add(column, row.get("work"), row.get("contender"), row.get(column));
             }
+        }
+        for (Map<String, String> row : rows("wrk.csv")) {
+            OF_WRK.forEach((column, ofWrk) ->
+                    rounds.add(column, "wrk-" + row.get("connections"), row.get("server"), row.get(ofWrk)));
         }
         return rounds;
     }

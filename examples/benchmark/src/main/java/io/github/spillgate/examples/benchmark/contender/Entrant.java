@@ -74,18 +74,7 @@ public enum Entrant {
     LOCAL_BUCKET4J("bucket4j local", Side.PEER, Bucket4jLocal::new),
     LOCAL_RESILIENCE4J("resilience4j", Side.PEER, Resilience4j::new),
     LOCAL_LOG("spillgate local log", Side.OURS, setting -> Spillgate.local(setting, Entrant::log)),
-    LOCAL_COUNTER("spillgate local counter", Side.OURS, setting -> Spillgate.local(setting, Entrant::counter)),
-
-    /** A WebFlux server without a limiter. */
-    WEBFLUX("no filter", Side.FLOOR, WebFlux::unfiltered),
-    WEBFLUX_GATEWAY("spring gateway filter", Side.PEER, WebFlux::gateway),
-    WEBFLUX_REDIS("spillgate redis filter", Side.OURS, WebFlux::inRedis),
-    WEBFLUX_LOCAL("spillgate local filter", Side.OURS, WebFlux::local),
-
-    /** A Vert.x server without a limiter. */
-    VERTX("no handler", Side.FLOOR, VertxWeb::unhandled),
-    VERTX_REDIS("spillgate redis handler", Side.OURS, VertxWeb::inRedis),
-    VERTX_LOCAL("spillgate local handler", Side.OURS, VertxWeb::local);
+    LOCAL_COUNTER("spillgate local counter", Side.OURS, setting -> Spillgate.local(setting, Entrant::counter));
 
     private enum Side {
         OURS,

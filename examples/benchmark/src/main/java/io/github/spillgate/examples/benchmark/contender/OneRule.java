@@ -31,7 +31,7 @@ final class OneRule implements AutoCloseable {
         this.limiter = builder.build();
         Rule rule = Rule.named("benchmark")
                 .paths(paths)
-                .key(KeySource.header(Requests.KEY))
+                .key(KeySource.header(WebServer.KEY))
                 .limit(Limit.of(rate.permits(), rate.window()))
                 .build();
         this.rules = Rules.of(limiter, syntax, List.of(rule));

@@ -18,17 +18,16 @@ import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
 /**
- * A Vert.x server on all event loops, with the client of {@link WebFlux}: each decision is a request to a handler that
- * responds with hello. Contenders differ in what runs before the handler.
+ * A Vert.x server on all event loops, with a handler that responds with hello. Servers differ in what runs before the
+ * handler.
  */
-final class VertxWeb implements Contender, WebServer.Opened {
+final class VertxWeb implements WebServer.Opened {
 
     /** All instances of the server share one free port, because they use the same negative number. */
     private static final int ANY_PORT = -1;
 
     private final Vertx vertx = Vertx.vertx();
     private final int port;
-    private final Requests requests;
     private final Runnable close;
 
     private VertxWeb(List<Handler<RoutingContext>> handlers, Runnable close) {
@@ -39,7 +38,6 @@ final class VertxWeb implements Contender, WebServer.Opened {
                         new DeploymentOptions().setInstances(VertxOptions.DEFAULT_EVENT_LOOP_POOL_SIZE))
                 .await();
         port = servers.element().actualPort();
-        requests = new Requests(port);
     }
 
     private Future<HttpServer> listen(List<Handler<RoutingContext>> handlers) {
@@ -71,7 +69,7 @@ final class VertxWeb implements Contender, WebServer.Opened {
         EvalshaEach evalsha = EvalshaEach.alone(setting);
         Handler<RoutingContext> handler = ctx -> {
             Context context = ctx.vertx().getOrCreateContext();
-            String key = ctx.request().getHeader(Requests.KEY);
+            String key = ctx.request().getHeader(WebServer.KEY);
             evalsha.ask(key == null ? "" : key)
                     .subscribe(
                             taken -> context.runOnContext(now -> {
@@ -92,13 +90,7 @@ final class VertxWeb implements Contender, WebServer.Opened {
     }
 
     @Override
-    public void decide(String key, Answer answer) {
-        requests.decide(key, answer);
-    }
-
-    @Override
     public void close() {
-        requests.close();
         vertx.close().await();
         close.run();
     }

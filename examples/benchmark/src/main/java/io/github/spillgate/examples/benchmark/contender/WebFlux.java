@@ -18,17 +18,13 @@ import reactor.core.publisher.Mono;
 import reactor.netty.DisposableServer;
 import reactor.netty.http.server.HttpServer;
 
-/**
- * A WebFlux server and its client: each decision is a request to a handler that responds with hello. Contenders differ
- * in what runs before the handler.
- */
-final class WebFlux implements Contender, WebServer.Opened {
+/** A WebFlux server with a handler that responds with hello. Servers differ in what runs before the handler. */
+final class WebFlux implements WebServer.Opened {
 
     private static final byte[] HELLO = "hello".getBytes(StandardCharsets.US_ASCII);
     private static final Duration TIMEOUT = Duration.ofSeconds(10);
 
     private final DisposableServer server;
-    private final Requests requests;
     private final Runnable close;
 
     private WebFlux(List<WebFilter> filters, Runnable close) {
@@ -40,7 +36,6 @@ final class WebFlux implements Contender, WebServer.Opened {
                         .filters(all -> all.addAll(filters))
                         .build()))
                 .bindNow();
-        requests = new Requests(server.port());
     }
 
     private static Mono<Void> hello(ServerWebExchange exchange) {
@@ -72,7 +67,7 @@ final class WebFlux implements Contender, WebServer.Opened {
     static WebFlux gateway(Setting setting) {
         SpringGateway gateway = new SpringGateway(setting);
         WebFilter filter = (exchange, chain) -> {
-            String key = exchange.getRequest().getHeaders().getFirst(Requests.KEY);
+            String key = exchange.getRequest().getHeaders().getFirst(WebServer.KEY);
             return gateway.ask(key == null ? "" : key).flatMap(decision -> {
                 decision.getHeaders().forEach(exchange.getResponse().getHeaders()::add);
                 if (decision.isAllowed()) {
@@ -89,7 +84,7 @@ final class WebFlux implements Contender, WebServer.Opened {
     static WebFlux bucket4j(Setting setting) {
         Bucket4j bucket4j = Bucket4j.unbatched(setting);
         WebFilter filter = (exchange, chain) -> {
-            String key = exchange.getRequest().getHeaders().getFirst(Requests.KEY);
+            String key = exchange.getRequest().getHeaders().getFirst(WebServer.KEY);
             return Mono.fromFuture(bucket4j.ask(key == null ? "" : key)).flatMap(isAllowed -> {
                 if (isAllowed) {
                     return chain.filter(exchange);
@@ -107,14 +102,8 @@ final class WebFlux implements Contender, WebServer.Opened {
     }
 
     @Override
-    public void decide(String key, Answer answer) {
-        requests.decide(key, answer);
-    }
-
-    @Override
     public void close() {
         server.disposeNow(TIMEOUT);
-        requests.close();
         close.run();
     }
 }

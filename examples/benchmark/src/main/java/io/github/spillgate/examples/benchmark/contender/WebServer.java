@@ -17,7 +17,7 @@ public enum WebServer {
     VERTX_EVALSHA("vertx evalsha", VertxWeb::evalsha);
 
     /** The header with the key of a request. */
-    public static final String KEY = Requests.KEY;
+    public static final String KEY = "X-Api-Key";
 
     private final String title;
 

@@ -4,19 +4,13 @@ import io.github.spillgate.examples.benchmark.contender.Contender;
 import java.util.List;
 
 /**
- * A load: the limiters (one, or several instances that share their limits), the keys, the decisions in flight, and the
- * work after each decision.
+ * A load: the limiters (one, or several instances that share their limits), the keys and the decisions in flight.
  *
  * @param servers the servers with their counts
  * @param inTurn whether the keys are used in turn; else at random
  */
 public record Load(
-        List<Contender> instances,
-        List<RedisServer> servers,
-        List<String> keys,
-        int inFlight,
-        Runnable after,
-        boolean inTurn) {
+        List<Contender> instances, List<RedisServer> servers, List<String> keys, int inFlight, boolean inTurn) {
 
     public Load {
         instances = List.copyOf(instances);
@@ -24,6 +18,6 @@ public record Load(
     }
 
     public Load everyKeyInTurn() {
-        return new Load(instances, servers, keys, inFlight, after, true);
+        return new Load(instances, servers, keys, inFlight, true);
     }
 }

@@ -17,7 +17,6 @@ final class Slot implements Answer, Runnable {
     private final Contender contender;
     private final List<String> keys;
     private final int step;
-    private final Runnable after;
     private final ThreadLocal<Trampoline> trampolines;
     private final Executor later;
     private final Runnable end;
@@ -40,7 +39,6 @@ final class Slot implements Answer, Runnable {
         this.keys = load.keys();
         this.step = load.inTurn() ? load.inFlight() : 0;
         this.next = number;
-        this.after = load.after();
         this.trampolines = trampolines;
         this.later = later;
         this.end = end;
@@ -114,7 +112,6 @@ final class Slot implements Answer, Runnable {
     }
 
     private void proceed() {
-        after.run();
         trampolines.get().proceed(this);
     }
 

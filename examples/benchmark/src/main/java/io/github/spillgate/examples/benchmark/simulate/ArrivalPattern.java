@@ -9,7 +9,7 @@ import java.util.function.DoubleSupplier;
  */
 enum ArrivalPattern {
     /** Independent requests: a Poisson process. */
-    ONE_BY_ONE("one by one") {
+    ONE_BY_ONE {
         @Override
         DoubleSupplier gaps(double rate, Limit limit, SeededRandom chance) {
             double mean = limit.window().toMillis() / rate;
@@ -21,7 +21,7 @@ enum ArrivalPattern {
      * Bursts of a fifth of the limit on average, fifty times as fast as the limit allows. The gaps between bursts are
      * random.
      */
-    IN_BURSTS("in bursts") {
+    IN_BURSTS {
         @Override
         DoubleSupplier gaps(double rate, Limit limit, SeededRandom chance) {
             return new Bursts(rate, limit, chance);
@@ -31,23 +31,12 @@ enum ArrivalPattern {
     /**
      * Independent requests at twice the rate, in spells of three windows on average, with pauses of the same length.
      */
-    IN_SPELLS("in spells") {
+    IN_SPELLS {
         @Override
         DoubleSupplier gaps(double rate, Limit limit, SeededRandom chance) {
             return new Spells(rate, limit, chance);
         }
     };
-
-    private final String title;
-
-    ArrivalPattern(String title) {
-        this.title = title;
-    }
-
-    /** Returns the name of the pattern in tables. */
-    String title() {
-        return title;
-    }
 
     /** Returns the times between requests, in milliseconds. */
     abstract DoubleSupplier gaps(double rate, Limit limit, SeededRandom chance);

@@ -45,16 +45,6 @@ record Mix(String title, Limit limit, int clients, List<ArrivalPattern> patterns
                 chance -> chance.pareto(least, most * limit.permits(), EXPONENT));
     }
 
-    /** Creates clients with equal rates, as a multiple of the limit. */
-    static Mix alike(double timesTheLimit, ArrivalPattern pattern, Limit limit, int clients) {
-        return new Mix(
-                String.format(Locale.ROOT, "%s, %.2f", pattern.title(), timesTheLimit),
-                limit,
-                clients,
-                List.of(pattern),
-                chance -> timesTheLimit * limit.permits());
-    }
-
     /** Returns the same mix with another number of clients. */
     Mix of(int some) {
         return new Mix(title, limit, some, patterns, rate);

@@ -1,7 +1,6 @@
 package io.github.spillgate.examples.benchmark.simulate;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.spi.CounterState;
 import java.util.List;
 import java.util.function.DoubleSupplier;
 import java.util.stream.IntStream;
@@ -39,7 +38,6 @@ final class MixSimulation {
                 .mapToObj(group ->
                         decide(group * CLIENTS_IN_GROUP, Math.min(mix.clients(), (group + 1) * CLIENTS_IN_GROUP)))
                 .toList();
-        // Add in order, because a sum of floating-point numbers depends on it.
         SimulationCounts all = new SimulationCounts();
         tallies.forEach(all::add);
         return all;
@@ -67,39 +65,31 @@ final class MixSimulation {
                 .gaps(mix.rate().applyAsDouble(chance), mix.limit(), chance);
         double begin = VirtualClock.START + chance.share() * window;
         Admission exact = new BruteForce(mix.limit());
-        SlidingCount all = new SlidingCount(window);
         for (double time = gaps.getAsDouble(); time < windows * window; time += gaps.getAsDouble()) {
             long now = (long) (begin + time);
-            int within = all.add(now);
             boolean allowed = log.admits(now);
             tally.asked++;
             tally.denied += allowed ? 0 : 1;
             tally.wrongOfLog += allowed == exact.admits(now) ? 0 : 1;
-            first.decide(now, allowed, within);
-            onClock.decide(now, allowed, within);
+            first.decide(now, allowed);
+            onClock.decide(now, allowed);
         }
     }
 
     /** A counter that decides on the requests of one client, compared with the log. */
     private static final class ComparedCounter {
 
-        private final Limit limit;
-        private final long window;
         private final Admission admission;
         private final SimulationCounts.OfCounter tally;
         private final SlidingCount admitted;
-        private CounterState ofAll;
 
         ComparedCounter(Limit limit, Admission admission, SimulationCounts.OfCounter tally) {
-            this.limit = limit;
             this.admission = admission;
             this.tally = tally;
-            window = limit.window().toMillis();
-            admitted = new SlidingCount(window);
-            ofAll = new CounterState(0, 0, 0);
+            this.admitted = new SlidingCount(limit.window().toMillis());
         }
 
-        void decide(long now, boolean allowedByLog, int within) {
+        void decide(long now, boolean allowedByLog) {
             boolean allowed = admission.admits(now);
             tally.wronglyAllowed += allowed && !allowedByLog ? 1 : 0;
             tally.wronglyDenied += !allowed && allowedByLog ? 1 : 0;
@@ -107,18 +97,6 @@ final class MixSimulation {
                 tally.allowed++;
                 tally.mostInAWindow = Math.max(tally.mostInAWindow, admitted.add(now));
             }
-            judge(now, within);
-        }
-
-        /** Compares the estimate of a counter that counts all requests, which is what others have measured. */
-        private void judge(long now, int within) {
-            ofAll = (ofAll.isEmpty() ? CounterState.empty(limit, now) : ofAll.at(limit, now)).plus(1);
-            double estimate = ofAll.previous() * (1 - (double) (now - ofAll.start()) / window) + ofAll.current();
-            boolean isOver = within > limit.permits();
-            boolean isEstimatedOver = estimate > limit.permits();
-            tally.wronglyOver += isEstimatedOver && !isOver ? 1 : 0;
-            tally.wronglyUnder += isOver && !isEstimatedOver ? 1 : 0;
-            tally.off += Math.abs(estimate - within) / within;
         }
     }
 }

@@ -40,23 +40,11 @@ final class SimulationCounts {
         /** The most requests allowed in any window. */
         long mostInAWindow;
 
-        /** Requests with an estimate above the limit and a true number below, if all requests are counted. */
-        long wronglyOver;
-
-        /** Requests with an estimate below the limit and a true number above. */
-        long wronglyUnder;
-
-        /** The sum of the relative errors of the estimate. */
-        double off;
-
         void add(OfCounter other) {
             allowed += other.allowed;
             wronglyAllowed += other.wronglyAllowed;
             wronglyDenied += other.wronglyDenied;
             mostInAWindow = Math.max(mostInAWindow, other.mostInAWindow);
-            wronglyOver += other.wronglyOver;
-            wronglyUnder += other.wronglyUnder;
-            off += other.off;
         }
     }
 }

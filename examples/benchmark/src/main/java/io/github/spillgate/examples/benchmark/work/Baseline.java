@@ -12,10 +12,7 @@ public enum Baseline {
     /** Our counter. */
     COUNTER(Measure.DECISIONS),
     /** Ours in a cluster of one primary. */
-    ONE_PRIMARY(Measure.DECISIONS),
-    /** The server without a limiter. */
-    UNFILTERED(Measure.DECISIONS),
-    UNFILTERED_TIME(Measure.P50);
+    ONE_PRIMARY(Measure.DECISIONS);
 
     /** More decisions are better, and a longer time is worse. */
     public enum Measure {
@@ -42,7 +39,6 @@ public enum Baseline {
             case ONE_PRIMARY -> entrant == Entrant.COUNTER_IN_ONE;
             case PING -> entrant == Entrant.PING;
             case COUNTER -> entrant == Entrant.COUNTER;
-            case UNFILTERED, UNFILTERED_TIME -> entrant == Entrant.WEBFLUX || entrant == Entrant.VERTX;
         };
     }
 }

@@ -19,7 +19,6 @@ import java.util.List;
  * @param inFlight the number of decisions in flight
  * @param instances how many limiters of the same name share the workload, each with its own client and connection
  * @param threads the threads of the driver, for contenders that decide synchronously
- * @param after the processor time after each decision
  * @param baseline the measure and the base of the comparison
  */
 public record Work(
@@ -34,7 +33,6 @@ public record Work(
         int inFlight,
         int instances,
         int threads,
-        Duration after,
         Baseline baseline) {
 
     private static final Rate NEVER_REACHED = new Rate(10_000_000, Duration.ofSeconds(1));
@@ -66,7 +64,6 @@ public record Work(
         private int inFlight = 256;
         private int instances = 1;
         private int threads = Runtime.getRuntime().availableProcessors();
-        private Duration after = Duration.ZERO;
         private Baseline baseline = Baseline.BEST_PEER;
 
         private Builder(String kind, String description, List<Entrant> entrants) {
@@ -116,11 +113,6 @@ public record Work(
             return this;
         }
 
-        Builder after(Duration after) {
-            this.after = after;
-            return this;
-        }
-
         Builder comparedTo(Baseline baseline) {
             this.baseline = baseline;
             return this;
@@ -139,7 +131,6 @@ public record Work(
                     inFlight,
                     instances,
                     threads,
-                    after,
                     baseline);
         }
     }

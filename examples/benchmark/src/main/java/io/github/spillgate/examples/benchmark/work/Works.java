@@ -26,13 +26,6 @@ import static io.github.spillgate.examples.benchmark.contender.Entrant.LOG_ON_LO
 import static io.github.spillgate.examples.benchmark.contender.Entrant.PING;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.REDISSON;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.SPRING_GATEWAY;
-import static io.github.spillgate.examples.benchmark.contender.Entrant.VERTX;
-import static io.github.spillgate.examples.benchmark.contender.Entrant.VERTX_LOCAL;
-import static io.github.spillgate.examples.benchmark.contender.Entrant.VERTX_REDIS;
-import static io.github.spillgate.examples.benchmark.contender.Entrant.WEBFLUX;
-import static io.github.spillgate.examples.benchmark.contender.Entrant.WEBFLUX_GATEWAY;
-import static io.github.spillgate.examples.benchmark.contender.Entrant.WEBFLUX_LOCAL;
-import static io.github.spillgate.examples.benchmark.contender.Entrant.WEBFLUX_REDIS;
 
 import io.github.spillgate.examples.benchmark.contender.Entrant;
 import io.github.spillgate.examples.benchmark.contender.Rate;
@@ -75,13 +68,6 @@ public final class Works {
         for (int instances : new int[] {1, 2, 4}) {
             works.add(instances(instances));
         }
-        works.add(handler());
-        works.add(filter(
-                "filter", "requests to a WebFlux server, 64 at a time, for 10,000 keys", 64, Baseline.UNFILTERED));
-        works.add(filter("filter-one", "one request at a time to a WebFlux server", 1, Baseline.UNFILTERED_TIME));
-        works.add(
-                vertx("vertx", "requests to a Vert.x server, 64 at a time, for 10,000 keys", 64, Baseline.UNFILTERED));
-        works.add(vertx("vertx-one", "one request at a time to a Vert.x server", 1, Baseline.UNFILTERED_TIME));
         works.add(local("local-one-thread", "no Redis, 10,000 keys, all allowed, on one thread", 1));
         works.add(local(
                 "local-all-cores", "no Redis, 10,000 keys, all allowed, a thread for each processor", PROCESSORS));
@@ -271,37 +257,6 @@ public final class Works {
                 .keys(number)
                 .rates(new Rate(10_000_000 / number, SECOND))
                 .comparedTo(Baseline.ONE_PRIMARY)
-                .build();
-    }
-
-    private static Work handler() {
-        return Work.of(
-                        "handler",
-                        "10,000 keys, all allowed, and 20 µs of work after each decision, on the thread that brings it",
-                        EVALSHA,
-                        COUNTER,
-                        COUNTER_IMMEDIATE)
-                .keys(MANY)
-                .rates(A_HUNDRED)
-                .after(Duration.ofNanos(20_000))
-                .comparedTo(Baseline.EVALSHA)
-                .build();
-    }
-
-    private static Work filter(String name, String description, int inFlight, Baseline baseline) {
-        return requests(
-                Work.of(name, description, WEBFLUX, WEBFLUX_GATEWAY, WEBFLUX_REDIS, WEBFLUX_LOCAL), inFlight, baseline);
-    }
-
-    private static Work vertx(String name, String description, int inFlight, Baseline baseline) {
-        return requests(Work.of(name, description, VERTX, VERTX_REDIS, VERTX_LOCAL), inFlight, baseline);
-    }
-
-    private static Work requests(Work.Builder work, int inFlight, Baseline baseline) {
-        return work.keys(MANY)
-                .rates(A_HUNDRED)
-                .inFlight(inFlight)
-                .comparedTo(baseline)
                 .build();
     }
 

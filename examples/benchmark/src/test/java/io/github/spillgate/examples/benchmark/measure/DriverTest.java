@@ -123,6 +123,6 @@ final class DriverTest {
             @Override
             public void close() {}
         };
-        return new Load(List.of(contender), List.of(), List.of("a", "b", "c"), SLOTS, () -> {}, false);
+        return new Load(List.of(contender), List.of(), List.of("a", "b", "c"), SLOTS, false);
     }
 }

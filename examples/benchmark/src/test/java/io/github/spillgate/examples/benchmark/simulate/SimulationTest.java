@@ -24,7 +24,8 @@ import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.w3c.dom.Document;
 
-/** The statements, pictures and tables of the page on the simulation, compared with the simulation. */
+/** The statements, pictures and the table of the page on the simulation, compared with the simulation. */
+@Tag("proof")
 class SimulationTest {
 
     private static final Path DOCS =
@@ -71,7 +72,9 @@ class SimulationTest {
     @ParameterizedTest
     @EnumSource
     void aLogDecidesLikeBruteForce(ArrivalPattern pattern) {
-        SimulationCounts tally = new MixSimulation(Mix.alike(1, pattern, Limit.perMinute(100), 10), 20).decide();
+        Limit limit = Limit.perMinute(100);
+        Mix exactlyAtTheLimit = new Mix("at the limit", limit, 10, List.of(pattern), chance -> limit.permits());
+        SimulationCounts tally = new MixSimulation(exactlyAtTheLimit, 20).decide();
         assertThat(tally.denied).isPositive();
         assertThat(tally.wrongOfLog).isZero();
     }
@@ -92,8 +95,6 @@ class SimulationTest {
             double log = tally.asked - tally.denied;
             assertThat(counter.allowed / log).isBetween(0.99, 1.01);
             assertThat(counter.wronglyAllowed + counter.wronglyDenied).isBetween(1L, tally.asked / 5);
-            assertThat(counter.wronglyOver + counter.wronglyUnder).isBetween(1L, tally.asked / 50);
-            assertThat(counter.off / tally.asked).isBetween(0.01, 0.15);
             assertThat(counter.mostInAWindow).isBetween(101L, 199L);
         }
     }
@@ -137,46 +138,29 @@ class SimulationTest {
         }
     }
 
+    /** Checks one row, because the whole table takes a minute. */
     @Test
-    void theChartOfLeasesMatchesTheirTable() throws Exception {
-        Path picture = DOCS.resolve("simulation").resolve(LeasePage.CHART);
-        String svg = LeasePage.chart(DOCS.resolve(LeasePage.NAME)).svg();
-        assertThat(svg).contains("6000/1m, 16 instances", "demand 10 × the limit");
-        assertThat(picture).content().isEqualTo(svg);
-        DocumentBuilderFactory.newInstance().newDocumentBuilder().parse(picture.toFile());
-    }
-
-    /** Checks one table of a million requests, because all tables would take a minute. */
-    @Test
-    @Tag("thorough")
     void theFiguresOfThePageMatchTheSimulation() throws Exception {
-        List<String> bursts = new Tables(1).near(2, ArrivalPattern.IN_BURSTS);
-        assertThat(Files.readAllLines(DOCS.resolve("simulation.md")))
-                .anyMatch(
-                        line -> line.startsWith("| 2.00 |") && line.contains("| " + String.join(" | ", bursts) + " |"));
+        Mix oneInTen = MixTable.mixes().get(6);
+        assertThat(Files.readAllLines(DOCS.resolve("simulation.md"))).contains(new MixTable(1).row(oneInTen));
     }
 
     @Test
-    void tablesAreReplacedInPlace() throws Exception {
+    void theTableIsReplacedInPlace() throws Exception {
         Path file = temp.resolve("simulation.md");
-        Files.writeString(file, "Before.\n\n<!-- simulated: near -->\n| old |\n<!-- end -->\n\nAfter.\n");
+        Files.writeString(file, "Before.\n\n<!-- simulated: limiting -->\n| old |\n<!-- end -->\n\nAfter.\n");
         ByteArrayOutputStream out = new ByteArrayOutputStream();
         Simulation.write(temp, true, new PrintStream(out, true, StandardCharsets.UTF_8));
 
-        String page = Files.readString(file);
-        assertThat(page)
-                .startsWith("Before.\n\n<!-- simulated: near -->\n| rate, × the limit |")
+        String head = Files.readAllLines(DOCS.resolve("simulation.md")).stream()
+                .filter(line -> line.startsWith("| rate of the clients"))
+                .findFirst()
+                .orElseThrow();
+        assertThat(file)
+                .content()
+                .startsWith("Before.\n\n<!-- simulated: limiting -->\n" + head)
                 .contains("|\n<!-- end -->\n\nAfter.\n")
                 .doesNotContain("old");
-        assertThat(page.split("<!-- simulated: ", -1)).hasSize(4);
-        assertThat(heads(page)).isEqualTo(heads(Files.readString(DOCS.resolve("simulation.md"))));
         assertThat(out.toString(StandardCharsets.UTF_8)).contains("1 in 10,000 above it", temp.toString());
-    }
-
-    private static List<String> heads(String page) {
-        return page.lines()
-                .filter(line -> line.startsWith("| rate of the clients") || line.startsWith("| rate, "))
-                .sorted()
-                .toList();
     }
 }
