@@ -69,7 +69,7 @@ public final class RateLimiting {
     private final Rules rules;
 
     /** Reads rules with the functions and the client addresses of this limiter. */
-    private final Function<RateLimitOptions.ParsedOptions, List<Rule>> reader;
+    private final Function<RateLimitOptions, List<Rule>> reader;
 
     private final RateLimitHeaders headers;
     private final DenialWriter denials;
@@ -83,20 +83,20 @@ public final class RateLimiting {
             Vertx vertx,
             RateLimiter limiter,
             Rules rules,
-            Function<RateLimitOptions.ParsedOptions, List<Rule>> reader,
-            RateLimitOptions.ParsedOptions options,
+            Function<RateLimitOptions, List<Rule>> reader,
+            RateLimitOptions options,
             Mono<Void> disconnect) {
         this.vertx = vertx;
         this.limiter = limiter;
         this.rules = rules;
         this.reader = reader;
         this.headers = RateLimitHeaders.all()
-                .rateLimit(options.headers().rateLimit())
-                .xRateLimit(options.headers().xRateLimit())
-                .retryAfter(options.headers().retryAfter());
-        this.denials = options.denials() == Denials.FAIL ? DenialWriter.failing() : DenialWriter.ofProblem();
-        this.preflights = options.preflights();
-        this.readyTimeout = options.readyTimeout();
+                .rateLimit(options.isRateLimitFields())
+                .xRateLimit(options.isXRateLimitFields())
+                .retryAfter(options.isRetryAfterField());
+        this.denials = options.getDenials() == Denials.FAIL ? DenialWriter.failing() : DenialWriter.ofProblem();
+        this.preflights = options.isPreflights();
+        this.readyTimeout = options.getReadyTimeout();
         this.disconnect = disconnect;
     }
 
@@ -110,7 +110,7 @@ public final class RateLimiting {
     public static Builder of(Vertx vertx, RateLimitOptions options) {
         Checks.present(vertx, "vertx", "Vertx.vertx()");
         Checks.some(options, "options", "new RateLimitOptions(config)");
-        return new Builder(vertx, options.read());
+        return new Builder(vertx, new RateLimitOptions(options));
     }
 
     /**
@@ -152,8 +152,7 @@ public final class RateLimiting {
      * @throws WrongSettingException if a rule is invalid; the message names the setting and what was expected
      */
     public void replaceRules(RateLimitOptions options) {
-        List<Rule> read = reader.apply(
-                Checks.some(options, "options", "new RateLimitOptions(config)").read());
+        List<Rule> read = reader.apply(Checks.some(options, "options", "new RateLimitOptions(config)"));
         checked("rules", read.stream().map(Rule::name).toList(), names -> {
             rules.replace(read);
             return names;
@@ -226,13 +225,13 @@ public final class RateLimiting {
     public static final class Builder {
 
         private final Vertx vertx;
-        private final RateLimitOptions.ParsedOptions options;
+        private final RateLimitOptions options;
         private final Map<String, Object> named = new HashMap<>();
         private final List<DecisionListener> decisionListeners = new ArrayList<>();
         private RuleInstrumentation instrumentation = RuleInstrumentation.none();
         private @Nullable LimitStore store;
 
-        private Builder(Vertx vertx, RateLimitOptions.ParsedOptions options) {
+        private Builder(Vertx vertx, RateLimitOptions options) {
             this.vertx = vertx;
             this.options = options;
         }
@@ -343,7 +342,7 @@ public final class RateLimiting {
          */
         public RateLimiting start() {
             RateLimiter.Builder limiter = checked("name", requireName(), RateLimiter::builder);
-            if (!options.enabled()) {
+            if (!options.isEnabled()) {
                 LOG.info("No request is limited (enabled: false)");
                 RateLimiter off = limiter.store(Fallback.allow()).build();
                 return new RateLimiting(
@@ -369,14 +368,14 @@ public final class RateLimiting {
         private RateLimiting build(
                 RateLimiter.Builder limiter, LimitStore primary, List<Rule> read, Mono<Void> disconnect) {
             limiter.store(primary);
-            checked("debt", options.debt(), limiter::debt);
-            checked("longest-hold", options.longestHold(), limiter::longestHold);
+            checked("debt", options.getDebt(), limiter::debt);
+            checked("longest-hold", options.getLongestHold(), limiter::longestHold);
             decisionListeners.forEach(limiter::listener);
             // Also for a local store, so that a wrong setting is reported before there is a Redis.
             if (primary.deadline().orElse(Duration.ZERO).isZero()) {
                 limiter.fallback(fallback());
-                checked("deadline", options.deadline(), limiter::deadline);
-                checked("cache-denials", options.cacheDenials(), limiter::cacheDenials);
+                checked("deadline", options.getDeadline(), limiter::deadline);
+                checked("cache-denials", options.getCacheDenials(), limiter::cacheDenials);
             }
             RateLimiter built = limiter.build();
             try {
@@ -393,7 +392,7 @@ public final class RateLimiting {
         }
 
         private String requireName() {
-            String name = options.name();
+            String name = options.getName();
             if (name == null) {
                 throw new WrongSettingException(
                         "name",
@@ -405,9 +404,9 @@ public final class RateLimiting {
             return name;
         }
 
-        private List<Rule> readRules(RateLimitOptions.ParsedOptions from) {
+        private List<Rule> readRules(RateLimitOptions from) {
             return RuleReader.of(keys(), RoutePaths.ofVertx(), new NamedBeans(named))
-                    .read("rules", from.rules());
+                    .read("rules", from.getRules());
         }
 
         private RuleInstrumentation instrumentation() {
@@ -417,7 +416,7 @@ public final class RateLimiting {
         private KeySyntax keys() {
             KeySyntax syntax = KeySyntax.of(options.clientAddress().read("client-address"))
                     .beans(name -> Optional.of(new NamedBeans(named).get(name, KeySource.class)));
-            String secret = options.secret();
+            String secret = options.getSecret();
             return secret == null
                     ? syntax
                     : checked("secret", "…", any -> syntax.secret(secret.getBytes(StandardCharsets.UTF_8)));
@@ -425,44 +424,44 @@ public final class RateLimiting {
 
         /** Returns the addresses of the Redis that this limiter connects to; empty if it uses another store. */
         private List<RedisURI> redisUris() {
-            String text = options.redis().uri();
-            if (store != null || options.store() != StoreType.AUTO || text == null) {
+            String text = options.getRedisUri();
+            if (store != null || options.getStore() != StoreType.AUTO || text == null) {
                 return List.of();
             }
             return checked(
                     "redis.uri",
                     "…",
-                    any -> options.redis().isCluster() ? RedisStore.clusterUris(text) : List.of(RedisStore.uri(text)));
+                    any -> options.isRedisCluster() ? RedisStore.clusterUris(text) : List.of(RedisStore.uri(text)));
         }
 
         private AbstractRedisClient redisClient(List<RedisURI> uris) {
-            return options.redis().isCluster() ? RedisClusterClient.create(uris) : RedisClient.create(uris.get(0));
+            return options.isRedisCluster() ? RedisClusterClient.create(uris) : RedisClient.create(uris.get(0));
         }
 
         private RedisStore redisStore(AbstractRedisClient client, List<RedisURI> uris) {
             RedisStore.Builder redis = RedisStore.builder(client).nodes(uris);
-            return checked("redis.namespace", options.redis().namespace(), redis::namespace)
+            return checked("redis.namespace", options.getRedisNamespace(), redis::namespace)
                     .build();
         }
 
         private LimitStore local() {
-            if (options.store() == StoreType.AUTO) {
+            if (options.getStore() == StoreType.AUTO) {
                 LOG.warn("No Redis is configured; each instance of this service counts on its own: expected redis.uri,"
                         + " or store: local if that is intended");
             }
-            LocalStore local = checked("local.counts", options.local().counts(), LocalStore::bounded);
-            Double share = options.local().share();
+            LocalStore local = checked("local.counts", options.getLocalCounts(), LocalStore::bounded);
+            Double share = options.getLocalShare();
             return share == null ? local : checked("local.share", share, local::share);
         }
 
         private LimitStore localFallback() {
-            LocalFallback local = checked("local.counts", options.local().counts(), Fallback::local);
-            Double share = options.local().share();
+            LocalFallback local = checked("local.counts", options.getLocalCounts(), Fallback::local);
+            Double share = options.getLocalShare();
             return share == null ? local : checked("local.share", share, local::share);
         }
 
         private LimitStore fallback() {
-            return switch (options.fallback()) {
+            return switch (options.getFallback()) {
                 case LOCAL -> localFallback();
                 case ALLOW -> Fallback.allow();
                 case DENY -> Fallback.deny();

@@ -2,6 +2,7 @@ package io.github.spillgate.vertx;
 
 import static io.github.spillgate.http.WrongSettingException.checked;
 
+import io.github.spillgate.Limit;
 import io.github.spillgate.http.Spelling;
 import io.github.spillgate.http.WrongSettingException;
 import io.vertx.core.json.JsonArray;
@@ -10,8 +11,8 @@ import java.math.BigDecimal;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.HashSet;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -22,8 +23,8 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A reader of settings from JSON. A name may be written {@code limits-from} or {@code limitsFrom}. A setting that was
- * not read is reported as unknown.
+ * Settings in JSON. A name may be written {@code limits-from} or {@code limitsFrom}. A setting that was never read is
+ * reported as unknown.
  */
 final class Settings {
 
@@ -31,27 +32,74 @@ final class Settings {
     private static final String RULE = "{\"name\": \"address\", \"limits\": \"120/1m\"}";
 
     private final String where;
-    private final Map<String, GivenValue> given = new LinkedHashMap<>();
+    private final JsonObject json;
+
+    /** Adds this object to the one above it, when it gets its first setting. */
+    private final Runnable attach;
+
     private final Set<String> known = new TreeSet<>();
 
     Settings(String where, JsonObject json) {
+        this(where, json, () -> {});
+    }
+
+    private Settings(String where, JsonObject json, Runnable attach) {
         this.where = where;
-        for (Map.Entry<String, Object> field : json) {
-            GivenValue twice =
-                    given.put(Spelling.plain(field.getKey()), new GivenValue(field.getKey(), field.getValue()));
+        this.json = json;
+        this.attach = attach;
+        Map<String, String> names = new HashMap<>();
+        for (String name : json.fieldNames()) {
+            String twice = names.put(Spelling.plain(name), name);
             if (twice != null) {
-                throw wrong(
-                        field.getKey(),
-                        field.getValue(),
-                        "it is also there as " + twice.name + ": expected one of them");
+                throw wrong(name, json.getValue(name), "it is also there as " + twice + ": expected one of them");
             }
         }
     }
 
+    /** Sets a value; null removes it. */
+    void put(String name, @Nullable Object value) {
+        json.fieldNames().removeIf(other -> Spelling.plain(other).equals(Spelling.plain(name)));
+        if (value != null) {
+            json.put(name, written(value));
+            attach.run();
+        }
+    }
+
+    private static Object written(Object value) {
+        if (value instanceof List<?> list) {
+            return new JsonArray(list.stream().map(Settings::written).toList());
+        }
+        if (value instanceof Enum<?> constant) {
+            return text(constant);
+        }
+        return value instanceof Duration || value instanceof Limit ? value.toString() : value;
+    }
+
+    private static String text(Enum<?> constant) {
+        return constant.name().toLowerCase(Locale.ROOT).replace('_', '-');
+    }
+
+    JsonObject toJson() {
+        return json.copy();
+    }
+
+    @Override
+    public boolean equals(@Nullable Object other) {
+        return other instanceof Settings settings && settings.json.equals(json);
+    }
+
+    @Override
+    public int hashCode() {
+        return json.hashCode();
+    }
+
     private @Nullable Object take(String name) {
         known.add(name);
-        GivenValue found = given.get(Spelling.plain(name));
-        return found == null ? null : found.value;
+        return json.fieldNames().stream()
+                .filter(other -> Spelling.plain(other).equals(Spelling.plain(name)))
+                .findFirst()
+                .map(json::getValue)
+                .orElse(null);
     }
 
     private <T> T read(String name, T defaultValue, String expected, Function<Object, @Nullable T> read) {
@@ -176,7 +224,7 @@ final class Settings {
         }
         List<String> texts = new ArrayList<>();
         for (E constant : type.getEnumConstants()) {
-            String text = constant.name().toLowerCase(Locale.ROOT).replace('_', '-');
+            String text = text(constant);
             if (Spelling.plain(text).equals(Spelling.plain(value.toString()))) {
                 return constant;
             }
@@ -220,12 +268,11 @@ final class Settings {
     /** Returns the settings in an object; without any if it is absent. */
     Settings below(String name) {
         Object value = take(name);
-        if (value == null) {
-            return new Settings(at(name), new JsonObject());
-        }
-        return new Settings(at(name), object(at(name), value));
+        JsonObject below = value == null ? new JsonObject() : object(at(name), value);
+        return new Settings(at(name), below, () -> put(name, below));
     }
 
+    /** Returns copies of the objects in an array. */
     List<Settings> each(String name) {
         Object value = take(name);
         if (value == null) {
@@ -238,7 +285,7 @@ final class Settings {
         List<Settings> all = new ArrayList<>();
         for (int i = 0; i < array.size(); i++) {
             String element = at(name) + "[" + i + "]";
-            all.add(new Settings(element, object(element, array.getValue(i))));
+            all.add(new Settings(element, object(element, array.getValue(i)).copy()));
         }
         return all;
     }
@@ -261,11 +308,11 @@ final class Settings {
     void rejectUnknown() {
         Set<String> names = new HashSet<>();
         known.forEach(name -> names.add(Spelling.plain(name)));
-        given.forEach((name, setting) -> {
-            if (!names.contains(name)) {
-                throw inRule(WrongSettingException.unknown(at(setting.name), setting.name, known));
+        for (String name : json.fieldNames()) {
+            if (!names.contains(Spelling.plain(name))) {
+                throw inRule(WrongSettingException.unknown(at(name), name, known));
             }
-        });
+        }
     }
 
     private String at(String name) {
@@ -286,8 +333,7 @@ final class Settings {
 
     /** Adds the name of the rule: only rules are elements of a list and have a name. */
     private WrongSettingException inRule(WrongSettingException wrong) {
-        GivenValue name = given.get("name");
-        return where.endsWith("]") && name != null && name.value instanceof String text ? wrong.inRule(text) : wrong;
+        return where.endsWith("]") && json.getValue("name") instanceof String name ? wrong.inRule(name) : wrong;
     }
 
     /**
@@ -299,6 +345,4 @@ final class Settings {
                 ? "found " + value + ", "
                 : "";
     }
-
-    private record GivenValue(String name, @Nullable Object value) {}
 }

@@ -13,21 +13,28 @@ import io.github.spillgate.http.WrongSettingException;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.testkit.WithoutDeadline;
+import io.github.spillgate.vertx.RateLimitOptions.Denials;
+import io.github.spillgate.vertx.RateLimitOptions.FallbackType;
+import io.github.spillgate.vertx.RateLimitOptions.StoreType;
 import io.vertx.core.Vertx;
 import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;
+import java.lang.reflect.Modifier;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Stream;
 import org.assertj.core.util.Throwables;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.platform.commons.support.ReflectionSupport;
 import reactor.core.publisher.Mono;
 
-/** Settings as JSON, with the names that they have in Spring Boot. */
+/** Settings by setters, and as JSON with the names that they have in Spring Boot. */
 class RateLimitOptionsTest {
 
     private final Vertx vertx = Vertx.vertx();
@@ -37,85 +44,156 @@ class RateLimitOptionsTest {
         vertx.close().toCompletionStage().toCompletableFuture().get(30, TimeUnit.SECONDS);
     }
 
-    @Test
-    void allOfThemAreRead() {
-        RateLimitOptions.ParsedOptions read = new RateLimitOptions(new JsonObject("""
-                        {
-                          "name": "orders",
-                          "store": "local",
-                          "redis": {"uri": "redis://localhost:6379", "cluster": true, "namespace": "shop"},
-                          "deadline": "80ms",
-                          "ready-timeout": "3s",
-                          "cache-denials": "500ms",
-                          "debt": 2.5,
-                          "longest-hold": "90m",
-                          "fallback": "deny",
-                          "local": {"counts": 5000, "share": 0.25},
-                          "client-address":
-                            {"header": "x-forwarded-for", "trusted-proxies": ["10.0.0.0/8"], "ipv6-prefix": 56, "max-hops": 3},
-                          "secret": "0123456789abcdef",
-                          "headers": {"rate-limit": false, "x-rate-limit": false, "retry-after": false},
-                          "preflights": false,
-                          "denials": "fail",
-                          "enabled": false,
-                          "rules": [
-                            {
-                              "name": "login", "paths": ["/login", "/token"], "exclude-paths": "/login/health",
-                              "methods": "POST, PUT", "key": "header:X-Api-Key",
-                              "limits": "5/15m, 100/24h counter", "limits-from": "plans", "cost": 2, "cost-from": "costs",
-                              "phase": "after-authentication", "when-missing": "deny", "when-undecided": "deny",
-                              "when-ambiguous": "missing",
-                              "when-lookup-fails": "undecided",
-                              "refund-when": "2xx", "unless": "internal", "shadow": true, "timeout": "1s"
-                            }
-                          ]
-                        }
-                        """)).read();
+    private static final String ALL = """
+            {
+              "name": "orders",
+              "store": "local",
+              "redis": {"uri": "redis://localhost:6379", "cluster": true, "namespace": "shop"},
+              "deadline": "80ms",
+              "ready-timeout": "3s",
+              "cache-denials": "500ms",
+              "debt": 2.5,
+              "longest-hold": "90m",
+              "fallback": "deny",
+              "local": {"counts": 5000, "share": 0.25},
+              "client-address":
+                {"header": "x-forwarded-for", "trusted-proxies": ["10.0.0.0/8"], "ipv6-prefix": 56, "max-hops": 3},
+              "secret": "0123456789abcdef",
+              "headers": {"rate-limit": false, "x-rate-limit": false, "retry-after": false},
+              "preflights": false,
+              "denials": "fail",
+              "enabled": false,
+              "rules": [
+                {
+                  "name": "login", "paths": ["/login", "/token"], "exclude-paths": "/login/health",
+                  "methods": "POST, PUT", "key": "header:X-Api-Key",
+                  "limits": "5/15m, 100/24h counter", "limits-from": "plans", "cost": 2, "cost-from": "costs",
+                  "phase": "after-authentication", "when-missing": "deny", "when-undecided": "deny",
+                  "when-ambiguous": "missing",
+                  "when-lookup-fails": "undecided",
+                  "refund-when": "2xx", "unless": "internal", "shadow": true, "timeout": "1s"
+                }
+              ]
+            }
+            """;
 
-        assertThat(read)
-                .isEqualTo(new RateLimitOptions.ParsedOptions(
-                        "orders",
-                        RateLimitOptions.StoreType.LOCAL,
-                        new RateLimitOptions.RedisOptions("redis://localhost:6379", true, "shop"),
-                        Duration.ofMillis(80),
-                        Duration.ofSeconds(3),
-                        Duration.ofMillis(500),
-                        2.5,
-                        Duration.ofMinutes(90),
-                        RateLimitOptions.FallbackType.DENY,
-                        new RateLimitOptions.LocalOptions(5_000, 0.25),
-                        new RateLimitOptions.AddressOptions(
-                                ClientAddressSettings.Header.X_FORWARDED_FOR, java.util.List.of("10.0.0.0/8"), 56, 3),
-                        "0123456789abcdef",
-                        new RateLimitOptions.HeaderOptions(false, false, false),
-                        false,
-                        RateLimitOptions.Denials.FAIL,
-                        false,
-                        read.rules()));
-        RateLimitOptions.RuleOptions rule = read.rules().get(0);
-        assertThat(rule.limits()).containsExactly(Limit.parse("5/15m"), Limit.parse("100/24h counter"));
-        assertThat(rule.paths()).containsExactly("/login", "/token");
-        assertThat(rule.excludePaths()).containsExactly("/login/health");
-        assertThat(rule.methods()).containsExactly("POST", "PUT");
-        assertThat(rule.phase()).isEqualTo(Phase.AFTER_AUTHENTICATION);
-        assertThat(rule.timeout()).isEqualTo(Duration.ofSeconds(1));
-        assertThat(rule.whenMissing()).isEqualTo(Rule.WhenMissing.DENY);
-        assertThat(rule.whenAmbiguous()).isEqualTo(Rule.WhenAmbiguous.MISSING);
-        assertThat(rule.whenLookupFails()).isEqualTo(Rule.WhenLookupFails.UNDECIDED);
+    private static RateLimitOptions all() {
+        return new RateLimitOptions()
+                .setName("orders")
+                .setStore(StoreType.LOCAL)
+                .setRedisUri("redis://localhost:6379")
+                .setRedisCluster(true)
+                .setRedisNamespace("shop")
+                .setDeadline(Duration.ofMillis(80))
+                .setReadyTimeout(Duration.ofSeconds(3))
+                .setCacheDenials(Duration.ofMillis(500))
+                .setDebt(2.5)
+                .setLongestHold(Duration.ofMinutes(90))
+                .setFallback(FallbackType.DENY)
+                .setLocalCounts(5_000)
+                .setLocalShare(0.25)
+                .setClientAddressHeader(ClientAddressSettings.Header.X_FORWARDED_FOR)
+                .setTrustedProxies("10.0.0.0/8")
+                .setIpv6Prefix(56)
+                .setMaxHops(3)
+                .setSecret("0123456789abcdef")
+                .setRateLimitFields(false)
+                .setXRateLimitFields(false)
+                .setRetryAfterField(false)
+                .setPreflights(false)
+                .setDenials(Denials.FAIL)
+                .setEnabled(false)
+                .addRule(new RuleOptions()
+                        .setName("login")
+                        .setPaths("/login", "/token")
+                        .setExcludePaths("/login/health")
+                        .setMethods("POST", "PUT")
+                        .setKey("header:X-Api-Key")
+                        .setLimits(Limit.of(5, Duration.ofMinutes(15)), Limit.counter(100, Duration.ofHours(24)))
+                        .setLimitsFrom("plans")
+                        .setCost(2)
+                        .setCostFrom("costs")
+                        .setPhase(Phase.AFTER_AUTHENTICATION)
+                        .setWhenMissing(Rule.WhenMissing.DENY)
+                        .setWhenUndecided(Rule.WhenUndecided.DENY)
+                        .setWhenAmbiguous(Rule.WhenAmbiguous.MISSING)
+                        .setWhenLookupFails(Rule.WhenLookupFails.UNDECIDED)
+                        .setRefundWhen("2xx")
+                        .setUnless("internal")
+                        .setShadow(true)
+                        .setTimeout(Duration.ofSeconds(1)));
+    }
+
+    @Test
+    void settersAndJsonMeanTheSame() {
+        RateLimitOptions json = new RateLimitOptions(new JsonObject(ALL));
+        assertThat(values(json)).isEqualTo(values(all()));
+        assertThat(values(json.getRules().get(0)))
+                .isEqualTo(values(all().getRules().get(0)));
+        // Each was set to something else than its default.
+        assertThat(values(json)).doesNotContainAnyElementsOf(values(new RateLimitOptions()));
+        assertThat(values(json.getRules().get(0))).doesNotContainAnyElementsOf(values(new RuleOptions()));
+    }
+
+    /** Returns what the getters of options return, with their names. */
+    private static List<String> values(Object options) {
+        return Stream.of(options.getClass().getDeclaredMethods())
+                .filter(method -> Modifier.isPublic(method.getModifiers())
+                        && method.getParameterCount() == 0
+                        && !List.of("getRules", "toJson", "toString", "hashCode")
+                                .contains(method.getName()))
+                .map(method -> method.getName() + " " + ReflectionSupport.invokeMethod(method, options))
+                .sorted()
+                .toList();
+    }
+
+    @Test
+    void optionsAreCopiedAndWrittenAsJson() {
+        RateLimitOptions options = all();
+        assertThat(new RateLimitOptions(options)).isEqualTo(options).hasSameHashCodeAs(options);
+        assertThat(new RateLimitOptions(options.toJson())).isEqualTo(options);
+        assertThat(new RateLimitOptions(options).setEnabled(true)).isNotEqualTo(options);
+        RuleOptions rule = options.getRules().get(0);
+        assertThat(new RuleOptions(rule)).isEqualTo(rule).hasSameHashCodeAs(rule);
+        assertThat(rule.setShadow(false)).isNotEqualTo(options.getRules().get(0));
+    }
+
+    @Test
+    void aSetterReplacesEachSpellingAndNullRestoresTheDefault() {
+        JsonObject json = new JsonObject().put("cacheDenials", "2s").put("local", new JsonObject().put("counts", 7));
+        RateLimitOptions options = new RateLimitOptions(json).setCacheDenials(Duration.ZERO);
+        assertThat(options.toJson().getMap()).containsOnlyKeys("cache-denials", "local");
+        assertThat(options.getCacheDenials()).isZero();
+        assertThat(options.setCacheDenials(null).getCacheDenials()).isEqualTo(Duration.ofSeconds(1));
+        assertThat(options.setLocalShare(0.5).toJson().getJsonObject("local"))
+                .isEqualTo(new JsonObject().put("counts", 7).put("share", 0.5));
+        assertThat(json.fieldNames()).containsExactly("cacheDenials", "local");
+    }
+
+    @Test
+    void valuesOfSettersAreCheckedAtTheStart() {
+        RateLimitOptions late = new RateLimitOptions().setName("x").setDeadline(Duration.ZERO);
+        assertThatThrownBy(() -> RateLimiting.of(vertx, late).start())
+                .hasMessage("deadline: deadline PT0S is out of range: expected at least 1 ms and at most a minute, for"
+                        + " example 100 ms");
+        RuleOptions login = new RuleOptions().setName("a").setPaths("login").setLimits(Limit.perMinute(5));
+        assertThatThrownBy(() -> RateLimiting.of(
+                                vertx, new RateLimitOptions().setName("x").addRule(login))
+                        .start())
+                .hasMessageContaining("rules[0].paths[0]: rule \"a\": ")
+                .hasMessageContaining("does not begin with a slash");
     }
 
     @ParameterizedTest
     @CsvSource({"7d, P7D", "1D, P1D", "36h, PT36H", "PT2M, PT2M", "P2D, P2D", "250ms, PT0.25S"})
     void timesHaveTheUnitsOfSpring(String text, Duration read) {
         JsonObject json = new JsonObject().put("name", "orders").put("longest-hold", text);
-        assertThat(new RateLimitOptions(json).read().longestHold()).isEqualTo(read);
+        assertThat(new RateLimitOptions(json).getLongestHold()).isEqualTo(read);
     }
 
     @Test
     void unsetRuleOptionsHaveTheirDefaults() {
-        RateLimitOptions.RuleOptions rule =
-                new RateLimitOptions(new JsonObject("""
-                        {"name": "orders", "rules": [{"name": "user", "key": "principal", "limits": "1/1m"}]}""")).read().rules().get(0);
+        RuleOptions rule = new RuleOptions();
         assertThat(rule.whenMissing()).isNull();
         assertThat(rule.whenAmbiguous()).isEqualTo(Rule.WhenAmbiguous.DENY);
         assertThat(rule.whenLookupFails()).isEqualTo(Rule.WhenLookupFails.USE_RULE);
@@ -142,8 +220,7 @@ class RateLimitOptionsTest {
                         "clientAddress",
                         new JsonObject().put("header", "FORWARDED").put("trustedProxies", "10.0.0.1"));
 
-        assertThat(new RateLimitOptions(json).read().clientAddress().trustedProxies())
-                .containsExactly("10.0.0.1");
+        assertThat(new RateLimitOptions(json).getTrustedProxies()).containsExactly("10.0.0.1");
     }
 
     @Test

@@ -20,20 +20,30 @@ import io.github.spillgate.testkit.Thorough;
 import io.lettuce.core.RedisURI;
 import io.micrometer.core.instrument.Timer;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
+import io.vertx.config.ConfigRetriever;
+import io.vertx.config.ConfigRetrieverOptions;
+import io.vertx.config.ConfigStoreOptions;
 import io.vertx.core.Context;
 import io.vertx.core.Future;
 import io.vertx.core.Vertx;
-import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;
 import io.vertx.ext.healthchecks.HealthChecks;
+import java.io.IOException;
 import java.net.http.HttpResponse;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.time.Duration;
 import java.util.List;
+import java.util.Queue;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /** An application with a limiter by its settings, on a Redis of its own. */
 class RateLimitingTest extends HandlerFixture {
@@ -136,6 +146,47 @@ class RateLimitingTest extends HandlerFixture {
                 .as("the count is kept")
                 .containsExactly(200, 200, 429);
         done(limiting.close());
+    }
+
+    /** As on docs/vertx.md. */
+    @Test
+    void rulesFollowAFile(@TempDir Path directory) throws Exception {
+        Path file = directory.resolve("limits.json");
+        RateLimitOptions options = new RateLimitOptions()
+                .setName("a")
+                .setStore(RateLimitOptions.StoreType.LOCAL)
+                .addRule(new RuleOptions().setName("all").setLimits(Limit.perHour(1)));
+        write(file, options);
+        RateLimiting limiting = RateLimiting.of(vertx, options).start();
+        ConfigStoreOptions store =
+                new ConfigStoreOptions().setType("file").setConfig(new JsonObject().put("path", file.toString()));
+        ConfigRetriever retriever = ConfigRetriever.create(
+                vertx, new ConfigRetrieverOptions().addStore(store).setScanPeriod(50));
+        Queue<String> refused = new ConcurrentLinkedQueue<>();
+        retriever.listen(change -> {
+            try {
+                limiting.replaceRules(new RateLimitOptions(change.getNewConfiguration()));
+            } catch (WrongSettingException e) {
+                refused.add(e.getMessage());
+            }
+        });
+        write(file, options.setRules(List.of(new RuleOptions().setName("all").setPaths("hello"))));
+        await().until(() -> !refused.isEmpty());
+        assertThat(refused).allMatch(why -> why.startsWith("rules[0]."));
+        assertThat(limiting.rules().list().get(0).limits())
+                .extracting(Limit::permits)
+                .containsExactly(1L);
+        write(file, options.setRules(List.of(new RuleOptions().setName("all").setLimits(Limit.perHour(3)))));
+        await().until(() -> limiting.rules().list().get(0).limits().get(0).permits() == 3);
+        done(retriever.close());
+        done(limiting.close());
+    }
+
+    /** Replaces the file at once, so that no half of it is read. */
+    private static void write(Path file, RateLimitOptions options) throws IOException {
+        Path next = Files.writeString(
+                file.resolveSibling("next.json"), options.toJson().encode());
+        Files.move(next, file, StandardCopyOption.ATOMIC_MOVE);
     }
 
     @Test
@@ -370,31 +421,26 @@ class RateLimitingTest extends HandlerFixture {
     }
 
     private static RateLimitOptions options(RedisForTests redis) {
-        return options(new JsonObject().put("uri", "redis://" + place(redis.uri())));
+        return options("redis://" + place(redis.uri()));
     }
 
     private static RateLimitOptions options(RedisClusterForTests cluster) {
-        String places = cluster.uris().stream().map(RateLimitingTest::place).collect(Collectors.joining(","));
-        return options(new JsonObject().put("uri", "redis://" + places).put("cluster", true));
+        return options("redis://"
+                        + cluster.uris().stream().map(RateLimitingTest::place).collect(Collectors.joining(",")))
+                .setRedisCluster(true);
     }
 
     private static String place(RedisURI uri) {
         return uri.getHost() + ":" + uri.getPort();
     }
 
-    private static RateLimitOptions options(JsonObject redis) {
-        return new RateLimitOptions(new JsonObject()
-                .put("name", "test-" + UUID.randomUUID())
-                .put("redis", redis)
-                .put("deadline", "5s")
-                .put("headers", new JsonObject().put("x-rate-limit", false))
-                .put(
-                        "rules",
-                        new JsonArray()
-                                .add(new JsonObject()
-                                        .put("name", "hello")
-                                        .put("paths", "/hello")
-                                        .put("limits", "2/1h"))));
+    private static RateLimitOptions options(String redis) {
+        return new RateLimitOptions()
+                .setName("test-" + UUID.randomUUID())
+                .setRedisUri(redis)
+                .setDeadline(Duration.ofSeconds(5))
+                .setXRateLimitFields(false)
+                .addRule(new RuleOptions().setName("hello").setPaths("/hello").setLimits(Limit.perHour(2)));
     }
 
     private static Decision ask(RateLimiting limiting) throws Exception {
