@@ -16,7 +16,6 @@ record Arguments(
         boolean help,
         boolean quick,
         boolean memory,
-        boolean kinds,
         boolean simulate,
         boolean wrk,
         Path out,
@@ -31,7 +30,6 @@ record Arguments(
               --rounds N           how often each contender is measured, 1 to 100 (5; quick: 3)
               --seconds S          the duration of a measurement, 0.01 to 60 (1; quick: 0.15)
               --memory             measures the memory of keys in Redis instead, in five minutes
-              --kinds              measures the memory and the time in Redis of each kind of limit instead, in a minute
               --simulate           simulates what each algorithm admits instead, without Redis, in a minute
               --wrk                measures HTTP servers with wrk instead, which must be installed, in ten minutes
               --out DIR            the directory of results.csv, rounds.csv, nodes.csv, results.md and the charts
@@ -45,7 +43,6 @@ record Arguments(
     static Arguments parse(String... arguments) {
         boolean help = false;
         boolean memory = false;
-        boolean kinds = false;
         boolean simulate = false;
         boolean quick = false;
         boolean wrk = false;
@@ -59,7 +56,6 @@ record Arguments(
             switch (option) {
                 case "--help", "-h" -> help = true;
                 case "--memory" -> memory = true;
-                case "--kinds" -> kinds = true;
                 case "--simulate" -> simulate = true;
                 case "--quick" -> quick = true;
                 case "--wrk" -> wrk = true;
@@ -72,14 +68,14 @@ record Arguments(
                 default ->
                     throw new IllegalArgumentException(
                             "argument \"" + option + "\" is unknown: expected one of --quick, --only,"
-                                    + " --rounds, --seconds, --memory, --kinds, --simulate, --wrk, --out and --help,"
+                                    + " --rounds, --seconds, --memory, --simulate, --wrk, --out and --help,"
                                     + " for example --quick --only hot-key");
             }
         }
         Pace pace = quick ? Pace.QUICK : Pace.FULL;
         pace = rounds == 0 ? pace : pace.rounds((int) rounds);
         pace = seconds == 0 ? pace : pace.slice(Duration.ofNanos((long) (seconds * 1e9)));
-        return new Arguments(help, quick, memory, kinds, simulate, wrk, out, works, pace);
+        return new Arguments(help, quick, memory, simulate, wrk, out, works, pace);
     }
 
     private static String value(String option, Deque<String> left, String what, String example) {

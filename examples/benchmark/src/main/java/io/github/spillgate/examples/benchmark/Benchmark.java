@@ -1,6 +1,5 @@
 package io.github.spillgate.examples.benchmark;
 
-import io.github.spillgate.examples.benchmark.measure.RedisServer;
 import io.github.spillgate.examples.benchmark.measure.Servers;
 import io.github.spillgate.examples.benchmark.report.Report;
 import io.github.spillgate.examples.benchmark.report.ReportHeader;
@@ -54,8 +53,6 @@ public final class Benchmark {
                 Wrk.write(asked.out(), asked.quick(), out);
             } else if (asked.memory()) {
                 showMemory(asked, out);
-            } else if (asked.kinds()) {
-                showKinds(asked, out);
             } else {
                 measure(asked, report, out);
             }
@@ -76,13 +73,6 @@ public final class Benchmark {
         try (Servers servers = Servers.start()) {
             out.println("Redis " + servers.alone().version());
             new Memory(servers, out, asked.quick()).show();
-        }
-    }
-
-    private static void showKinds(Arguments asked, PrintStream out) throws IOException {
-        try (RedisServer redis = RedisServer.start()) {
-            out.println("Redis " + redis.version());
-            new KindCosts(redis, out, asked.quick()).show();
         }
     }
 

@@ -32,6 +32,7 @@ import reactor.core.publisher.Mono;
 final class Memory {
 
     private static final Duration TIMEOUT = Duration.ofSeconds(30);
+    private static final Duration HOUR = Duration.ofHours(1);
     private static final int IN_FLIGHT = 256;
     private static final int RECONCILED_AT_ONCE = 64;
 
@@ -64,6 +65,8 @@ final class Memory {
         out.println("|---|---:|---:|---:|---:|");
         Limit counter = Limit.perHour(10_000).counter();
         show("counter", counter, 1_000_000, 1);
+        // At a low rate, because the key of an empty bucket expires.
+        show("bucket", Limit.bucket(100, HOUR, 1_000_000), 100_000, 1);
         Limit log = Limit.perHour(10_000);
         show("log, 1 hit", log, 1_000_000, 1);
         show("log, 2 hits", log, 200_000, 2);
@@ -72,6 +75,12 @@ final class Memory {
         if (!quick) {
             show("log, 1,000 hits", log, 500, 1_000);
             show("log, 10,000 hits", log, 50, 10_000);
+        }
+        Limit concurrent = Limit.concurrent(Limit.MOST_CONCURRENT_PERMITS).hold(HOUR);
+        show("concurrency, 1 holder", concurrent, 100_000, 1);
+        show("concurrency, 20 holders", concurrent, 10_000, 20);
+        if (!quick) {
+            show("concurrency, 500 holders", concurrent, 500, 500);
         }
         int reconciled = number(100_000);
         row(
