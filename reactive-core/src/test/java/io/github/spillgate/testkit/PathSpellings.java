@@ -1,9 +1,14 @@
 package io.github.spillgate.testkit;
 
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Set;
+import java.util.function.UnaryOperator;
 
 /** The spellings of a path with which a client may try to get a file past a rule. */
 public final class PathSpellings {
@@ -59,6 +64,21 @@ public final class PathSpellings {
             "/%09/");
 
     private PathSpellings() {}
+
+    /**
+     * Asserts that no spelling gets the file {@code private/a.txt} past a rule that allows one request for it.
+     *
+     * @param mount the start of the path, below which files are served
+     * @param statusLine requests a path, and returns the status line of the response
+     */
+    public static void assertNoneIsServed(String mount, UnaryOperator<String> statusLine) {
+        assertThat(statusLine.apply(mount + "private/a.txt")).contains(" 200 ");
+        Map<String, String> statuses = new LinkedHashMap<>();
+        of(mount, "private/a.txt", "public").forEach(path -> statuses.put(path, statusLine.apply(path)));
+        assertThat(statuses.entrySet()).noneMatch(path -> path.getValue().contains(" 200 "));
+        assertThat(statuses.values().stream().filter(status -> status.contains(" 429 ")))
+                .hasSizeGreaterThan(50);
+    }
 
     /**
      * Returns spellings of a path.

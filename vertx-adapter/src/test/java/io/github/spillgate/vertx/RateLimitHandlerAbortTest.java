@@ -1,5 +1,7 @@
 package io.github.spillgate.vertx;
 
+import static io.github.spillgate.testkit.AbortedRequest.rawGet;
+import static io.github.spillgate.testkit.AbortedRequest.rawPost;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
@@ -7,6 +9,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.testkit.AbortedRequest;
 import io.github.spillgate.testkit.ClientForTests;
 import io.netty.channel.ChannelFuture;
 import io.netty.util.concurrent.DefaultPromise;
@@ -23,12 +26,8 @@ import io.vertx.ext.web.Router;
 import io.vertx.ext.web.RoutingContext;
 import io.vertx.ext.web.handler.FileSystemAccess;
 import io.vertx.ext.web.handler.StaticHandler;
-import java.io.RandomAccessFile;
 import java.lang.reflect.Array;
 import java.lang.reflect.Field;
-import java.net.InetAddress;
-import java.net.Socket;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -53,9 +52,6 @@ class RateLimitHandlerAbortTest extends HandlerFixture {
 
     private static final int PERMITS = 3;
 
-    /** More than the buffers of a connection hold. */
-    private static final int FILE_SIZE = 64 * 1024 * 1024;
-
     private static final String PART = "part".repeat(10_000);
 
     @TempDir
@@ -75,10 +71,7 @@ class RateLimitHandlerAbortTest extends HandlerFixture {
 
     @BeforeEach
     void start() throws Exception {
-        try (RandomAccessFile file =
-                new RandomAccessFile(directory.resolve("large.bin").toFile(), "rw")) {
-            file.setLength(FILE_SIZE);
-        }
+        AbortedRequest.writeLargeFile(directory.resolve("large.bin"));
         start(this::routes);
     }
 
@@ -121,66 +114,45 @@ class RateLimitHandlerAbortTest extends HandlerFixture {
 
     static Stream<Arguments> stages() {
         String upgrade = "Connection: Upgrade\r\nUpgrade: ";
-        return Stream.of(
-                        new Stage("decision", get("/late", ""), false),
-                        new Stage("body", post("/upload", ""), false),
-                        new Stage("half a body", post("/upload", "half"), false),
-                        new Stage("body that is not read", post("/wait", ""), false),
-                        new Stage("handler", get("/wait", ""), false),
-                        new Stage("stream", get("/stream", ""), true),
-                        new Stage("stream with a close handler", get("/own", ""), true),
-                        new Stage("file", get("/file", ""), true),
-                        new Stage("file and body", post("/file", ""), true),
-                        new Stage("static file", get("/static/large.bin", ""), true),
-                        new Stage("static file and body", get("/static/large.bin", "Content-Length: 9\r\n"), true),
-                        new Stage(
-                                "WebSocket",
-                                get(
-                                        "/socket",
-                                        upgrade + "websocket\r\nSec-WebSocket-Version: 13\r\n"
-                                                + "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"),
-                                true),
-                        new Stage("upgrade", get("/tunnel", upgrade + "other\r\n"), true),
-                        new Stage("CONNECT", "CONNECT /tunnel HTTP/1.1\r\nHost: localhost\r\n\r\n", true),
-                        new Stage("pipelined handlers", get("/wait", "").repeat(2), false),
-                        new Stage("pipelined files", get("/file", "").repeat(3), true))
-                .flatMap(stage -> Stream.of(Arguments.of(stage, false), Arguments.of(stage, true)));
-    }
-
-    private static String get(String path, String fields) {
-        return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + fields + "\r\n";
-    }
-
-    private static String post(String path, String body) {
-        return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n" + body;
+        return AbortedRequest.closedAndReset(
+                new AbortedRequest("decision", rawGet("/late", ""), false),
+                new AbortedRequest("body", rawPost("/upload", ""), false),
+                new AbortedRequest("half a body", rawPost("/upload", "half"), false),
+                new AbortedRequest("body that is not read", rawPost("/wait", ""), false),
+                new AbortedRequest("handler", rawGet("/wait", ""), false),
+                new AbortedRequest("stream", rawGet("/stream", ""), true),
+                new AbortedRequest("stream with a close handler", rawGet("/own", ""), true),
+                new AbortedRequest("file", rawGet("/file", ""), true),
+                new AbortedRequest("file and body", rawPost("/file", ""), true),
+                new AbortedRequest("static file", rawGet("/static/large.bin", ""), true),
+                new AbortedRequest("static file and body", rawGet("/static/large.bin", "Content-Length: 9\r\n"), true),
+                new AbortedRequest(
+                        "WebSocket",
+                        rawGet(
+                                "/socket",
+                                upgrade + "websocket\r\nSec-WebSocket-Version: 13\r\n"
+                                        + "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"),
+                        true),
+                new AbortedRequest("upgrade", rawGet("/tunnel", upgrade + "other\r\n"), true),
+                new AbortedRequest("CONNECT", "CONNECT /tunnel HTTP/1.1\r\nHost: localhost\r\n\r\n", true),
+                new AbortedRequest("pipelined handlers", rawGet("/wait", "").repeat(2), false),
+                new AbortedRequest("pipelined files", rawGet("/file", "").repeat(3), true));
     }
 
     @ParameterizedTest(name = "{0}, reset: {1}")
     @MethodSource("stages")
-    void noPermitOutlivesItsConnection(Stage stage, boolean resets) throws Exception {
-        List<Socket> clients = new ArrayList<>();
-        for (int i = 0; i < PERMITS; i++) {
-            Socket client = new Socket(InetAddress.getLoopbackAddress(), server.actualPort());
-            clients.add(client);
-            client.setSoTimeout((int) LONG.toMillis());
-            client.setSoLinger(resets, 0);
-            client.getOutputStream().write(stage.request.getBytes(StandardCharsets.US_ASCII));
-            if (stage.answers) {
-                assertThat(client.getInputStream().readNBytes(12)).hasSize(12);
+    void noPermitOutlivesItsConnection(AbortedRequest aborted, boolean resets) throws Exception {
+        aborted.send(server.actualPort(), PERMITS, resets, () -> {
+            if (aborted.stage().equals("decision")) {
+                done(asked);
+            } else {
+                await().atMost(LONG).until(() -> begun.get() == PERMITS);
+                assertThat(used("running")).isEqualTo(PERMITS);
             }
-        }
-        if (stage.name.equals("decision")) {
-            done(asked);
-        } else {
-            await().atMost(LONG).until(() -> begun.get() == PERMITS);
-            assertThat(used("running")).isEqualTo(PERMITS);
-        }
-        for (Socket client : clients) {
-            client.close();
-        }
+        });
         key.tryEmitValue("a");
         assertAllFree();
-        if (stage.request.contains(" /file ")) {
+        if (aborted.request().contains(" /file ")) {
             await().atMost(LONG)
                     .untilAsserted(() -> assertThat(used("bytes") % 7).isZero());
             assertThat(used("bytes")).isPositive();
@@ -232,13 +204,12 @@ class RateLimitHandlerAbortTest extends HandlerFixture {
         routes(router);
         server = done(vertx.createHttpServer(options).requestHandler(router).listen(0, "127.0.0.1"));
         client = ClientForTests.of(server.actualPort());
-        try (Socket slow = new Socket(InetAddress.getLoopbackAddress(), server.actualPort())) {
-            String head = request + " HTTP/1.1\r\nHost: localhost\r\n"
-                    + (request.startsWith("POST") ? "Content-Length: 9\r\n\r\n" : "\r\n");
-            slow.getOutputStream().write(head.getBytes(StandardCharsets.US_ASCII));
+        String[] parts = request.split(" ", -1);
+        String sent = parts[0].equals("POST") ? rawPost(parts[1], "") : rawGet(parts[1], "");
+        new AbortedRequest("slow", sent, false).send(server.actualPort(), 1, false, () -> {
             await().atMost(LONG).until(() -> begun.get() == 1);
             assertAllFree();
-        }
+        });
     }
 
     /** Nothing of a request stays with its connection, which may serve any number of them. */
@@ -301,19 +272,5 @@ class RateLimitHandlerAbortTest extends HandlerFixture {
 
     private long used(String rule) {
         return rules.peek(rule, "all").block(LONG).limits().get(0).used();
-    }
-
-    /**
-     * A stage of a request, at which its client aborts it.
-     *
-     * @param request what the client sends
-     * @param answers whether the client waits for the first bytes of the response
-     */
-    private record Stage(String name, String request, boolean answers) {
-
-        @Override
-        public String toString() {
-            return name;
-        }
     }
 }

@@ -1,5 +1,7 @@
 package io.github.spillgate.webflux;
 
+import static io.github.spillgate.testkit.AbortedRequest.rawGet;
+import static io.github.spillgate.testkit.AbortedRequest.rawPost;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
@@ -9,16 +11,12 @@ import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.testkit.AbortedRequest;
 import io.github.spillgate.testkit.ClientForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.netty.handler.timeout.WriteTimeoutHandler;
-import java.io.RandomAccessFile;
-import java.net.InetAddress;
-import java.net.Socket;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
@@ -60,9 +58,6 @@ class RateLimitWebFilterAbortTest {
     private static final Duration LONG = Duration.ofSeconds(30);
     private static final int PERMITS = 3;
 
-    /** More than the buffers of a connection hold. */
-    private static final int FILE_SIZE = 64 * 1024 * 1024;
-
     private static final String PART = "part".repeat(10_000);
 
     @TempDir
@@ -102,10 +97,7 @@ class RateLimitWebFilterAbortTest {
 
     @BeforeEach
     void start() throws Exception {
-        try (RandomAccessFile file =
-                new RandomAccessFile(directory.resolve("large.bin").toFile(), "rw")) {
-            file.setLength(FILE_SIZE);
-        }
+        AbortedRequest.writeLargeFile(directory.resolve("large.bin"));
         service = Service.start(this::beans);
     }
 
@@ -149,73 +141,55 @@ class RateLimitWebFilterAbortTest {
     }
 
     static Stream<Arguments> stages() {
-        return Stream.of(
-                        new Stage("decision", get("/late"), false),
-                        new Stage("handler", get("/wait"), false),
-                        new Stage("handler of a route", get("/route"), false),
-                        new Stage("annotated handler", get("/annotated"), false),
-                        new Stage("body that is not read", post("/wait", ""), false),
-                        new Stage("half a body that is not read", post("/wait", "half"), false),
-                        new Stage("body that a route does not read", post("/route", ""), false),
-                        new Stage("body that an annotated handler does not read", post("/annotated", ""), false),
-                        new Stage("body", post("/upload", ""), false),
-                        new Stage("half a body", post("/upload", "half"), false),
-                        new Stage("stream", get("/stream"), true),
-                        new Stage("stream and body", post("/stream", ""), true),
-                        new Stage("file", get("/file"), true),
-                        new Stage("pipelined handlers", get("/wait").repeat(2), false),
-                        new Stage("pipelined streams", get("/stream").repeat(2), true))
-                .flatMap(stage -> Stream.of(Arguments.of(stage, false), Arguments.of(stage, true)));
-    }
-
-    private static String get(String path) {
-        return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    }
-
-    private static String post(String path, String body) {
-        return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
-                + "Content-Length: 1000\r\n\r\n" + body;
+        return AbortedRequest.closedAndReset(
+                new AbortedRequest("decision", rawGet("/late", ""), false),
+                new AbortedRequest("handler", rawGet("/wait", ""), false),
+                new AbortedRequest("handler of a route", rawGet("/route", ""), false),
+                new AbortedRequest("annotated handler", rawGet("/annotated", ""), false),
+                new AbortedRequest("body that is not read", rawPost("/wait", ""), false),
+                new AbortedRequest("half a body that is not read", rawPost("/wait", "half"), false),
+                new AbortedRequest("body that a route does not read", rawPost("/route", ""), false),
+                new AbortedRequest("body that an annotated handler does not read", rawPost("/annotated", ""), false),
+                new AbortedRequest("body", rawPost("/upload", ""), false),
+                new AbortedRequest("half a body", rawPost("/upload", "half"), false),
+                new AbortedRequest("stream", rawGet("/stream", ""), true),
+                new AbortedRequest("stream and body", rawPost("/stream", ""), true),
+                new AbortedRequest("file", rawGet("/file", ""), true),
+                new AbortedRequest("pipelined handlers", rawGet("/wait", "").repeat(2), false),
+                new AbortedRequest("pipelined streams", rawGet("/stream", "").repeat(2), true));
     }
 
     @ParameterizedTest(name = "{0}, reset: {1}")
     @MethodSource("stages")
-    void noPermitAndNoHandlerOutlivesItsConnection(Stage stage, boolean resets) throws Exception {
-        List<Socket> clients = new ArrayList<>();
-        for (int i = 0; i < PERMITS; i++) {
-            Socket client = new Socket(InetAddress.getLoopbackAddress(), service.port());
-            clients.add(client);
-            client.setSoTimeout((int) LONG.toMillis());
-            client.setSoLinger(resets, 0);
-            client.getOutputStream().write(stage.request.getBytes(StandardCharsets.US_ASCII));
-            if (stage.answers) {
-                assertThat(client.getInputStream().readNBytes(12)).hasSize(12);
-            }
-        }
-        await().atMost(LONG).until(() -> (stage.name.equals("decision") ? asked : begun).get() == PERMITS);
-        for (Socket client : clients) {
-            client.close();
-        }
+    void noPermitAndNoHandlerOutlivesItsConnection(AbortedRequest aborted, boolean resets) throws Exception {
+        boolean isDecided = !aborted.stage().equals("decision");
+        aborted.send(
+                service.port(),
+                PERMITS,
+                resets,
+                () -> await().atMost(LONG).until(() -> (isDecided ? begun : asked).get() == PERMITS));
         key.tryEmitEmpty();
-        assertAllFree();
-        if (!stage.name.equals("decision")) {
-            assertThat(atRelease).as("handlers that ran at each release").contains(0);
+        if (isDecided) {
+            awaitReleaseWithoutHandlers();
         }
+        assertAllFree();
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"/wait", "/stream", "/file"})
+    @ValueSource(strings = {"/wait", "/route", "/stream", "/file"})
     void noPermitAndNoHandlerOutlivesItsStream(String path) {
         service.close();
         service = Service.startWithHttp2(this::beans);
         ClientForTests http2 = ClientForTests.ofHttp2(service.port());
         http2.get("/hello");
-        if (path.equals("/wait")) {
+        if (path.equals("/wait") || path.equals("/route")) {
             CompletableFuture<?> response = http2.sendLater(http2.request(path).GET());
             await().atMost(LONG).until(() -> begun.get() == 1);
             response.cancel(true);
         } else {
             http2.readAndDisconnect(path, 12);
         }
+        awaitReleaseWithoutHandlers();
         assertAllFree();
     }
 
@@ -231,13 +205,23 @@ class RateLimitWebFilterAbortTest {
                         server.doOnConnection(connection -> connection.addHandlerFirst(new WriteTimeoutHandler(1)));
                 },
                 this::beans);
-        try (Socket slow = new Socket(InetAddress.getLoopbackAddress(), service.port())) {
-            String head = request + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
-                    + (request.startsWith("POST") ? "Content-Length: 9\r\n\r\n" : "\r\n");
-            slow.getOutputStream().write(head.getBytes(StandardCharsets.US_ASCII));
+        String[] parts = request.split(" ", -1);
+        String sent = parts[0].equals("POST") ? rawPost(parts[1], "") : rawGet(parts[1], "");
+        new AbortedRequest("slow", sent, false).send(service.port(), 1, false, () -> {
             await().atMost(LONG).until(() -> begun.get() == 1);
             assertAllFree();
-        }
+        });
+    }
+
+    /**
+     * Waits for the last release: no handler is running then. Otherwise another request could get a permit while a
+     * handler is still running.
+     */
+    private void awaitReleaseWithoutHandlers() {
+        await().atMost(LONG)
+                .untilAsserted(() -> assertThat(atRelease)
+                        .as("handlers that ran at each release")
+                        .contains(0));
     }
 
     private void assertAllFree() {
@@ -251,20 +235,6 @@ class RateLimitWebFilterAbortTest {
                         .isZero());
         // A decision may be made only now.
         await().atMost(LONG).until(() -> service.get("/hello").statusCode() == 200);
-    }
-
-    /**
-     * A stage of a request, at which its client aborts it.
-     *
-     * @param request what the client sends
-     * @param answers whether the client waits for the first bytes of the response
-     */
-    private record Stage(String name, String request, boolean answers) {
-
-        @Override
-        public String toString() {
-            return name;
-        }
     }
 
     @RestController
