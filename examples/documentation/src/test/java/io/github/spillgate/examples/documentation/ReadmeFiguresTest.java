@@ -62,7 +62,7 @@ class ReadmeFiguresTest {
 
     @Test
     void thePageOfOptionsStatesTheDefaultsOfTheCode() throws IOException {
-        String[] sections = Files.readString(ROOT.resolve("docs/options.md")).split("\n## Cached limits\n");
+        String[] sections = Files.readString(ROOT.resolve("docs/options.md")).split("\n## Cached limits\n", -1);
         Map<String, String> taken = new TreeMap<>();
         RedisClient client = RedisClient.create(RedisForTests.first().uri());
         try (RedisStore store = RedisStore.create(client)) {

@@ -181,41 +181,7 @@ class ReleaseTest {
         }
     }
 
-    /** With the BOM, a dependency needs no version. */
-    @Test
-    void theBomGivesTheVersions() throws Exception {
-        Path project = Files.createDirectories(temp.resolve("bom"));
-        Files.writeString(project.resolve("pom.xml"), """
-                <project xmlns="http://maven.apache.org/POM/4.0.0">
-                  <modelVersion>4.0.0</modelVersion>
-                  <groupId>com.example</groupId>
-                  <artifactId>with-bom</artifactId>
-                  <version>1.0.0</version>
-                  <packaging>pom</packaging>
-                  <dependencyManagement>
-                    <dependencies>
-                      <dependency>
-                        <groupId>io.github.spillgate</groupId>
-                        <artifactId>spillgate-bom</artifactId>
-                        <version>%s</version>
-                        <type>pom</type>
-                        <scope>import</scope>
-                      </dependency>
-                    </dependencies>
-                  </dependencyManagement>
-                  <dependencies>
-                    <dependency>
-                      <groupId>io.github.spillgate</groupId>
-                      <artifactId>spillgate-vertx-adapter</artifactId>
-                    </dependency>
-                  </dependencies>
-                </project>
-                """.formatted(version));
-        buildWithEmptyRepository(project, "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:resolve");
-        assertFromStaging(project, "spillgate-vertx-adapter");
-    }
-
-    /** Its jar needs no other library for tests, and sets nothing for other tests. */
+    /** Its jar needs no other library for tests, and sets nothing for other tests. The BOM gives the versions. */
     @Test
     void theContractTestsAStoreWithJUnitAndAssertJ() throws Exception {
         assertThat(entries(files("spillgate-reactive-core").get("-contract.jar")))
@@ -301,6 +267,7 @@ class ReleaseTest {
                 }
                 """);
         buildWithEmptyRepository(project, "test");
+        assertFromStaging(project, "spillgate-bom");
         assertThat(project.resolve("target/surefire-reports/TEST-OwnStoreTest.xml"))
                 .content()
                 .contains("noMorePermitsAreHeldThanTheLimitHas")
