@@ -25,6 +25,7 @@ class ArchitectureTest {
     private static final String SPI = "io.github.spillgate.spi";
     private static final String INTERNAL = "io.github.spillgate.internal";
     private static final String REDIS = "io.github.spillgate.redis";
+    private static final String COUNT = "io.github.spillgate.count";
     private static final String LOCAL = "io.github.spillgate.local";
     private static final String FAILOVER = "io.github.spillgate.failover";
     private static final String HTTP = "io.github.spillgate.http";
@@ -77,6 +78,11 @@ class ArchitectureTest {
     }
 
     @Test
+    void countsDependOnNoStore() {
+        onlyUses(COUNT, COUNT, API, SPI, "java..", "org.jspecify..");
+    }
+
+    @Test
     void theStoresDoNotDependOnEachOther() {
         noClasses().that().resideInAPackage(REDIS).should(use(LOCAL)).check(OurClasses.ALL);
         noClasses().that().resideInAPackage(LOCAL).should(use(REDIS)).check(OurClasses.ALL);
@@ -96,6 +102,7 @@ class ArchitectureTest {
                 API,
                 SPI,
                 INTERNAL,
+                COUNT,
                 LOCAL,
                 "io.github.resilience4j..",
                 "java..",

@@ -1,7 +1,7 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.local.RateCount;
+import io.github.spillgate.count.RateCount;
 import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation.Grants;
@@ -107,12 +107,12 @@ final class BucketGrants extends RateCount {
     }
 
     @Override
-    public boolean fits(Limit limit, long cost) {
+    public boolean fits(long cost) {
         return new BucketState(level(), now).fits(limit, cost);
     }
 
     @Override
-    public long fitsAt(Limit limit, long cost) {
+    public long fitsAt(long cost) {
         long missing = level() - BucketState.units(limit, limit.burst() - cost);
         return missing <= 0 ? now : Math.max(now, drainFrom) + timeFor(missing);
     }
@@ -172,7 +172,7 @@ final class BucketGrants extends RateCount {
 
     /** {@inheritDoc} Not above the burst. */
     @Override
-    public void recordDenied(Limit limit, long cost) {
+    public void recordDenied(long cost) {
         long free = limit.burst() - used();
         if (free > 0) {
             take(Math.min(cost, free));
@@ -180,7 +180,7 @@ final class BucketGrants extends RateCount {
     }
 
     @Override
-    public void refund(Limit limit, long takenAt, long permits) {
+    public void refund(long takenAt, long permits) {
         for (Slot slot : slots) {
             if (takenAt >= slot.first && takenAt <= slot.last) {
                 slot.permits -= Math.min(slot.permits, permits);

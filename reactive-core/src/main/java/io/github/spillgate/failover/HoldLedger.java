@@ -1,7 +1,7 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.local.HoldCount;
+import io.github.spillgate.count.HoldCount;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.Reconciliation;
@@ -78,8 +78,8 @@ final class HoldLedger extends Ledger {
     // The decision of the fallback.
 
     @Override
-    public boolean fits(Limit limit, long cost) {
-        return own.fits(limit, cost + others());
+    public boolean fits(long cost) {
+        return own.fits(cost + others());
     }
 
     private long others() {
@@ -87,8 +87,8 @@ final class HoldLedger extends Ledger {
     }
 
     @Override
-    public long fitsAt(Limit limit, long cost) {
-        return own.fitsAt(limit, cost + others());
+    public long fitsAt(long cost) {
+        return own.fitsAt(cost + others());
     }
 
     @Override

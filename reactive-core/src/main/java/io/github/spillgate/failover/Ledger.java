@@ -1,7 +1,7 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.Source;
-import io.github.spillgate.local.Count;
+import io.github.spillgate.count.Count;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Corrected.CorrectionOutcome;

@@ -300,7 +300,7 @@ public final class LocalFallback implements LimitStore {
             return refundGrant(one.decision(), one.claim(), one.toRefund());
         }
         return ofGrant(one.decision(), one.claim(), true, ledger -> {
-            ledger.takeBeyond(one.claim().limit(), one.toCharge(), one.most());
+            ledger.takeBeyond(one.toCharge(), one.most());
             return null;
         });
     }
@@ -403,7 +403,7 @@ public final class LocalFallback implements LimitStore {
 
     /** Grants the additional cost of a decision of the primary store, which cannot be asked. */
     void takeBeyond(Settlement one) {
-        change(one.claim(), ledger -> ledger.takeBeyond(one.claim().limit(), one.toCharge(), one.most()));
+        change(one.claim(), ledger -> ledger.takeBeyond(one.toCharge(), one.most()));
     }
 
     // Reconciliation.

@@ -2,7 +2,7 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
-import io.github.spillgate.local.RateCount;
+import io.github.spillgate.count.RateCount;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
@@ -142,8 +142,8 @@ final class RateLedger extends Ledger {
     // The decision of the fallback.
 
     @Override
-    public boolean fits(Limit limit, long cost) {
-        return grantsNow().fits(limit, cost + reserved(now()));
+    public boolean fits(long cost) {
+        return grantsNow().fits(cost + reserved(now()));
     }
 
     @Override
@@ -153,9 +153,9 @@ final class RateLedger extends Ledger {
     }
 
     @Override
-    public void recordDenied(Limit limit, long cost) {
+    public void recordDenied(long cost) {
         long before = grantsNow().recorded();
-        granted.recordDenied(limit, cost);
+        granted.recordDenied(cost);
         addToReconcile(Math.max(0, granted.recorded() - before));
     }
 
@@ -182,13 +182,13 @@ final class RateLedger extends Ledger {
      * some of them expire.
      */
     @Override
-    public long fitsAt(Limit limit, long cost) {
+    public long fitsAt(long cost) {
         long from = now();
         while (true) {
             long until = reservedUntil(from);
             long all = cost + reserved(from);
-            if (all <= limit.burst()) {
-                long fitsAt = Math.max(from, grantsNow().fitsAt(limit, all));
+            if (all <= limit().burst()) {
+                long fitsAt = Math.max(from, grantsNow().fitsAt(all));
                 if (fitsAt < until) {
                     return fitsAt;
                 }
@@ -250,10 +250,10 @@ final class RateLedger extends Ledger {
             return Fit.YES;
         }
         RateCount grants = grantsNow();
-        if (!grants.fits(limit, used)) {
+        if (!grants.fits(used)) {
             return Fit.NO;
         }
-        return grants.fits(limit, used + inFlight(now())) ? Fit.YES : Fit.IF_RECONCILED;
+        return grants.fits(used + inFlight(now())) ? Fit.YES : Fit.IF_RECONCILED;
     }
 
     /** Returns how many lost permits are still in use and not included in a reply. */
@@ -397,7 +397,7 @@ final class RateLedger extends Ledger {
     /** Refunds permits that were granted at a time, and returns how many. */
     private long refundGranted(long takenAt, long permits) {
         long before = granted.recorded();
-        granted.refund(limit(), takenAt, permits);
+        granted.refund(takenAt, permits);
         return countRefunded(before);
     }
 

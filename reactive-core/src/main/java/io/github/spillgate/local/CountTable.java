@@ -5,6 +5,7 @@ import com.github.benmanes.caffeine.cache.Caffeine;
 import com.github.benmanes.caffeine.cache.RemovalCause;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
+import io.github.spillgate.count.Count;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
@@ -152,7 +153,7 @@ public final class CountTable<C extends Count> {
             // Before the permits are taken, so that the lease ends early rather than late.
             long now = clock.millis();
             return apply(claim, true, count -> {
-                long leased = count.lease(claim.limit(), claim.permits(), parts);
+                long leased = count.lease(claim.permits(), parts);
                 StoreUsage usage = StoreUsage.of(claim.withPermits(leased), count.used(), false, now, count.wholeAt());
                 return StoreDecision.ofLease(Source.LOCAL, now, epochs.get(), usage);
             });
@@ -263,7 +264,7 @@ public final class CountTable<C extends Count> {
                 }
                 long now = clock.millis();
                 long ofOthers = advance(claim, count, now);
-                boolean fits = count.fits(claim.limit(), claim.permits() + ofOthers);
+                boolean fits = count.fits(claim.permits() + ofOthers);
                 decision =
                         decision(charging, now, List.of(decideOn(claim, count, ofOthers, fits, fits, charging, now)));
             }
@@ -338,7 +339,7 @@ public final class CountTable<C extends Count> {
             Claim claim = entries.get(i).claim;
             C count = entries.get(i).count;
             ofOthers[i] = advance(claim, count, now);
-            fits[i] = count.fits(claim.limit(), claim.permits() + ofOthers[i]);
+            fits[i] = count.fits(claim.permits() + ofOthers[i]);
             allowed &= fits[i];
         }
         List<StoreUsage> usages = new ArrayList<>(fits.length);
@@ -370,7 +371,7 @@ public final class CountTable<C extends Count> {
         if (allowed) {
             count.take(claim.permits());
         } else if (limit.isCountingDenied()) {
-            count.recordDenied(limit, claim.permits());
+            count.recordDenied(claim.permits());
         }
     }
 
@@ -385,7 +386,7 @@ public final class CountTable<C extends Count> {
     }
 
     private static long fitsAt(Limit limit, Count count, long cost, long now) {
-        return cost > limit.burst() ? now + RETRY : count.fitsAt(limit, cost);
+        return cost > limit.burst() ? now + RETRY : count.fitsAt(cost);
     }
 
     /** Makes the decision. Must run under the monitors of its counts, so that only a later reset has a newer stamp. */

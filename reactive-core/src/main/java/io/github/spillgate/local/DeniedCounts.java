@@ -1,5 +1,6 @@
 package io.github.spillgate.local;
 
+import io.github.spillgate.count.Count;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;

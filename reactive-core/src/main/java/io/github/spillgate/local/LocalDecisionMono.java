@@ -1,5 +1,6 @@
 package io.github.spillgate.local;
 
+import io.github.spillgate.count.HoldCount;
 import io.github.spillgate.internal.Turns;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;

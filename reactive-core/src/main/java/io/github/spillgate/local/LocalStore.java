@@ -4,6 +4,9 @@ import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.count.Count;
+import io.github.spillgate.count.HoldCount;
+import io.github.spillgate.count.RateCount;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
@@ -53,11 +56,8 @@ public final class LocalStore implements LimitStore {
     private volatile double share = 1;
 
     private LocalStore(int maximumCounts, InstantSource clock) {
-        counts = new CountTable<>(maximumCounts, clock, LocalStore::newCount, count -> share, evicted -> {});
-    }
-
-    private static Count newCount(Claim claim) {
-        return claim.limit().algorithm() == Algorithm.CONCURRENT ? new HoldCount() : RateCount.of(claim.limit());
+        counts =
+                new CountTable<>(maximumCounts, clock, claim -> Count.of(claim.limit()), count -> share, evicted -> {});
     }
 
     /**
@@ -144,7 +144,7 @@ public final class LocalStore implements LimitStore {
         return change(claim, false, count -> {
             boolean isReset = count.isResetSince(decision.stamp());
             if (!isReset) {
-                ((RateCount) count).refund(claim.limit(), decision.chargedAt(claim), permits);
+                ((RateCount) count).refund(decision.chargedAt(claim), permits);
             }
             return !isReset;
         });
@@ -158,7 +158,7 @@ public final class LocalStore implements LimitStore {
         return change(claim, true, count -> {
             boolean isReset = count.isResetSince(one.decision().stamp());
             if (!isReset) {
-                count.takeBeyond(claim.limit(), one.toCharge(), one.most());
+                count.takeBeyond(one.toCharge(), one.most());
             }
             return !isReset;
         });

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.count.BucketLevels;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.testkit.ManualClock;
 import java.util.List;
@@ -21,8 +22,7 @@ abstract class BucketFixture {
 
     /** A bucket that was never asked for permits does not exist, and is empty. */
     long level(Claim claim) {
-        Long level = store.counts()
-                .apply(claim, false, count -> ((BucketCount) count).state().level());
+        Long level = store.counts().apply(claim, false, BucketLevels::of);
         return level == null ? 0 : level;
     }
 

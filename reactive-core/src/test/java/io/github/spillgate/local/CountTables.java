@@ -1,6 +1,7 @@
 package io.github.spillgate.local;
 
 import com.github.benmanes.caffeine.cache.Policy;
+import io.github.spillgate.count.Count;
 import java.util.List;
 
 /** Looks into count tables, for tests in other packages. */

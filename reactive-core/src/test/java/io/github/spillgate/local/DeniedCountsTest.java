@@ -3,6 +3,8 @@ package io.github.spillgate.local;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.count.Count;
+import io.github.spillgate.count.RateCount;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;

@@ -10,6 +10,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.count.Count;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;

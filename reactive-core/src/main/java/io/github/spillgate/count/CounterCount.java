@@ -1,4 +1,4 @@
-package io.github.spillgate.local;
+package io.github.spillgate.count;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.Claim;
@@ -46,12 +46,12 @@ final class CounterCount extends RateCount {
     }
 
     @Override
-    public boolean fits(Limit limit, long cost) {
+    public boolean fits(long cost) {
         return seen().used(limit, now) + cost <= limit.permits();
     }
 
     @Override
-    public long fitsAt(Limit limit, long cost) {
+    public long fitsAt(long cost) {
         return seen().fitsAt(limit, cost, now);
     }
 
@@ -86,13 +86,13 @@ final class CounterCount extends RateCount {
     }
 
     @Override
-    public void recordDenied(Limit limit, long cost) {
+    public void recordDenied(long cost) {
         store(seen().plusDenied(limit, cost));
         lastTaken = now;
     }
 
     @Override
-    public void refund(Limit limit, long takenAt, long permits) {
+    public void refund(long takenAt, long permits) {
         storeIfChanged(seen().minus(limit, takenAt, permits));
     }
 

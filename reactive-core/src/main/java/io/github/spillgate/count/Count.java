@@ -1,17 +1,18 @@
-package io.github.spillgate.local;
+package io.github.spillgate.count;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.Claim;
 import java.util.concurrent.atomic.AtomicReferenceFieldUpdater;
 
 /**
- * The permits in use under one identity, in memory. An entry of a {@link CountTable}; no API.
+ * The permits in use under one identity, by the rules of one kind of limit. For the stores of this library, not for
+ * applications: it is no API.
  *
- * <p>Not thread-safe: a thread holds the monitor of the count while it uses it, and the table sees to that.
+ * <p>Not thread-safe. In a table of counts, a thread holds the monitor of the count while it uses it.
  *
- * <p>Each step begins with {@link #advance}; the other methods refer to the time that it was given. As long as the
- * clock does not go back, advancing changes nothing that a later step depends on: a denied request leaves no trace,
- * and the scripts in Redis, which write only when something changes, return the same.
+ * <p>Each step begins with {@link #advance}; the other methods refer to the limit and the time that it was given. As
+ * long as the clock does not go back, advancing changes nothing that a later step depends on: a denied request leaves
+ * no trace, and the scripts in Redis, which write only when something changes, return the same.
  */
 public abstract class Count {
 
@@ -31,10 +32,29 @@ public abstract class Count {
     /** Creates an empty count. */
     protected Count() {}
 
-    // Where it is.
+    /**
+     * Returns an empty count for a limit. This is the table of kinds: each limit has one that counts it.
+     *
+     * @param limit the limit
+     * @return a count of its kind
+     */
+    public static Count of(Limit limit) {
+        return switch (limit.algorithm()) {
+            case LOG -> new LogCount();
+            case COUNTER -> new CounterCount();
+            case BUCKET -> new BucketCount();
+            case CONCURRENT -> new HoldCount();
+        };
+    }
 
-    /** Marks this count as evicted, unless it is protected; returns whether it is evicted now. */
-    final boolean evict() {
+    // Where a table keeps it.
+
+    /**
+     * Marks this count as evicted, unless it is protected.
+     *
+     * @return whether it is evicted now
+     */
+    public final boolean evict() {
         return PLACE.compareAndSet(this, Place.CACHE, Place.EVICTED);
     }
 
@@ -47,16 +67,26 @@ public abstract class Count {
         return place == Place.EVICTED;
     }
 
-    /** Protects this count from eviction; returns false if it is evicted already. */
-    final boolean protect() {
+    /**
+     * Protects this count from eviction.
+     *
+     * @return false if it is evicted already
+     */
+    public final boolean protect() {
         return PLACE.compareAndSet(this, Place.CACHE, Place.PROTECTED);
     }
 
-    final boolean isProtected() {
+    /**
+     * Returns whether this count is protected from eviction.
+     *
+     * @return whether it is protected
+     */
+    public final boolean isProtected() {
         return place == Place.PROTECTED;
     }
 
-    final void unprotect() {
+    /** Ends the protection from eviction. */
+    public final void unprotect() {
         PLACE.compareAndSet(this, Place.PROTECTED, Place.CACHE);
     }
 
@@ -80,20 +110,18 @@ public abstract class Count {
     /**
      * Returns whether a cost fits into the limit.
      *
-     * @param limit the limit
      * @param cost the permits
      * @return whether they fit now
      */
-    public abstract boolean fits(Limit limit, long cost);
+    public abstract boolean fits(long cost);
 
     /**
      * Returns when a cost fits, if nothing else is taken.
      *
-     * @param limit the limit
      * @param cost the permits, at most the burst of the limit
      * @return the time, in milliseconds
      */
-    public abstract long fitsAt(Limit limit, long cost);
+    public abstract long fitsAt(long cost);
 
     /**
      * Returns when no permits are in use any more.
@@ -121,11 +149,10 @@ public abstract class Count {
     /**
      * Takes a cost even if it does not fit, up to a number of used permits.
      *
-     * @param limit the limit
      * @param cost the permits, at least one
      * @param most the highest number of used permits
      */
-    public void takeBeyond(Limit limit, long cost, long most) {
+    public void takeBeyond(long cost, long most) {
         long taken = Math.min(cost, most - used());
         if (taken > 0) {
             take(taken);
@@ -135,12 +162,11 @@ public abstract class Count {
     /**
      * Takes permits in advance, as if they were taken at the end of the lease time. Only for a log or a token bucket.
      *
-     * @param limit the limit
      * @param most the most permits, at least one
      * @param parts takes at most one of as many parts of the permits that are left
      * @return how many permits were taken
      */
-    public long lease(Limit limit, long most, int parts) {
+    public long lease(long most, int parts) {
         throw new UnsupportedOperationException("leases are for a log or a token bucket");
     }
 
@@ -148,10 +174,9 @@ public abstract class Count {
      * Records a denied request, for a limit that counts them: as much of its cost as keeps the client out. By default
      * nothing, because a concurrency limit does not count them.
      *
-     * @param limit the limit
      * @param cost the permits, at least one
      */
-    public void recordDenied(Limit limit, long cost) {}
+    public void recordDenied(long cost) {}
 
     /** Removes all permits. */
     public abstract void clear();

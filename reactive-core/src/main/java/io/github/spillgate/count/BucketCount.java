@@ -1,4 +1,4 @@
-package io.github.spillgate.local;
+package io.github.spillgate.count;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.BucketState;
@@ -89,12 +89,12 @@ final class BucketCount extends RateCount {
     }
 
     @Override
-    public boolean fits(Limit limit, long cost) {
+    public boolean fits(long cost) {
         return state().fits(limit, cost);
     }
 
     @Override
-    public long fitsAt(Limit limit, long cost) {
+    public long fitsAt(long cost) {
         return state().fitsAt(limit, cost);
     }
 
@@ -114,12 +114,12 @@ final class BucketCount extends RateCount {
     }
 
     @Override
-    public void takeBeyond(Limit limit, long cost, long most) {
+    public void takeBeyond(long cost, long most) {
         add(Math.min(BucketState.units(limit, cost), BucketState.units(limit, most) - level));
     }
 
     @Override
-    public void recordDenied(Limit limit, long cost) {
+    public void recordDenied(long cost) {
         add(Math.min(BucketState.units(limit, cost), BucketState.units(limit, limit.burst()) - level));
     }
 
@@ -149,7 +149,7 @@ final class BucketCount extends RateCount {
     }
 
     @Override
-    public long lease(Limit limit, long most, int parts) {
+    public long lease(long most, int parts) {
         long returned = limit.permits() * limit.leaseTime().toMillis();
         long raised = Math.max(level, returned);
         long free = Math.max(0, BucketState.units(limit, limit.burst()) - raised);
@@ -167,7 +167,7 @@ final class BucketCount extends RateCount {
     }
 
     @Override
-    public void refund(Limit limit, long takenAt, long permits) {
+    public void refund(long takenAt, long permits) {
         long lease = isLeased ? limit.leaseTime().toMillis() : 0;
         if (takenAt > now + lease) {
             return;

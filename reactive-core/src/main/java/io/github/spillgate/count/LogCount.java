@@ -1,4 +1,4 @@
-package io.github.spillgate.local;
+package io.github.spillgate.count;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.Claim;
@@ -42,6 +42,7 @@ final class LogCount extends RateCount {
     /** The slot of permits that are leased now. */
     private long lastSlot;
 
+    private long mostPermits;
     private long window;
     private long resolution;
     private int expired;
@@ -53,6 +54,7 @@ final class LogCount extends RateCount {
     public void advance(Claim claim, long now) {
         Limit limit = claim.limit();
         this.now = now;
+        mostPermits = limit.permits();
         window = limit.window().toMillis();
         resolution = limit.resolution().toMillis();
         long leaseEnd = now + limit.leaseTime().toMillis();
@@ -89,8 +91,8 @@ final class LogCount extends RateCount {
     }
 
     @Override
-    public boolean fits(Limit limit, long cost) {
-        return used + cost <= limit.permits();
+    public boolean fits(long cost) {
+        return used + cost <= mostPermits;
     }
 
     @Override
@@ -99,8 +101,8 @@ final class LogCount extends RateCount {
     }
 
     @Override
-    public long lease(Limit limit, long most, int parts) {
-        long leased = Math.min(most, Math.max(0, limit.permits() - used) / parts);
+    public long lease(long most, int parts) {
+        long leased = Math.min(most, Math.max(0, mostPermits - used) / parts);
         if (leased > 0) {
             add(lastSlot, leased);
         }
@@ -124,14 +126,14 @@ final class LogCount extends RateCount {
     }
 
     @Override
-    public void recordDenied(Limit limit, long cost) {
-        long most = Math.max(used, limit.permits());
+    public void recordDenied(long cost) {
+        long kept = Math.max(used, mostPermits);
         take(cost);
-        trim(used - most);
+        trim(used - kept);
     }
 
     @Override
-    public void refund(Limit limit, long takenAt, long permits) {
+    public void refund(long takenAt, long permits) {
         long slot = takenAt / resolution;
         for (int i = size - 1; i >= expired && slot(i) >= slot; i--) {
             if (slot(i) == slot) {
@@ -192,8 +194,8 @@ final class LogCount extends RateCount {
     }
 
     @Override
-    public long fitsAt(Limit limit, long cost) {
-        long missing = used + cost - limit.permits();
+    public long fitsAt(long cost) {
+        long missing = used + cost - mostPermits;
         long fitsAt = now;
         for (int i = expired; missing > 0; i++) {
             missing -= permits(i);

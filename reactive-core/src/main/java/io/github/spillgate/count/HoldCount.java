@@ -1,4 +1,4 @@
-package io.github.spillgate.local;
+package io.github.spillgate.count;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.Claim;
@@ -113,14 +113,14 @@ public final class HoldCount extends Count {
     }
 
     @Override
-    public boolean fits(Limit limit, long cost) {
+    public boolean fits(long cost) {
         Hold hold = hold();
         return hold == null ? used + cost <= limit.permits() : !hold.isTombstone();
     }
 
     @Override
-    public long fitsAt(Limit limit, long cost) {
-        return fits(limit, cost) ? now : now + limit.retryAfter().toMillis();
+    public long fitsAt(long cost) {
+        return fits(cost) ? now : now + limit.retryAfter().toMillis();
     }
 
     @Override

@@ -1,0 +1,14 @@
+/** The rules of each kind of limit: what fits, what is taken, what a refund returns. The scripts do the same. */
+@NullMarked
+package io.github.spillgate.count;
+
+// Design notes: where to read. Each class has its own notes under its opening brace.
+//
+//   All kinds    Count: one step, at a time; Count.of is the table of kinds
+//   Rate limits  RateCount; LogCount, CounterCount, BucketCount. The arithmetic of the last two is in the SPI
+//                (CounterState, BucketState), because a usage has it
+//   Holders      HoldCount, for concurrency limits
+//
+// A table of counts in this process is CountTable in local. The ledgers of failover are counts, too.
+
+import org.jspecify.annotations.NullMarked;
