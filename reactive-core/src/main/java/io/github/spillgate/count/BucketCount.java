@@ -46,6 +46,15 @@ final class BucketCount extends RateCount {
     //
     // docs/decisions/0040-a-token-bucket-in-integers.md has the reasons.
 
+    static final int SHORT = 24;
+    private static final int LONG = 36;
+
+    /** Added to the time of a value if permits were leased. */
+    private static final long LEASED = 1L << 47;
+
+    /** In milliseconds: a bucket that was empty before, and is empty by then, lives longer than necessary. */
+    private static final int SOON = 1_000;
+
     /** The level after the last take, which was at the time {@link #takenAt}. */
     private long stored;
 
@@ -58,6 +67,11 @@ final class BucketCount extends RateCount {
 
     /** Whether permits were leased since the bucket was empty. */
     private boolean isLeased;
+
+    /** When the value expires, and whether it has the older mark. */
+    private long expires;
+
+    private boolean isLong;
 
     // At the present time.
 
@@ -75,8 +89,10 @@ final class BucketCount extends RateCount {
         if (now < takenAt && stored > 0) {
             takenAt = now;
             storedOlderMark = 0;
+            olderMarkedAt = now;
             isSetBack = true;
             isLeased = false;
+            changed();
         }
         level = BucketState.levelAfter(limit, stored, now - takenAt);
         mark = isSetBack ? 0 : level;
@@ -146,6 +162,7 @@ final class BucketCount extends RateCount {
         storedOlderMark = olderMark;
         isSetBack = false;
         mark = level;
+        changed();
     }
 
     @Override
@@ -187,15 +204,13 @@ final class BucketCount extends RateCount {
         if (units <= 0) {
             return;
         }
-        if (units == level) {
-            clear();
-        } else {
-            level -= units;
-            mark = Math.max(0, mark - units);
-            olderMark = isSinceMark ? Math.min(olderMark, mark) : Math.max(0, olderMark - units);
-            stored -= units;
-            storedOlderMark = olderMark;
-        }
+        stored = units < level ? stored - units : 0;
+        isLeased &= stored > 0;
+        level -= units;
+        mark = Math.max(0, mark - units);
+        olderMark = isSinceMark ? Math.min(olderMark, mark) : Math.max(0, olderMark - units);
+        storedOlderMark = olderMark;
+        changed();
     }
 
     @Override
@@ -207,6 +222,60 @@ final class BucketCount extends RateCount {
         level = 0;
         mark = 0;
         olderMark = 0;
+    }
+
+    static boolean isLength(int length) {
+        return length == SHORT || length == LONG;
+    }
+
+    @Override
+    boolean readValue(Limit limit, byte[] value) {
+        if (value.length == 0) {
+            return true;
+        }
+        if (!isLength(value.length)) {
+            return false;
+        }
+        CountValue in = new CountValue(value);
+        int kind = in.nextKind();
+        readLife(in);
+        stored = in.next(7);
+        long at = in.next(6);
+        expires = in.next(6);
+        isLong = value.length == LONG;
+        storedOlderMark = isLong ? in.next(7) : 0;
+        if (stored > 0) {
+            isSetBack = kind == CountValue.BUCKET_SET_BACK;
+            isLeased = at >= LEASED;
+            takenAt = isLeased ? at - LEASED : at;
+            olderMarkedAt = takenAt - (isLong ? in.next(5) : 0);
+        }
+        return (kind == CountValue.BUCKET || kind == CountValue.BUCKET_SET_BACK) && storedOlderMark <= stored;
+    }
+
+    /** {@inheritDoc} The expiry is that of writeBucket in bucket.lua, by the same operations on doubles. */
+    @Override
+    public byte[] write(long micros) {
+        double left = (double) level / limit.permits();
+        boolean livesOn = now + left <= expires;
+        if (!livesOn || !isLong) {
+            boolean hasMark = storedOlderMark > 0;
+            double more = hasMark ? (double) BucketState.units(limit, limit.burst()) / limit.permits() / 2 : SOON;
+            isLong = hasMark || (!livesOn && left < SOON);
+            expires =
+                    Math.max(expires, isLong ? (long) Math.floor(now + left + more) + 1 : now + (long) Math.ceil(left));
+        }
+        int kind = isSetBack ? CountValue.BUCKET_SET_BACK : CountValue.BUCKET;
+        CountValue out = new CountValue(isLong ? LONG : SHORT, kind, lifeAt(micros))
+                .add(stored, 7)
+                .add(isLeased ? takenAt + LEASED : takenAt, 6)
+                .add(expires, 6);
+        return (isLong ? out.add(storedOlderMark, 7).add(takenAt - olderMarkedAt, 5) : out).bytes();
+    }
+
+    @Override
+    public long expiresAt() {
+        return expires;
     }
 
     /** Returns the level at the present time. */

@@ -3,6 +3,7 @@ package io.github.spillgate.count;
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.Claim;
 import java.util.concurrent.atomic.AtomicReferenceFieldUpdater;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The permits in use under one identity, by the rules of one kind of limit. For the stores of this library, not for
@@ -28,6 +29,7 @@ public abstract class Count {
 
     private volatile Place place = Place.CACHE;
     private long resetStamp;
+    private boolean isChanged;
 
     /** Creates an empty count. */
     protected Count() {}
@@ -88,6 +90,74 @@ public abstract class Count {
     /** Ends the protection from eviction. */
     public final void unprotect() {
         PLACE.compareAndSet(this, Place.PROTECTED, Place.CACHE);
+    }
+
+    // As the value of a store, in the format of counts.lua. Only "of" and "read" return counts that have one.
+
+    /**
+     * Returns the count for a limit with the value of a store, which is then to be {@linkplain #advance advanced}.
+     *
+     * @param limit the limit
+     * @param value the value; empty if there is none
+     * @return the count; null if this library has not written the value
+     */
+    public static @Nullable Count read(Limit limit, byte[] value) {
+        Count count = of(limit);
+        return count.readValue(limit, value) ? count : null;
+    }
+
+    /** Reads a value into this empty count; returns false if it is foreign. */
+    boolean readValue(Limit limit, byte[] value) {
+        throw withoutValue();
+    }
+
+    /** Notes that the value has to be written. */
+    protected final void changed() {
+        isChanged = true;
+    }
+
+    /**
+     * Returns whether the value has to be written: if a step has changed the count, and after a denial or a peek if the
+     * clock was set back.
+     *
+     * @return whether it has changed since it was read
+     */
+    public final boolean isChanged() {
+        return isChanged;
+    }
+
+    /**
+     * Returns the value to write. Each value has the life of the one that was read; without one, a life begins.
+     *
+     * @param micros the time of the last step, in microseconds
+     * @return the value; empty if it is to be deleted
+     */
+    public byte[] write(long micros) {
+        throw withoutValue();
+    }
+
+    /**
+     * Returns when the value that was read or written last expires.
+     *
+     * @return the time, in milliseconds
+     */
+    public long expiresAt() {
+        throw withoutValue();
+    }
+
+    /**
+     * Returns what a reset leaves of a value: its kind, its life and its expiry, so that it is known that nothing was
+     * lost.
+     *
+     * @param value a value
+     * @return the value without permits; empty if it is to be deleted, because it is foreign or has holders
+     */
+    public static byte[] emptied(byte[] value) {
+        return CountValue.emptied(value);
+    }
+
+    private static UnsupportedOperationException withoutValue() {
+        return new UnsupportedOperationException("this count has no value: expected one of Count.of(limit)");
     }
 
     // What it holds.

@@ -10,6 +10,8 @@ import java.util.List;
 /** The count of a counter. {@link CounterState} has the arithmetic; this class only stores the state. */
 final class CounterCount extends RateCount {
 
+    static final int LENGTH = 25;
+
     // Longs in place of two CounterState objects, which each decision would allocate apart from the count.
 
     private long storedStart;
@@ -30,10 +32,6 @@ final class CounterCount extends RateCount {
         limit = claim.limit();
         this.now = now;
         CounterState stored = new CounterState(storedStart, storedPrevious, storedCurrent);
-        if (stored.isEmpty()) {
-            see(CounterState.empty(limit, now));
-            return;
-        }
         see(stored.at(limit, now));
         if (stored.isAheadOf(limit, now)) {
             store(seen());
@@ -107,6 +105,37 @@ final class CounterCount extends RateCount {
         storedCurrent = 0;
     }
 
+    @Override
+    boolean readValue(Limit limit, byte[] value) {
+        this.limit = limit;
+        if (value.length == 0) {
+            return true;
+        }
+        CountValue in = new CountValue(value);
+        if (value.length != LENGTH || in.nextKind() != CountValue.COUNTER) {
+            return false;
+        }
+        readLife(in);
+        storedPrevious = in.next(7);
+        storedCurrent = in.next(7);
+        storedStart = in.next(6);
+        return true;
+    }
+
+    @Override
+    public byte[] write(long micros) {
+        return new CountValue(LENGTH, CountValue.COUNTER, lifeAt(micros))
+                .add(storedPrevious, 7)
+                .add(storedCurrent, 7)
+                .add(storedStart, 6)
+                .bytes();
+    }
+
+    @Override
+    public long expiresAt() {
+        return storedStart + 2 * limit.window().toMillis();
+    }
+
     private void storeIfChanged(CounterState state) {
         if (!state.equals(seen())) {
             store(state);
@@ -114,6 +143,7 @@ final class CounterCount extends RateCount {
     }
 
     private void store(CounterState state) {
+        changed();
         see(state);
         storedStart = seenStart;
         storedPrevious = seenPrevious;

@@ -40,10 +40,19 @@ public final class HoldCount extends Count {
     /** A renewal takes unknown permits only while fewer than this number are held: ten times the highest limit. */
     public static final int MOST_HELD = 10_000;
 
+    private static final int HEAD = 31;
+    private static final int HOLD = 28;
+
+    /** The highest number of six bytes, in a value without an expiry. */
+    private static final long NO_EXPIRY = (1L << 48) - 1;
+
     private final Map<UUID, Hold> holds = new LinkedHashMap<>();
     private long used;
     private long earliestExpiry = Long.MAX_VALUE;
     private long latestBeginning = Long.MIN_VALUE;
+
+    /** When nothing is left, not even a tombstone; later than that if holds were released. */
+    private long ends;
 
     private Limit limit = Limit.concurrent(1);
     private @Nullable UUID id;
@@ -66,6 +75,8 @@ public final class HoldCount extends Count {
     private void visitAll() {
         earliestExpiry = Long.MAX_VALUE;
         latestBeginning = Long.MIN_VALUE;
+        ends = 0;
+        changed();
         for (Iterator<Map.Entry<UUID, Hold>> all = holds.entrySet().iterator(); all.hasNext(); ) {
             Map.Entry<UUID, Hold> entry = all.next();
             Hold hold = entry.getValue();
@@ -85,6 +96,7 @@ public final class HoldCount extends Count {
     private void noteTimes(Hold hold) {
         earliestExpiry = Math.min(earliestExpiry, hold.expiry);
         latestBeginning = Math.max(latestBeginning, hold.beginning());
+        ends = Math.max(ends, hold.expiry);
     }
 
     private @Nullable Hold hold() {
@@ -94,6 +106,7 @@ public final class HoldCount extends Count {
     private void put(Hold hold) {
         holds.put(Objects.requireNonNull(id, "a claim that takes permits of a concurrency limit has an id"), hold);
         noteTimes(hold);
+        changed();
     }
 
     /**
@@ -125,13 +138,18 @@ public final class HoldCount extends Count {
 
     @Override
     public long wholeAt() {
-        long whole = now;
+        return lastExpiry(now);
+    }
+
+    /** Returns when the last hold with permits expires; not before a time. */
+    private long lastExpiry(long least) {
+        long last = least;
         for (Hold hold : holds.values()) {
             if (!hold.isTombstone()) {
-                whole = Math.max(whole, hold.expiry);
+                last = Math.max(last, hold.expiry);
             }
         }
-        return whole;
+        return last;
     }
 
     @Override
@@ -175,6 +193,7 @@ public final class HoldCount extends Count {
         } else if (!hold.isTombstone()) {
             holds.remove(id);
             used -= hold.permits;
+            changed();
         }
     }
 
@@ -198,6 +217,53 @@ public final class HoldCount extends Count {
         used = 0;
         earliestExpiry = Long.MAX_VALUE;
         latestBeginning = Long.MIN_VALUE;
+        ends = 0;
+        changed();
+    }
+
+    @Override
+    boolean readValue(Limit limit, byte[] value) {
+        if (value.length < HEAD) {
+            return value.length == 0;
+        }
+        CountValue in = new CountValue(value);
+        if ((value.length - HEAD) % HOLD != 0 || in.nextKind() != CountValue.HOLDS) {
+            return false;
+        }
+        used = in.next(4);
+        earliestExpiry = in.next(6);
+        latestBeginning = in.next(6);
+        in.skip(6);
+        ends = in.next(6);
+        while (in.hasMore()) {
+            UUID holder = new UUID(in.next(Long.BYTES), in.next(Long.BYTES));
+            holds.put(holder, new Hold(in.next(6), in.next(4), in.next(2)));
+        }
+        return true;
+    }
+
+    @Override
+    public byte[] write(long micros) {
+        if (holds.isEmpty()) {
+            return new byte[0];
+        }
+        CountValue out = new CountValue(HEAD + HOLD * holds.size(), CountValue.HOLDS)
+                .add(used, 4)
+                .add(Math.min(earliestExpiry, NO_EXPIRY), 6)
+                .add(Math.max(latestBeginning, 0), 6)
+                .add(lastExpiry(0), 6)
+                .add(ends, 6);
+        holds.forEach((holder, hold) -> out.add(holder.getMostSignificantBits(), Long.BYTES)
+                .add(holder.getLeastSignificantBits(), Long.BYTES)
+                .add(hold.expiry, 6)
+                .add(hold.life, 4)
+                .add(hold.permits, 2));
+        return out.bytes();
+    }
+
+    @Override
+    public long expiresAt() {
+        return ends;
     }
 
     /**

@@ -26,6 +26,10 @@ final class LogCount extends RateCount {
     private static final int MOST_GRANTS = 64;
     private static final long[] NONE = {};
 
+    static final int HEAD = 44;
+    private static final int ENTRY = 9;
+    private static final int MOST_SPARE = 256;
+
     private long[] ring = NONE;
     private int mask;
     private int head;
@@ -33,6 +37,12 @@ final class LogCount extends RateCount {
 
     /** The permits of all entries, also of those that have expired. */
     private long total;
+
+    /** The slot from which entries of the value count, when the value expires, and the last slot of an empty log. */
+    private long base;
+
+    private long expires;
+    private long emptiedSlot;
 
     // As of the last "advance".
 
@@ -61,19 +71,20 @@ final class LogCount extends RateCount {
         slotOfNow = resolution == 1 ? now : now / resolution; // a division takes long
         lastSlot = resolution == 1 ? leaseEnd : leaseEnd / resolution;
         pull(lastSlot);
-        if (size > 0 && expiresAt(slot(size - 1)) <= now) {
+        if (size > 0 && goneAt(slot(size - 1)) <= now) {
             expired = size;
             used = 0;
             return;
         }
         expired = 0;
         used = total;
-        while (expired < size && expiresAt(slot(expired)) <= now) {
+        while (expired < size && goneAt(slot(expired)) <= now) {
             used -= permits(expired);
             expired++;
         }
         if (expired > MOST_EXPIRED) {
             dropExpired();
+            changed();
         }
     }
 
@@ -88,6 +99,7 @@ final class LogCount extends RateCount {
             size--;
         }
         append(slot, pulled);
+        changed();
     }
 
     @Override
@@ -119,10 +131,12 @@ final class LogCount extends RateCount {
             ring[2 * index(size - 1)] = slot;
             setPermits(size - 1, permits(size - 1) + permits);
         } else {
+            base = size == 1 ? slot(0) : base;
             append(slot, permits);
         }
         used += permits;
         total = used;
+        changed();
     }
 
     @Override
@@ -144,6 +158,7 @@ final class LogCount extends RateCount {
                     remove(i);
                 }
                 dropExpired();
+                changed();
                 return;
             }
         }
@@ -154,6 +169,7 @@ final class LogCount extends RateCount {
         if (used > 0) {
             dropExpired();
             trim(permits);
+            changed();
         }
     }
 
@@ -165,6 +181,7 @@ final class LogCount extends RateCount {
             used -= given;
             setPermits(0, permits(0) - given);
             if (permits(0) == 0) {
+                emptiedSlot = slot(0);
                 head = index(1);
                 size--;
             }
@@ -190,7 +207,7 @@ final class LogCount extends RateCount {
 
     @Override
     public long wholeAt() {
-        return used == 0 ? now : expiresAt(slot(size - 1));
+        return used == 0 ? now : goneAt(slot(size - 1));
     }
 
     @Override
@@ -199,7 +216,7 @@ final class LogCount extends RateCount {
         long fitsAt = now;
         for (int i = expired; missing > 0; i++) {
             missing -= permits(i);
-            fitsAt = expiresAt(slot(i));
+            fitsAt = goneAt(slot(i));
         }
         return fitsAt;
     }
@@ -220,8 +237,73 @@ final class LogCount extends RateCount {
         return all;
     }
 
+    @Override
+    boolean readValue(Limit limit, byte[] value) {
+        if (value.length < HEAD) {
+            return value.length == 0;
+        }
+        CountValue in = new CountValue(value);
+        boolean isLog = in.nextKind() == CountValue.LOG;
+        readLife(in);
+        total = in.next(6);
+        emptiedSlot = in.next(6);
+        long count = in.next(4);
+        int first = (int) in.next(2);
+        int last = (int) in.next(2);
+        in.skip(5);
+        base = in.next(6);
+        int room = (int) in.next(2);
+        expires = in.next(6);
+        window = limit.window().toMillis();
+        resolution = limit.resolution().toMillis();
+        long gone = goneAt(emptiedSlot);
+        boolean isWhole = first <= last && last <= room && value.length == HEAD + room * ENTRY;
+        boolean isEmpty = total == 0;
+        if (!isLog || !isWhole || count > total || (!isEmpty && (expires < gone || expires > gone + 4 * window))) {
+            return false;
+        }
+        if (!isEmpty) {
+            in.skip(first * ENTRY);
+            for (int i = first; i < last; i++) {
+                append(base + in.next(5), in.next(4));
+            }
+            append(emptiedSlot, count);
+        }
+        return true;
+    }
+
+    /** {@inheritDoc} It has the bytes that writeLog in log.lua writes if it rewrites the log. */
+    @Override
+    public byte[] write(long micros) {
+        dropExpired();
+        int older = Math.max(0, size - 1);
+        int room = older == 0 ? 0 : older + Math.min(3 + older / 2, MOST_SPARE);
+        long newest = size == 0 ? emptiedSlot : slot(older);
+        long gone = goneAt(newest);
+        expires = Math.max(now + 1, Math.min(Math.max(expires, gone + window / 16), gone + 4 * window));
+        CountValue out = new CountValue(HEAD + room * ENTRY, CountValue.LOG, lifeAt(micros))
+                .add(used, 6)
+                .add(newest, 6)
+                .add(size == 0 ? 0 : permits(older), 4)
+                .add(0, 2)
+                .add(older, 2)
+                .add(older == 0 ? 0 : slot(0) - base, 5)
+                .add(base, 6)
+                .add(room, 2)
+                .add(expires, 6);
+        for (int i = 0; i < older; i++) {
+            out.add(slot(i) - base, 5).add(permits(i), 4);
+        }
+        return out.bytes();
+    }
+
+    @Override
+    public long expiresAt() {
+        return expires;
+    }
+
     /** A permit counts until the end of its slot is one window ago. */
-    private long expiresAt(long slot) {
+    private long goneAt(long slot) {
         return (slot + 1) * resolution + window;
     }
 
@@ -247,6 +329,7 @@ final class LogCount extends RateCount {
     }
 
     private void remove(int i) {
+        emptiedSlot = slot(i);
         for (int j = i; j < size - 1; j++) {
             ring[2 * index(j)] = slot(j + 1);
             setPermits(j, permits(j + 1));

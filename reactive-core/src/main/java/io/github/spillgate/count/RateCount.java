@@ -7,6 +7,10 @@ import java.util.List;
 /** A count of a rate limit: permits return as time passes, and a refund returns them earlier. No API. */
 public abstract class RateCount extends Count {
 
+    private static final int MOST_LIVES = 65_535;
+
+    private int life;
+
     /** Creates an empty count. */
     protected RateCount() {}
 
@@ -30,6 +34,25 @@ public abstract class RateCount extends Count {
      * @return the grants, the oldest first
      */
     public abstract List<Grants> grants();
+
+    /**
+     * Returns the life of the value, which tells it from an earlier one that was lost.
+     *
+     * @return 1 to 65,535; 0 if there is no value
+     */
+    public final int life() {
+        return life;
+    }
+
+    final void readLife(CountValue value) {
+        life = value.nextLife();
+    }
+
+    /** Begins a life, if there was no value. */
+    final int lifeAt(long micros) {
+        life = life == 0 ? (int) (micros % MOST_LIVES) + 1 : life;
+        return life;
+    }
 
     @Override
     public abstract void recordDenied(long cost);

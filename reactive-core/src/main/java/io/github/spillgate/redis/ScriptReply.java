@@ -1,5 +1,6 @@
 package io.github.spillgate.redis;
 
+import io.github.spillgate.internal.LittleEndian;
 import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
@@ -111,13 +112,8 @@ final class ScriptReply {
         return TIME_LENGTH + USAGE_LENGTH * usage;
     }
 
-    /** Reads an unsigned number, the lowest byte first. */
     private long number(int from, int size) {
-        long number = 0;
-        for (int i = from + size - 1; i >= from; i--) {
-            number = number << 8 | (bytes[i] & 0xff);
-        }
-        return number;
+        return LittleEndian.get(bytes, from, size);
     }
 
     /** What a usage says of its count; in the order of the numbers in {@code wire.lua}. */

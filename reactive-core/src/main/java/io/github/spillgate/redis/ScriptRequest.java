@@ -3,6 +3,7 @@ package io.github.spillgate.redis;
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.internal.Bounds;
+import io.github.spillgate.internal.LittleEndian;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
@@ -216,14 +217,15 @@ final class ScriptRequest {
     /** Returns the encoded request. */
     byte[] toBytes() {
         byte[] bytes = new byte[LIMITS_LENGTH + LIMIT_LENGTH * limits.size() + length];
-        int at = put(bytes, 0, limits.size(), 2);
+        int at = LittleEndian.put(bytes, 0, limits.size(), 2);
         for (Limit limit : limits) {
-            at = put(bytes, at, kind(limit), 1);
-            at = put(bytes, at, limit.permits(), 7);
-            at = put(bytes, at, limit.window().toMillis(), 6);
+            at = LittleEndian.put(bytes, at, kind(limit), 1);
+            at = LittleEndian.put(bytes, at, limit.permits(), 7);
+            at = LittleEndian.put(bytes, at, limit.window().toMillis(), 6);
             boolean isBucket = limit.algorithm() == Algorithm.BUCKET;
-            at = put(bytes, at, isBucket ? limit.burst() : limit.resolution().toMillis(), 6);
-            at = put(bytes, at, limit.isCountingDenied() ? COUNTS_DENIED : 0, 1);
+            at = LittleEndian.put(
+                    bytes, at, isBucket ? limit.burst() : limit.resolution().toMillis(), 6);
+            at = LittleEndian.put(bytes, at, limit.isCountingDenied() ? COUNTS_DENIED : 0, 1);
         }
         System.arraycopy(body, 0, bytes, at, length);
         return bytes;
@@ -260,7 +262,7 @@ final class ScriptRequest {
         if (length + size > body.length) {
             body = Arrays.copyOf(body, 2 * (length + size));
         }
-        length = put(body, length, number, size);
+        length = LittleEndian.put(body, length, number, size);
         return this;
     }
 
@@ -291,14 +293,4 @@ final class ScriptRequest {
      * @param until the time from which on nothing is refunded, in milliseconds; 0 for none
      */
     record SentRefund(Claim claim, long at, long stamp, long until) {}
-
-    /** Writes an unsigned number, the lowest byte first, and returns the index behind it. */
-    private static int put(byte[] bytes, int at, long number, int size) {
-        long rest = number;
-        for (int i = at; i < at + size; i++) {
-            bytes[i] = (byte) rest;
-            rest >>>= 8;
-        }
-        return at + size;
-    }
 }
