@@ -112,7 +112,7 @@ public abstract class Count {
     }
 
     /** Notes that the value has to be written. */
-    protected final void changed() {
+    final void changed() {
         isChanged = true;
     }
 
@@ -137,7 +137,8 @@ public abstract class Count {
     }
 
     /**
-     * Returns when the value that was read or written last expires.
+     * Returns when the value that was read or written last expires. A store keeps it until then, or for as long as it
+     * would have kept the value before, if that is longer.
      *
      * @return the time, in milliseconds
      */
@@ -247,6 +248,9 @@ public abstract class Count {
      * @param cost the permits, at least one
      */
     public void recordDenied(long cost) {}
+
+    /** Releases the hold of the claim. If it is not there yet, it will not be taken. A rate limit has no holds. */
+    public void release() {}
 
     /** Removes all permits. */
     public abstract void clear();

@@ -184,7 +184,7 @@ public final class HoldCount extends Count {
         return HoldRenewal.RenewalOutcome.RENEWED;
     }
 
-    /** Releases the hold of the claim. If it is not there yet, it will not be taken. */
+    @Override
     public void release() {
         Hold hold = hold();
         if (hold == null) {

@@ -136,8 +136,8 @@ final class HoldLedger extends Ledger {
 
     // Holds.
 
-    /** Releases the hold of the claim. */
-    void release() {
+    @Override
+    public void release() {
         UUID id = current.holdId();
         if (id != null) {
             boolean mayStillArrive = unreconciled.containsKey(id) || isInFlight(id);

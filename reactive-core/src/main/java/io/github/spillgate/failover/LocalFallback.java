@@ -441,7 +441,7 @@ public final class LocalFallback implements LimitStore {
     /** Releases holds here. Call this before the primary store is asked. */
     void releaseHolds(List<Claim> holds) {
         for (Claim claim : holds) {
-            change(claim, ledger -> ((HoldLedger) ledger).release());
+            change(claim, Ledger::release);
         }
     }
 

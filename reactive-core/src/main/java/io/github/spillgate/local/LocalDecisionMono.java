@@ -1,6 +1,6 @@
 package io.github.spillgate.local;
 
-import io.github.spillgate.count.HoldCount;
+import io.github.spillgate.count.Count;
 import io.github.spillgate.internal.Turns;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
@@ -117,11 +117,7 @@ final class LocalDecisionMono extends Mono<StoreDecision> {
                 return;
             }
             for (Claim claim : claims) {
-                table.update(claim, count -> {
-                    if (count instanceof HoldCount holds) {
-                        holds.release();
-                    }
-                });
+                table.update(claim, Count::release);
             }
         }
 

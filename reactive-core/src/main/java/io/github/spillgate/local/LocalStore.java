@@ -188,11 +188,10 @@ public final class LocalStore implements LimitStore {
 
     private HoldRenewal hold(Claim claim, HoldAction action) {
         return Objects.requireNonNull(counts.apply(claim, true, count -> {
-            HoldCount holds = (HoldCount) count;
             if (action == HoldAction.RENEW) {
-                return new HoldRenewal(claim, holds.renew(claim.permits()));
+                return new HoldRenewal(claim, ((HoldCount) count).renew(claim.permits()));
             }
-            holds.release();
+            count.release();
             return new HoldRenewal(claim, HoldRenewal.RenewalOutcome.RELEASED);
         }));
     }

@@ -1,6 +1,5 @@
 package io.github.spillgate.redis;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.Source;
@@ -230,7 +229,7 @@ final class Batch {
                         || others[i].lastGroup != this
                         || mine.permits() != other.permits()
                         || mine.limit().isCountingDenied()
-                        || mine.limit().algorithm() == Algorithm.CONCURRENT
+                        || HoldCommands.isHold(mine)
                         || !mine.limit().equals(other.limit())) {
                     return false;
                 }

@@ -87,7 +87,7 @@ final class ScriptRequest {
      */
     ScriptRequest addClaim(int key, Claim claim) {
         add(key + 1, 2).addLimit(claim.limit()).addExact(claim.permits());
-        return claim.limit().algorithm() == Algorithm.CONCURRENT ? addId(claim.holdId()) : this;
+        return HoldCommands.isHold(claim) ? addId(claim.holdId()) : this;
     }
 
     /** Adds the id of a hold; zero, which no hold has, if there is none. */
