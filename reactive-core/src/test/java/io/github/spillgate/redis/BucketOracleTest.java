@@ -130,7 +130,7 @@ class BucketOracleTest {
         }
     }
 
-    private static Limit anyBucket(Random random) {
+    static Limit anyBucket(Random random) {
         long window = WINDOWS.get(random.nextInt(WINDOWS.size()));
         long mostExact = (1L << 53) - 1;
         long permits = upTo(random, Math.min(Limit.MOST_BUCKET_PERMITS, mostExact / window));
@@ -146,7 +146,7 @@ class BucketOracleTest {
                 : 1 + (long) Math.min((double) (most - 1), Math.exp(random.nextDouble() * Math.log((double) most)));
     }
 
-    private static long pause(Random random, Limit limit) {
+    static long pause(Random random, Limit limit) {
         long longest = Math.min(2 * limit.reach().toMillis() + 2, LONGEST_PAUSE);
         long some = upTo(random, longest);
         return random.nextInt(6) == 0 ? -some / 4 : some;

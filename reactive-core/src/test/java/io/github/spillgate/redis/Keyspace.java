@@ -2,6 +2,7 @@ package io.github.spillgate.redis;
 
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.ScriptOutputType;
+import io.lettuce.core.SetArgs;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.api.sync.RedisCommands;
 import io.lettuce.core.api.sync.RedisServerCommands;
@@ -49,6 +50,16 @@ final class Keyspace {
 
     byte[] bytes(String key) {
         return binary.sync().get(key.getBytes(StandardCharsets.US_ASCII));
+    }
+
+    /** Replaces a value; an empty one is deleted. */
+    void put(String key, byte[] bytes) {
+        byte[] name = key.getBytes(StandardCharsets.US_ASCII);
+        if (bytes.length == 0) {
+            binary.sync().del(name);
+        } else {
+            binary.sync().set(name, bytes, SetArgs.Builder.ex(1_000));
+        }
     }
 
     long memoryOf(String key) {

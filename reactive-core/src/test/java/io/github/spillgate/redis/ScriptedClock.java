@@ -28,6 +28,7 @@ public final class ScriptedClock {
     private static final AtomicInteger NUMBER = new AtomicInteger();
 
     private final StatefulRedisConnection<String, String> connection;
+    private long micros;
     private final String key = "scripted-clock-" + NUMBER.incrementAndGet() + "-" + System.nanoTime();
 
     public ScriptedClock(RedisClient client) {
@@ -46,6 +47,16 @@ public final class ScriptedClock {
                 "scripted-" + NUMBER.incrementAndGet() + "-" + System.nanoTime(),
                 shortened,
                 ScriptedClock::withoutFastPath);
+    }
+
+    /** Returns a store on this clock that rewrites a log with each change, and decides single requests like batches. */
+    RedisStore storeThatRewritesLogs(RedisClient client, String namespace) {
+        return store(
+                client,
+                namespace,
+                false,
+                text -> withoutFastPath(text.replace(
+                        "local function writeLog(log)\n", "local function writeLog(log)\n  loadWhole(log)\n")));
     }
 
     /** Returns a script that decides single requests like batches. */
@@ -122,10 +133,16 @@ public final class ScriptedClock {
     /** Sets the time, with microseconds, which only distinguish a decision from a reset. */
     void show(ManualClock clock, int micros) {
         long millis = clock.millis();
+        this.micros = millis * 1_000 + micros;
         connection
                 .sync()
                 .mset(Map.of(
                         key + ":s", Long.toString(millis / 1_000), key + ":us", millis % 1_000 * 1_000 + micros + ""));
+    }
+
+    /** Returns the time that was set last, in microseconds. */
+    long micros() {
+        return micros;
     }
 
     public void close() {

@@ -1,0 +1,547 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Algorithm;
+import io.github.spillgate.Charge;
+import io.github.spillgate.ForeignValueException;
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.count.Count;
+import io.github.spillgate.count.HoldCount;
+import io.github.spillgate.count.RateCount;
+import io.github.spillgate.internal.LittleEndian;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.redis.StoreOracleTest.Form;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.HoldAction;
+import io.github.spillgate.spi.HoldRenewal;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Refund;
+import io.github.spillgate.spi.RefundOldest;
+import io.github.spillgate.spi.Settlement;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
+import io.github.spillgate.spi.StoreUsage;
+import io.github.spillgate.testkit.DecidedClaims;
+import io.github.spillgate.testkit.ManualClock;
+import io.github.spillgate.testkit.Proof;
+import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.Thorough;
+import io.github.spillgate.testkit.Unprotected;
+import io.lettuce.core.RedisClient;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Objects;
+import java.util.Random;
+import java.util.UUID;
+import java.util.function.BiFunction;
+import java.util.function.Consumer;
+import java.util.function.Function;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Mono;
+
+/**
+ * Random steps on one count, by the scripts in Redis and by the rules in Java, at the same times. Java reads the value,
+ * decides and writes it, as a store does that compares and writes. After each step, both must have the same bytes.
+ *
+ * <p>The scripts change a long log in place, and Java does not. So in one of the Redis stores they rewrite each log,
+ * and all bytes are equal. In the others, three things may differ: of a log, where the entries begin, the space for
+ * more, and the expiry, which is late enough in both; of a log with one entry or none, the slot from which entries
+ * count; of a bucket whose older mark is zero, the age of that mark. The fast path sets the last two otherwise.
+ */
+class CountValueOracleTest {
+
+    private static final List<String> KINDS = List.of(
+            "log",
+            "log",
+            "leased",
+            "leased",
+            "counter",
+            "clock",
+            "bucket",
+            "leasedBucket",
+            "anyBucket",
+            "holds",
+            "holds");
+
+    private static final long[] WINDOWS = {1, 2, 7, 50, 1_000};
+
+    private final RedisClient client = RedisClient.create(RedisForTests.first().uri());
+    private final ScriptedClock scripted = new ScriptedClock(client);
+    private final ManualClock clock = new ManualClock();
+    private final RateLimiter limiter = RateLimiter.builder("api")
+            .store(new Unprotected(LocalStore.bounded(100, clock)))
+            .build();
+    private final Twin rewriting = new Twin(true, scripted::storeThatRewritesLogs);
+    private final Twin production = new Twin(false, (client, name) -> scripted.store(client, name, false));
+    private final Twin shortened = new Twin(false, (client, name) -> scripted.store(client, name, true));
+    private final List<Twin> twins = List.of(rewriting, production, shortened);
+
+    @AfterEach
+    void shutdown() {
+        twins.forEach(twin -> twin.store.close());
+        scripted.close();
+        client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+    }
+
+    @Test
+    void javaAndLuaWriteTheSameBytes() {
+        writeTheSameBytes(0, 60);
+    }
+
+    @Test
+    @Thorough
+    void javaAndLuaWriteTheSameBytesInManyRuns() {
+        writeTheSameBytes(60, 1_500);
+    }
+
+    @Test
+    @Proof
+    void javaAndLuaWriteTheSameBytesInVeryManyRuns() {
+        writeTheSameBytes(1_500, 40_000);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"log", "leased", "counter", "clock", "bucket", "leasedBucket"})
+    void javaAndLuaWriteTheSameBytesIfACountIsEmptiedAfterAClockStepBack(String kind) {
+        for (Function<Claim, Consumer<Twin>> emptying : List.<Function<Claim, Consumer<Twin>>>of(
+                claim -> twin -> twin.refundOldest(claim),
+                claim -> twin -> twin.refund(0),
+                claim -> twin -> twin.reset(claim))) {
+            for (int step : new int[] {-10_000, -40, 0, 30}) {
+                Run run = new Run(new Random(step), new Form(kind, 3, 50, 1, false, 0));
+                twins.forEach(twin -> twin.decide(run.claim(2), true));
+                run.pass(step);
+                twins.forEach(emptying.apply(run.claim(3)));
+                assertSame("an emptied " + kind);
+                run.pass(1);
+                twins.forEach(twin -> twin.decide(run.claim(1), true));
+                assertSame("a take from an emptied " + kind);
+            }
+        }
+    }
+
+    /** A denial removes expired hits if there are many. */
+    @Test
+    void javaAndLuaWriteTheSameBytesOfManyExpiredHits() {
+        for (int hits : new int[] {64, 65}) {
+            Run run = new Run(new Random(hits), new Form("log", 200, 1_000, 1, false, 0));
+            for (int i = 0; i < hits; i++) {
+                twins.forEach(twin -> twin.decide(run.claim(1), true));
+                run.pass(1);
+            }
+            run.pass(100);
+            twins.forEach(twin -> twin.decide(run.claim(1), true));
+            run.pass(1_000 - 99);
+            twins.forEach(twin -> twin.decide(run.claim(1), false));
+            assertSame("peek after " + hits + " hits");
+            byte[] left = rewriting.value;
+            assertThat(left.length < 100).as("whether the hits were removed").isEqualTo(hits > 64);
+        }
+    }
+
+    /** Only so many are kept. */
+    @Test
+    void javaAndLuaWriteTheSameBytesOfManyTombstones() {
+        Run run = new Run(new Random(7), new Form("holds", 2, 1_000, 1, false, 0));
+        for (int i = 0; i < 70; i++) {
+            UUID id = new UUID(7, i);
+            twins.forEach(twin -> twin.hold(run.claim(1).withHoldId(id), HoldAction.RELEASE));
+            assertSame("release " + i);
+        }
+    }
+
+    /** A store that compares and writes has to keep a value as long as Redis keeps the key. */
+    @ParameterizedTest
+    @ValueSource(
+            strings = {"9/1m", "9/1m counter", "9/1m counter aligned", "9/1m burst=9", "9/1s burst=1", "9 concurrent"})
+    void aValueExpiresWithItsKey(String text) {
+        Limit limit = Limit.parse(text);
+        Keyspace keyspace = new Keyspace(client);
+        try (RedisStore store =
+                RedisStore.builder(client).namespace(keyspace.namespace()).build()) {
+            Claim claim = DecidedClaims.of(limiter.peek(Charge.of("k", limit)).block())
+                    .get(0);
+            Claim held = limit.algorithm() == Algorithm.CONCURRENT ? claim.withHoldId(new UUID(1, 2)) : claim;
+            store.take(StoreRequest.take(List.of(held.withPermits(1)))).block();
+            String key = keyspace.onlyKey();
+            long expiresAt = Count.read(limit, keyspace.bytes(key)).expiresAt();
+            // The key may live a little longer: Redis counts from when it runs the command, in a script that has begun.
+            assertThat(keyspace.expiryOf(key) - expiresAt).isBetween(0L, 500L);
+        }
+    }
+
+    /** A bit is changed, and perhaps a byte added or missing. A refund checks the length of a log, as Java does. */
+    @Test
+    void javaAndLuaRecognizeTheSameForeignValues() {
+        Random random = new Random(5);
+        int foreign = 0;
+        for (int seed = 0; seed < 60; seed++) {
+            Run run = new Run(random, form(random, KINDS.get(seed % KINDS.size())));
+            for (int step = 0; step < 15; step++) {
+                run.step();
+            }
+            byte[] value = rewriting.value.length > 0 ? rewriting.value : new byte[] {0};
+            for (int i = 0; i < 20; i++) {
+                byte[] changed = changed(value, random);
+                Claim claim = run.claim(1);
+                boolean isOurs = Count.read(claim.limit(), changed) != null;
+                assertThat(isOurs)
+                        .as("whether %s is a value of %s", HexFormat.of().formatHex(changed), claim.limit())
+                        .isEqualTo(isOursInRedis(claim, changed));
+                foreign += isOurs ? 0 : 1;
+            }
+        }
+        assertThat(foreign).isBetween(200, 1_000);
+    }
+
+    /** Not before its newest hit, and not longer than a refund of that hit can explain. */
+    @Test
+    void javaAndLuaRecognizeTheSameExpiriesOfALog() {
+        Run run = new Run(new Random(3), new Form("log", 3, 50, 1, false, 0));
+        twins.forEach(twin -> twin.decide(run.claim(1), true));
+        long gone = clock.millis() + 51;
+        for (long expires : new long[] {gone - 1, gone, gone + 4 * 50, gone + 4 * 50 + 1}) {
+            byte[] value = rewriting.value.clone();
+            LittleEndian.put(value, 38, expires, 6);
+            boolean isOurs = Count.read(run.limit, value) != null;
+            assertThat(isOurs)
+                    .isEqualTo(expires >= gone && expires <= gone + 200)
+                    .isEqualTo(isOursInRedis(run.claim(1), value));
+        }
+    }
+
+    private boolean isOursInRedis(Claim claim, byte[] value) {
+        rewriting.put(value);
+        Mono<?> use = claim.limit().algorithm() == Algorithm.CONCURRENT
+                ? rewriting.store.take(StoreRequest.peek(List.of(claim)))
+                : rewriting.store.correct(RefundOldest.of(List.of(claim)));
+        return use.thenReturn(true)
+                .onErrorReturn(ForeignValueException.class, false)
+                .block();
+    }
+
+    private static byte[] changed(byte[] value, Random random) {
+        int longer = random.nextInt(8);
+        byte[] changed = Arrays.copyOf(value, Math.max(1, value.length + (longer == 0 ? -1 : longer == 1 ? 1 : 0)));
+        // The head is changed most often.
+        int most = random.nextInt(4) == 0 ? changed.length : Math.min(changed.length, 44);
+        changed[random.nextInt(most)] ^= (byte) (1 << random.nextInt(8));
+        return changed;
+    }
+
+    private static Form form(Random random, String kind) {
+        long window = WINDOWS[random.nextInt(WINDOWS.length)];
+        int permits = random.nextInt(3) == 0 ? 7 + random.nextInt(200) : 1 + random.nextInt(6);
+        boolean isCountingDenied = random.nextInt(3) == 0;
+        return new Form(kind, permits, window, Math.min(window, 1 + random.nextInt(3)), isCountingDenied, 0);
+    }
+
+    private void writeTheSameBytes(int from, int to) {
+        for (int seed = from; seed < to; seed++) {
+            Random random = new Random(seed);
+            Run run = new Run(random, form(random, KINDS.get(random.nextInt(KINDS.size()))));
+            for (int step = 0; step < 80; step++) {
+                String done = run.step();
+                assertSame("seed " + seed + ", step " + step + ", " + done + ", of " + run.limit);
+                for (Twin twin : twins) {
+                    if (!twin.isExact && random.nextInt(8) == 0) {
+                        twin.exchange(random);
+                    }
+                }
+            }
+        }
+    }
+
+    private void assertSame(String after) {
+        twins.forEach(twin -> twin.assertSame(after + ", at " + clock.millis()));
+    }
+
+    /** A limit, and random steps on a count of it. */
+    private final class Run {
+
+        private final Random random;
+        private final Form form;
+        private final String key = "k-" + System.nanoTime();
+        private Limit limit;
+
+        Run(Random random, Form form) {
+            this.random = random;
+            this.form = form;
+            limit = form.kind().equals("anyBucket") ? BucketOracleTest.anyBucket(random) : form.limit();
+            pass(1_000_000);
+            twins.forEach(twin -> twin.begin(claim(1)));
+        }
+
+        void pass(long millis) {
+            clock.advanceMillis(millis);
+            scripted.show(clock, random.nextInt(1_000));
+        }
+
+        Claim claim(long permits) {
+            return DecidedClaims.of(Objects.requireNonNull(
+                            limiter.peek(Charge.of(key, limit)).block()))
+                    .get(0)
+                    .withPermits(permits);
+        }
+
+        /** Makes one step on all twins; returns its description. */
+        String step() {
+            pass(pause());
+            if (random.nextInt(30) == 0 && !form.kind().equals("anyBucket")) {
+                limit = form.withPermits(1 + random.nextInt(12)).limit();
+            }
+            Claim claim =
+                    claim(1 + random.nextLong(random.nextInt(4) == 0 ? limit.burst() : Math.min(3, limit.burst())));
+            boolean isHold = limit.algorithm() == Algorithm.CONCURRENT;
+            int which = random.nextInt(1_000);
+            int parts = 1 + random.nextInt(4);
+            UUID id = new UUID(random.nextLong(), random.nextLong());
+            String done;
+            Consumer<Twin> step;
+            switch (random.nextInt(isHold ? 10 : 12)) {
+                case 0 -> {
+                    done = "peek";
+                    step = twin -> twin.decide(claim, false);
+                }
+                case 1 -> {
+                    done = "reset";
+                    step = twin -> twin.reset(claim);
+                }
+                case 2, 3 -> {
+                    done = isHold ? "release " + which : "refund " + which;
+                    step = isHold ? twin -> twin.hold(which, HoldAction.RELEASE) : twin -> twin.refund(which);
+                }
+                case 4 -> {
+                    done = isHold ? "renew " + which : "refund oldest " + claim.permits();
+                    step = isHold ? twin -> twin.hold(which, HoldAction.RENEW) : twin -> twin.refundOldest(claim);
+                }
+                case 5 -> {
+                    done = isHold ? "release before its request " + id : "settle " + which;
+                    step = isHold
+                            ? twin -> twin.hold(claim.withHoldId(id), HoldAction.RELEASE)
+                            : twin -> twin.settle(which, claim.permits());
+                }
+                case 10, 11 -> {
+                    done = "lease " + claim.permits();
+                    step = limit.isLeased() ? twin -> twin.lease(claim, parts) : twin -> twin.decide(claim, true);
+                }
+                default -> {
+                    done = "take " + claim.permits();
+                    step = twin -> twin.decide(isHold ? claim.withHoldId(id) : claim, true);
+                }
+            }
+            twins.forEach(step);
+            return done;
+        }
+
+        private long pause() {
+            if (form.kind().equals("anyBucket")) {
+                return random.nextInt(5) < 2 ? BucketOracleTest.pause(random, limit) : 0;
+            }
+            return switch (random.nextInt(24)) {
+                case 0 -> -1 - random.nextInt(60);
+                case 1 -> random.nextInt(4) == 0 ? -500 - random.nextInt(2_500) : 0;
+                case 2, 3 -> 100 + random.nextInt(1_000);
+                case 4 -> 2_000 + random.nextInt(100_000);
+                case 5, 6, 7 -> random.nextInt(60);
+                default -> random.nextInt(4);
+            };
+        }
+    }
+
+    /** A count in a Redis store, and the value that Java has of it. */
+    private final class Twin {
+
+        private final boolean isExact;
+        private final Keyspace keyspace = new Keyspace(client);
+        private final RedisStore store;
+        private final List<StoreDecision> taken = new ArrayList<>();
+        private final List<Claim> held = new ArrayList<>();
+        private String key = "";
+        private byte[] value = {};
+        private long resetAt;
+        private int settlements;
+        private Limit limit = Limit.perSecond(1);
+
+        Twin(boolean isExact, BiFunction<RedisClient, String, RedisStore> store) {
+            this.isExact = isExact;
+            this.store = store.apply(client, keyspace.namespace());
+        }
+
+        void begin(Claim claim) {
+            key = new String(new CountKeys(keyspace.namespace()).count(claim), StandardCharsets.US_ASCII);
+            value = new byte[0];
+            taken.clear();
+            held.clear();
+            resetAt = Long.MIN_VALUE;
+        }
+
+        /** Does a step in Java: reads the value, and writes it if it has changed. */
+        private void inJava(Claim claim, Consumer<Count> step) {
+            limit = claim.limit();
+            Count count = Count.read(limit, value);
+            assertThat(count).as("the value, which is ours").isNotNull();
+            count.advance(claim, clock.millis());
+            step.accept(count);
+            if (count.isChanged()) {
+                value = count.write(scripted.micros());
+                assertThat(count.expiresAt() > clock.millis() || value.length == 0)
+                        .as("whether the value lives on")
+                        .isTrue();
+            }
+        }
+
+        void decide(Claim claim, boolean isTake) {
+            StoreDecision decision = store.take(
+                            isTake ? StoreRequest.take(List.of(claim)) : StoreRequest.peek(List.of(claim)))
+                    .block();
+            StoreUsage usage = decision.usages().get(0);
+            inJava(claim, count -> {
+                boolean fits = count.fits(claim.permits());
+                if (isTake && fits) {
+                    count.take(claim.permits());
+                } else if (isTake && limit.isCountingDenied()) {
+                    count.recordDenied(claim.permits());
+                }
+                assertThat(decision.isAllowed()).isEqualTo(fits);
+                assertThat(usage.used()).isEqualTo(count.used());
+                assertThat(usage.wholeAt().toEpochMilli()).isEqualTo(count.wholeAt());
+                assertThat(usage.fitsAt().toEpochMilli())
+                        .isEqualTo(fits ? clock.millis() : count.fitsAt(claim.permits()));
+            });
+            note(decision);
+        }
+
+        /** Where the clock has stepped back, Redis cannot tell what came before a reset from what came after it. */
+        private void note(StoreDecision decision) {
+            if (decision.isCharged() && decision.at().toEpochMilli() > resetAt) {
+                taken.add(decision);
+                held.addAll(decision.claims());
+            }
+        }
+
+        void lease(Claim claim, int parts) {
+            StoreDecision lease = store.take(StoreRequest.lease(claim, parts, LimitStore.NO_DEADLINE))
+                    .block();
+            inJava(
+                    claim,
+                    count -> assertThat(count.lease(claim.permits(), parts))
+                            .isEqualTo(lease.claims().get(0).permits()));
+            note(lease);
+        }
+
+        void refund(int which) {
+            if (!taken.isEmpty()) {
+                StoreDecision decision = taken.get(which % taken.size());
+                Claim claim = decision.claims().get(0);
+                store.correct(Refund.of(decision)).block();
+                inJava(claim, count -> ((RateCount) count).refund(decision.chargedAt(claim), claim.permits()));
+            }
+        }
+
+        void refundOldest(Claim claim) {
+            store.correct(RefundOldest.of(List.of(claim))).block();
+            inJava(claim, count -> ((RateCount) count).refundOldest(claim.permits()));
+        }
+
+        void settle(int which, long actual) {
+            if (!taken.isEmpty()) {
+                StoreDecision decision = taken.get(which % taken.size());
+                Claim claim = decision.claims().get(0);
+                long most = claim.limit().burst() + which % 7;
+                String id = "s-" + ++settlements;
+                Settlement one = new Settlement(id, decision, claim, actual, most, LimitStore.NO_DEADLINE);
+                store.correct(List.of(one)).block();
+                inJava(claim, count -> {
+                    if (one.toCharge() > 0) {
+                        count.takeBeyond(one.toCharge(), one.most());
+                    } else if (one.toRefund() > 0) {
+                        ((RateCount) count).refund(decision.chargedAt(claim), one.toRefund());
+                    }
+                });
+            }
+        }
+
+        void hold(int which, HoldAction action) {
+            if (!held.isEmpty()) {
+                hold(held.get(which % held.size()), action);
+            }
+        }
+
+        void hold(Claim claim, HoldAction action) {
+            held.add(claim);
+            HoldRenewal renewal = store.hold(List.of(claim), action).block().get(0);
+            inJava(claim, count -> {
+                if (action == HoldAction.RENEW) {
+                    assertThat(((HoldCount) count).renew(claim.permits())).isEqualTo(renewal.outcome());
+                } else {
+                    count.release();
+                }
+            });
+        }
+
+        void reset(Claim claim) {
+            store.reset(List.of(claim), LimitStore.NO_DEADLINE).block();
+            value = Count.emptied(value);
+            taken.clear();
+            resetAt = Math.max(resetAt, clock.millis());
+        }
+
+        /** Java goes on with the value in Redis, or Redis with that of Java. */
+        void exchange(Random random) {
+            if (random.nextBoolean()) {
+                value = stored();
+            } else {
+                put(value);
+            }
+        }
+
+        void put(byte[] bytes) {
+            keyspace.put(key, bytes);
+        }
+
+        private byte[] stored() {
+            byte[] bytes = keyspace.bytes(key);
+            return bytes == null ? new byte[0] : bytes;
+        }
+
+        /** The age of a mark that is zero means nothing. */
+        private byte[] withoutAgeOfNoMark(byte[] value) {
+            boolean hasNoMark = !isExact && value.length == 36 && LittleEndian.get(value, 24, 7) == 0;
+            return hasNoMark ? Arrays.copyOf(value, 31) : value;
+        }
+
+        void assertSame(String after) {
+            byte[] stored = stored();
+            if (isExact || limit.algorithm() != Algorithm.LOG || stored.length == 0 || value.length == 0) {
+                assertThat(hex(withoutAgeOfNoMark(value)))
+                        .as("the bytes of Java after %s", after)
+                        .isEqualTo(hex(withoutAgeOfNoMark(stored)));
+                return;
+            }
+            assertThat(hex(Arrays.copyOf(value, 5))).as(after).isEqualTo(hex(Arrays.copyOf(stored, 5)));
+            assertThat(entries(value)).as("the entries of Java after %s", after).isEqualTo(entries(stored));
+        }
+
+        private List<Object> entries(byte[] log) {
+            StoredLog read = StoredLog.parse(log);
+            long base = read.slots().isEmpty() ? 0 : read.base();
+            return read.used() == 0
+                    ? List.of()
+                    : List.of(read.used(), read.newest(), read.count(), base, read.slots(), read.counts());
+        }
+
+        private static String hex(byte[] bytes) {
+            return HexFormat.of().formatHex(bytes);
+        }
+    }
+}
