@@ -290,17 +290,6 @@ class DecisionTest {
         assertThat(some.parts().get(0).limits()).extracting(Decision.Usage::key).containsExactly("b");
     }
 
-    /** Each part is refunded separately. */
-    @Test
-    void partsAreNotedLikeTheDecision() {
-        Claim a = claim("a", 1);
-        StoreDecision ofA = StoreDecision.ofTake(Source.OTHER, 1_000, List.of(usage(a, 4, 1_000)));
-        StoreDecision unnoted = StoreDecision.ofParts(List.of(a), List.of(ofA)).withEvidence(false);
-        assertThat(unnoted.parts()).noneMatch(StoreDecision::isEvidence);
-        assertThat(unnoted.withEvidence(true).parts()).allMatch(StoreDecision::isEvidence);
-        assertThat(ofA.isEvidence()).isTrue();
-    }
-
     // Denials of waiters
 
     @Test

@@ -147,8 +147,7 @@ public abstract class Count {
     }
 
     /**
-     * Returns what a reset leaves of a value: its kind, its life and its expiry, so that it is known that nothing was
-     * lost.
+     * Returns what a reset leaves of a value: its kind, its life, which counts the reset, and its expiry.
      *
      * @param value a value
      * @return the value without permits; empty if it is to be deleted, because it is foreign or has holders

@@ -1,6 +1,7 @@
 package io.github.spillgate.count;
 
 import io.github.spillgate.internal.LittleEndian;
+import io.github.spillgate.spi.StoreUsage;
 
 /** The value that a store has of a count, read or written field by field. {@code counts.lua} has the format. */
 final class CountValue {
@@ -80,7 +81,10 @@ final class CountValue {
         };
         byte[] emptied = new byte[size];
         if (size > 0) {
-            System.arraycopy(value, 0, emptied, 0, KIND + LIFE);
+            System.arraycopy(value, 0, emptied, 0, KIND);
+            int life = (int) LittleEndian.get(value, KIND, LIFE);
+            int resets = (life + 1) % StoreUsage.RESETS;
+            LittleEndian.put(emptied, KIND, life - life % StoreUsage.RESETS + resets, LIFE);
             System.arraycopy(value, size - EXPIRY, emptied, size - EXPIRY, EXPIRY);
         }
         return emptied;

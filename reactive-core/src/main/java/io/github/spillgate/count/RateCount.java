@@ -2,12 +2,13 @@ package io.github.spillgate.count;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.Reconciliation.Grants;
+import io.github.spillgate.spi.StoreUsage;
 import java.util.List;
 
 /** A count of a rate limit: permits return as time passes, and a refund returns them earlier. No API. */
 public abstract class RateCount extends Count {
 
-    private static final int MOST_LIVES = 65_535;
+    private static final int MOST_LIVES = 8_191;
 
     private int life;
 
@@ -50,7 +51,7 @@ public abstract class RateCount extends Count {
 
     /** Begins a life, if there was no value. */
     final int lifeAt(long micros) {
-        life = life == 0 ? (int) (micros % MOST_LIVES) + 1 : life;
+        life = life == 0 ? ((int) (micros % MOST_LIVES) + 1) * StoreUsage.RESETS : life;
         return life;
     }
 

@@ -20,7 +20,7 @@ final class BucketTraffic {
     // the limit; without it, a key with a page load a minute would keep only a small part of its burst.
     //
     // Of the time before the first reply only the level is known. The own permits begin to add up then, too. After a
-    // loss that time begins again, but what was taken before it still says which instances use the bucket.
+    // loss, the level includes what was lost.
 
     /** What this instance has taken lately, as of the newest reply. */
     private double own;
@@ -74,14 +74,6 @@ final class BucketTraffic {
         own = Math.max(0, own - less);
         all = Math.max(0, all - less);
         level = Math.max(0, level - permits);
-    }
-
-    /** Records that permits are in use again that were lost: the level has included them since the newest reply. */
-    void restored(Limit limit, BucketTraffic lost) {
-        double rest = rest(limit, (double) Math.max(0, at - lost.at));
-        own += lost.own * rest;
-        unknown += lost.unknown * rest;
-        all = Math.max(all, own + (lost.all - lost.own) * rest);
     }
 
     /** Returns what is left of the weight of a permit after a time. */

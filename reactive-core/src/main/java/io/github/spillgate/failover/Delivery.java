@@ -29,9 +29,6 @@ interface Delivery<M> extends Outbox.DeliverySource<M> {
     /** Learns that it will not be delivered. */
     void lost(String why);
 
-    /** Learns that it was sent, or that it waits for another attempt. */
-    default void inFlight(boolean isInFlight) {}
-
     @Override
     default boolean isEmpty() {
         return isExpired();

@@ -17,7 +17,6 @@ import java.time.InstantSource;
 import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
-import java.util.concurrent.ThreadLocalRandom;
 import reactor.core.publisher.Mono;
 
 /**
@@ -57,8 +56,7 @@ public final class Fallback {
      * @throws IllegalArgumentException if the number is below 16
      */
     public static LocalFallback local(int maximumCounts, InstantSource clock) {
-        return new LocalFallback(
-                maximumCounts, clock, () -> ThreadLocalRandom.current().nextDouble());
+        return new LocalFallback(maximumCounts, clock);
     }
 
     /**

@@ -26,6 +26,7 @@ final class GrantOutbox implements HandOvers.Way {
     private final Consumer<RefundCharged> refunds;
     private final Outbox<Reconciliation> outbox;
     private final Mono<Void> end;
+    private final SummaryLog restoredCounts = new SummaryLog(this::logRestored);
 
     /**
      * Creates an empty one.
@@ -73,6 +74,15 @@ final class GrantOutbox implements HandOvers.Way {
     @Override
     public void refund(RefundCharged permits) {
         refunds.accept(permits);
+    }
+
+    @Override
+    public void reportRestored() {
+        restoredCounts.count();
+    }
+
+    private void logRestored(long counts) {
+        LOG.warn("{} has lost data; {} counts were restored to what this instance knows", primary, counts);
     }
 
     @Override

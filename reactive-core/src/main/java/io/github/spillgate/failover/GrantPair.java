@@ -63,8 +63,11 @@ final class GrantPair {
     private volatile @Nullable Object firstResult;
     private volatile boolean open;
 
-    /** When the primary store was asked. Written before its reply becomes a result. */
+    /** When the primary store was asked. Written, like the next field, before its reply becomes a result. */
     private long askedAt;
+
+    /** Whether its reply fits together with local grants. */
+    private boolean fits;
 
     /**
      * Creates a pair without results.
@@ -95,9 +98,9 @@ final class GrantPair {
      *     if the fallback denies the request
      */
     void primaryReplied(@Nullable Object reply, long sentAt, boolean fits) {
-        askedAt = sentAt;
-        Object result = reply instanceof StoreDecision decision && !fits ? decision.withEvidence(false) : reply;
-        match(result == null ? NOT_CHARGED : result, false);
+        this.askedAt = sentAt;
+        this.fits = fits;
+        match(reply == null ? NOT_CHARGED : reply, false);
     }
 
     /** Notes that the primary store has failed, or was given up. */
@@ -135,12 +138,12 @@ final class GrantPair {
     private @Nullable StoreDecision resolve(Object local, Object remote, boolean canReplace) {
         StoreDecision allowed = local instanceof StoreDecision decision && decision.isAllowed() ? decision : null;
         if (remote instanceof StoreDecision charged && charged.isCharged()) {
-            if (allowed == null && canReplace && charged.isEvidence()) {
+            if (allowed == null && canReplace && fits) {
                 return charged;
             } else if (allowed == null) {
                 grants.refundUnused(charged);
             } else if (allowed.isCharged()) {
-                grants.cancel(allowed, charged, askedAt);
+                grants.cancel(allowed, charged, askedAt, fits);
             } else {
                 grants.releaseUnused(claims);
             }

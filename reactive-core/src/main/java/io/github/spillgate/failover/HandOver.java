@@ -22,6 +22,7 @@ final class HandOver implements Delivery<Reconciliation> {
 
     @Override
     public Reconciliation message() {
+        ledger.send();
         return reconciliation;
     }
 
@@ -37,13 +38,8 @@ final class HandOver implements Delivery<Reconciliation> {
     }
 
     @Override
-    public void inFlight(boolean isInFlight) {
-        ledger.sent(reconciliation, isInFlight);
-    }
-
-    @Override
     public void delivered(Corrected result) {
-        ledger.ended(reconciliation, Ledger.reply(result));
+        ledger.ended(reconciliation, result);
     }
 
     @Override

@@ -119,6 +119,9 @@ final class HandOvers {
         /** Refunds permits in the primary store that were refunded before they were charged there. */
         void refund(RefundCharged permits);
 
+        /** Reports that the primary store had lost the data of a count, and has them again. */
+        void reportRestored();
+
         /** Reports that grants on a count cannot be charged, because another program has written its key. */
         void reportForeign(Claim claim);
     }

@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import io.github.spillgate.Limit;
 import io.github.spillgate.count.HoldCount;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.RefundCharged;
@@ -38,6 +39,12 @@ final class HoldLedger extends Ledger {
     //
     // Permits that the primary store has granted are held from their reply on, even if the decision has other limits
     // that do not fit. The request is then decided by the fallback under the same id, or its hold is released.
+
+    /**
+     * Replies arrive out of order by at most the time for which late replies are accepted. If one is older than that,
+     * the server's clock was set back.
+     */
+    private static final long OUT_OF_ORDER = 61_000;
 
     private final HoldCount own = new HoldCount();
     private final Map<UUID, Claim> unreconciled = new LinkedHashMap<>();
@@ -175,20 +182,20 @@ final class HoldLedger extends Ledger {
     // The replies of the primary store.
 
     @Override
-    Fit confirm(StoreUsage usage, StoreDecision decision) {
+    boolean confirm(StoreUsage usage, StoreDecision decision, long sentAt) {
         Claim claim = usage.claim();
         UUID id = decision.isCharged() && claim.permits() > 0 ? claim.holdId() : null;
-        Fit fit = id == null ? Fit.YES : fit(usage, id);
-        boolean isNew = id != null && fit == Fit.YES && !own.isHeld(id);
+        boolean fits = id == null || fits(usage, id);
+        boolean isNew = id != null && fits && !own.isHeld(id);
         report(usage, decision.at().toEpochMilli(), isNew ? claim.permits() : 0);
-        if (id != null && fit == Fit.YES) {
+        if (id != null && fits) {
             own.take(claim.permits());
         }
-        return fit;
+        return fits;
     }
 
     private void report(StoreUsage usage, long at, long added) {
-        if (at >= repliedAt || repliedAt - at >= ConfirmedUsage.OUT_OF_ORDER) {
+        if (at >= repliedAt || repliedAt - at >= OUT_OF_ORDER) {
             repliedAt = at;
             reported = usage.used();
             reportedOwn = own.used() - heldOf(unreconciled.values()) + added;
@@ -197,17 +204,17 @@ final class HoldLedger extends Ledger {
     }
 
     /** Returns whether permits that the primary store has granted fit together with what it does not know. */
-    private Fit fit(StoreUsage usage, UUID id) {
+    private boolean fits(StoreUsage usage, UUID id) {
         if (own.isHeld(id)) {
-            return Fit.YES;
+            return true;
         }
         long permits = usage.limit().permits();
         long free = permits - usage.used() - heldOf(unreconciled.values());
         boolean mayBeStale = now() < staleUntil;
         if (free < 0 || (mayBeStale && own.used() + usage.claim().permits() > permits)) {
-            return Fit.NO;
+            return false;
         }
-        return inFlight == null || free >= heldOf(inFlight.holds()) ? Fit.YES : Fit.IF_RECONCILED;
+        return inFlight == null || free >= heldOf(inFlight.holds());
     }
 
     private long heldOf(Iterable<Claim> claims) {
@@ -266,7 +273,7 @@ final class HoldLedger extends Ledger {
 
     @Override
     @Nullable
-    RefundCharged charged(Reconciliation reconciliation, StoreDecision reply) {
+    RefundCharged charged(Reconciliation reconciliation, Corrected result) {
         notCharged(reconciliation);
         return null;
     }

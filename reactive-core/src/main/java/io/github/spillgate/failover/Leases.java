@@ -2,7 +2,6 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.StoreState;
-import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
@@ -286,7 +285,7 @@ final class Leases {
     }
 
     private void leased(LeasedKey key, StoreDecision charge, long sentAt, long wallAt) {
-        boolean fits = grants.confirm(charge, sentAt) == Fit.YES;
+        boolean fits = grants.confirm(charge, sentAt);
         if (!charge.isCharged()) {
             return;
         }

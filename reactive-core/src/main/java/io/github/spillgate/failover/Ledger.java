@@ -1,16 +1,13 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.Source;
 import io.github.spillgate.count.Count;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.InstantSource;
-import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -21,18 +18,6 @@ import org.jspecify.annotations.Nullable;
  * reconciled. {@link RateLedger} is for rate limits, {@link HoldLedger} for concurrency limits.
  */
 abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliation> {
-
-    /** Whether permits that the primary store granted fit into the limit together with local grants. */
-    enum Fit {
-        /** They fit, whatever the primary store knows. */
-        YES,
-
-        /** They fit only if the primary store has already charged the grants that are in flight. */
-        IF_RECONCILED,
-
-        /** To allow the request would over-admit. */
-        NO
-    }
 
     private final HandOvers handOvers;
     private final OutageShare share;
@@ -50,8 +35,11 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
     /** Whether it waits for it before others. */
     private boolean isUrgent;
 
-    /** Whether the grants in flight were sent, and the primary store has not failed to answer since. */
-    private boolean isSent;
+    /** When the hand-over in flight was last sent. */
+    private long sentAt;
+
+    /** A hand-over that was executed in a life that is lost since, and is to be made again. */
+    private @Nullable Reconciliation toRepeat;
 
     /** Whether the primary store cannot charge the grants in flight, because another program has written the key. */
     private boolean isForeign;
@@ -127,20 +115,11 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
 
     /**
      * Records a reply of the primary store to a request, and returns whether a request that it allows fits together
-     * with the local grants. Replies may arrive in any order, and more than once.
+     * with the local grants. Replies may arrive in any order.
+     *
+     * @param sentAt when the request was sent
      */
-    abstract Fit confirm(StoreUsage usage, StoreDecision decision);
-
-    /** Returns the reply to a correction as a decision, with a stamp if it was applied now. */
-    static StoreDecision reply(Corrected result) {
-        Corrected.Reply reply = result.reply();
-        StoreUsage usage = reply == null ? null : reply.usage();
-        return StoreDecision.ofPeek(
-                Source.OTHER,
-                reply == null ? 0 : reply.at(),
-                reply != null && result.outcome() == CorrectionOutcome.APPLIED ? reply.stamp() : 0,
-                usage == null ? List.of() : List.of(usage));
-    }
+    abstract boolean confirm(StoreUsage usage, StoreDecision decision, long sentAt);
 
     /**
      * Refunds permits of a decision of the fallback.
@@ -176,7 +155,12 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
         }
         toReconcile += permits;
         handOvers.granted(permits);
-        if (!isQueued) {
+        enqueue();
+    }
+
+    /** Adds this to the outbox. */
+    final void enqueue() {
+        if (!isQueued && !isEvicted() && handOvers.isBound()) {
             isQueued = true;
             handOvers.way().add(this);
         }
@@ -197,11 +181,11 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
 
     /**
      * Returns whether the primary store must not decide on this count, because it does not know all grants; if so, they
-     * are delivered soon. Grants that were sent to it are known by the time that it decides.
+     * are delivered soon.
      */
     final boolean mustBeHandedOver() {
-        boolean must = toReconcile > 0 || waitsForNextAttempt();
-        if (must && !isUrgent) {
+        boolean must = toReconcile > 0 || hasMore() || isInFlight();
+        if (must && !isUrgent && isQueued) {
             isUrgent = true;
             handOvers.way().expedite(this);
         }
@@ -216,14 +200,14 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
         return openSince;
     }
 
-    /** Returns whether grants were handed over and are not being sent. */
-    final boolean waitsForNextAttempt() {
-        return isInFlight() && !isSent;
-    }
-
     /** Returns whether the grants in flight cannot be charged, because another program has written the key. */
     final boolean isForeign() {
         return isForeign;
+    }
+
+    /** Returns whether there is something to hand over besides grants. */
+    boolean hasMore() {
+        return false;
     }
 
     /** Returns whether grants were handed over, and it is not known yet whether they are charged. */
@@ -243,13 +227,26 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
     abstract void handOver(Reconciliation reconciliation, long since);
 
     /**
+     * Returns the hand-over in flight under another id, because it was executed in a life that is lost since; null if
+     * there is none.
+     */
+    @Nullable
+    Reconciliation again(String id) {
+        return null;
+    }
+
+    /** Records the reply to a hand-over, and returns whether it is of the present life of the count. */
+    boolean isKnown(Corrected.Reply reply, long sentAt) {
+        return true;
+    }
+
+    /**
      * Notes that the primary store has charged a reconciliation.
      *
-     * @param reply its reply
      * @return the permits that must be refunded in the primary store now, because they were refunded while in flight;
      *     null if there are none
      */
-    abstract @Nullable RefundCharged charged(Reconciliation reconciliation, StoreDecision reply);
+    abstract @Nullable RefundCharged charged(Reconciliation reconciliation, Corrected result);
 
     /** Notes that the primary store cannot charge a reconciliation. */
     abstract void notCharged(Reconciliation reconciliation);
@@ -267,12 +264,14 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
 
     @Override
     public final synchronized boolean isEmpty() {
-        return toReconcile == 0 || isEvicted();
+        return toRepeat == null && (isEvicted() || (toReconcile == 0 && !hasMore()));
     }
 
     @Override
     public final synchronized boolean isHeld() {
-        return toReconcile > 0 && (isInFlight() || handOvers.way().isUnanswered(claim));
+        return toRepeat == null
+                && !isEmpty()
+                && (isInFlight() || handOvers.way().isUnanswered(claim));
     }
 
     @Override
@@ -289,10 +288,13 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
         }
         isQueued = false;
         isUrgent = false;
-        if (toReconcile == 0) {
+        advanceToPresent();
+        if (toRepeat != null) {
+            return repeat(toRepeat);
+        }
+        if (isEmpty()) {
             return null;
         }
-        advanceToPresent();
         Reconciliation reconciliation = reconciliation(handOvers.newId());
         if (reconciliation == null) {
             forgetGrants();
@@ -300,11 +302,21 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
         }
         handOver(reconciliation, openSince);
         openSince = handOvers.nextEpoch();
-        isSent = false;
         // Those that have expired since need not be reconciled.
         handOvers.granted(reconciliation.permits() - toReconcile);
         toReconcile = 0;
         return new HandOver(this, reconciliation);
+    }
+
+    private @Nullable HandOver repeat(Reconciliation before) {
+        toRepeat = null;
+        Reconciliation again = isInFlight(before) ? again(handOvers.newId()) : null;
+        // Without those that were refunded meanwhile.
+        handOvers.removed(before.permits() - (again == null ? 0 : again.permits()));
+        if (!isEmpty()) {
+            enqueue();
+        }
+        return again == null ? null : new HandOver(this, again);
     }
 
     private void advanceToPresent() {
@@ -316,16 +328,14 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
         return isInFlight(reconciliation) && !(isForeign && isEvicted());
     }
 
-    final synchronized void sent(Reconciliation reconciliation, boolean isAnswerExpected) {
-        if (isInFlight(reconciliation)) {
-            isSent = isAnswerExpected;
-        }
+    /** Notes that the hand-over in flight is sent now. */
+    final synchronized void send() {
+        sentAt = Deadlines.now();
     }
 
     final synchronized void refused(Reconciliation reconciliation) {
         if (isInFlight(reconciliation)) {
             isForeign = true;
-            isSent = false;
             handOvers.way().reportForeign(claim);
         }
     }
@@ -333,23 +343,35 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
     /**
      * Ends a hand-over.
      *
-     * @param reply the reply of the primary store; null if the grants cannot be charged
+     * @param result the result in the primary store; null if the grants cannot be charged
      */
-    final void ended(Reconciliation reconciliation, @Nullable StoreDecision reply) {
+    final void ended(Reconciliation reconciliation, @Nullable Corrected result) {
         RefundCharged refund = null;
+        boolean isCharged;
         boolean isLost;
         synchronized (this) {
             advanceToPresent();
-            // Those that a reset has removed are not lost.
-            isLost = reply == null && isInFlight(reconciliation) && reconciliation.counts();
             isForeign = false;
-            if (reply == null) {
+            Corrected.Reply reply = result == null ? null : result.reply();
+            boolean isOfLostLife = reply != null && !isKnown(reply, sentAt) && isInFlight(reconciliation);
+            if (isOfLostLife && !isEvicted()) {
+                toRepeat = reconciliation;
+                enqueue();
+                return;
+            }
+            isCharged = result != null && !isOfLostLife;
+            // Those that a reset has removed are not lost.
+            isLost = !isCharged && isInFlight(reconciliation) && reconciliation.counts();
+            if (result == null || isOfLostLife) {
                 notCharged(reconciliation);
             } else {
-                refund = charged(reconciliation, reply);
+                refund = charged(reconciliation, result);
             }
         }
-        if (reply != null) {
+        if (isCharged) {
+            if (!reconciliation.lost().isEmpty()) {
+                handOvers.way().reportRestored();
+            }
             handOvers.charged(reconciliation.permits());
         } else {
             handOvers.removed(reconciliation.permits());

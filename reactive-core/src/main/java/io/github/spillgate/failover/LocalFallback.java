@@ -3,7 +3,6 @@ package io.github.spillgate.failover;
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
-import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.local.CountTable;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
@@ -12,7 +11,6 @@ import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.RefundOldest;
@@ -29,7 +27,6 @@ import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
-import java.util.function.DoubleSupplier;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
@@ -51,7 +48,6 @@ public final class LocalFallback implements LimitStore {
     private final CountTable<Ledger> ledgers;
     private final HandOvers handOvers;
     private final OutageShare share = new OutageShare();
-    private final DoubleSupplier random;
     private volatile @Nullable Primary primary;
 
     /**
@@ -59,10 +55,8 @@ public final class LocalFallback implements LimitStore {
      *
      * @param maximumCounts the highest number of counts
      * @param clock the clock
-     * @param random returns numbers from 0 to 1, for the pauses between attempts to restore lost permits
      */
-    LocalFallback(int maximumCounts, InstantSource clock, DoubleSupplier random) {
-        this.random = random;
+    LocalFallback(int maximumCounts, InstantSource clock) {
         handOvers = new HandOvers(clock, this::nextEpoch);
         ledgers = new CountTable<>(
                 maximumCounts, clock, this::newLedger, Ledger::share, ledger -> ledger.evicted(clock.millis()));
@@ -77,14 +71,7 @@ public final class LocalFallback implements LimitStore {
         Instances.Group group = bound == null ? null : bound.instances.of(claim.limiter());
         return claim.limit().algorithm() == Algorithm.CONCURRENT
                 ? new HoldLedger(claim, handOvers, share, group)
-                : new RateLedger(claim, handOvers, share, group, this::restore);
-    }
-
-    private void restore(LostPermits permits, ConfirmedUsage missing) {
-        Primary bound = primary;
-        if (bound != null) {
-            bound.losses.restore(permits, reply -> ofRate(permits.claim(), ledger -> ledger.restored(missing, reply)));
-        }
+                : new RateLedger(claim, handOvers, share, group);
     }
 
     /**
@@ -201,7 +188,7 @@ public final class LocalFallback implements LimitStore {
         }
         handOvers.bindTo(way);
         Instances instances = new Instances(store, () -> share.fixed().isEmpty());
-        primary = new Primary(store, instances, new DataLoss(store, random));
+        primary = new Primary(store, instances);
         return instances;
     }
 
@@ -209,35 +196,40 @@ public final class LocalFallback implements LimitStore {
 
     /**
      * Records a reply of the primary store. Call this before an allowed decision is passed on, and pass it on only if
-     * it fits. It may be called again with the same decision.
+     * it fits.
      *
-     * @return whether it fits under all limits; then it is {@linkplain #granted noted}. Always {@link Fit#YES} for a
-     *     decision that charged nothing
+     * @param sentAt when the request was sent
+     * @return whether it fits under all limits; then it is {@linkplain #granted noted}. Always true for a decision that
+     *     charged nothing
      */
-    Fit confirm(StoreDecision decision) {
+    boolean confirm(StoreDecision decision, long sentAt) {
         // A single count that fits is granted in the same step, which saves a lookup.
         boolean isAlone = decision.isCharged() && decision.usages().size() == 1;
-        Fit worst = Fit.YES;
+        boolean fits = true;
         for (StoreDecision part : decision.parts()) {
             for (StoreUsage usage : part.usages()) {
-                Fit fit = confirm(usage, part, isAlone);
-                worst = fit.compareTo(worst) > 0 ? fit : worst;
+                fits &= confirm(usage, part, sentAt, isAlone);
             }
         }
         if (!decision.isCharged()) {
-            return Fit.YES;
+            return true;
         }
-        if (worst == Fit.YES && !isAlone) {
+        if (fits && !isAlone) {
             granted(decision);
         }
-        return worst;
+        return fits;
     }
 
-    private Fit confirm(StoreUsage usage, StoreDecision decision, boolean isGrantedIfFits) {
+    /** Records a reply of which it is not known when its request was sent. */
+    boolean confirm(StoreDecision decision) {
+        return confirm(decision, Snapshot.NOT_KNOWN);
+    }
+
+    private boolean confirm(StoreUsage usage, StoreDecision decision, long sentAt, boolean isGrantedIfFits) {
         Claim claim = usage.claim();
-        Fit fit = ledgers.apply(claim, usage.used() > 0, ledger -> {
-            Fit found = ledger.confirm(usage, decision);
-            if (isGrantedIfFits && found == Fit.YES && ledger instanceof RateLedger rate) {
+        Boolean fits = ledgers.apply(claim, usage.used() > 0, ledger -> {
+            boolean found = ledger.confirm(usage, decision, sentAt);
+            if (isGrantedIfFits && found && ledger instanceof RateLedger rate) {
                 rate.grantedInPrimary(usage, decision);
             }
             return found;
@@ -246,7 +238,7 @@ public final class LocalFallback implements LimitStore {
             long wait = usage.wholeAt().toEpochMilli() - decision.at().toEpochMilli();
             ledgers.protect(claim, ledgers.now() + wait);
         }
-        return fit == null ? Fit.YES : fit;
+        return !Boolean.FALSE.equals(fits);
     }
 
     /** Notes that a decision of the primary store was granted to this instance after all. */
@@ -258,13 +250,23 @@ public final class LocalFallback implements LimitStore {
         }
     }
 
+    /** Returns whether the primary store has not lost what a decision of it has charged, as far as is known. */
+    boolean isInPresentLives(StoreDecision decision) {
+        return decision.parts().stream()
+                .flatMap(part -> part.usages().stream())
+                .noneMatch(usage -> Boolean.FALSE.equals(ledgers.apply(
+                        usage.claim(),
+                        false,
+                        ledger -> !(ledger instanceof RateLedger rate) || rate.isInPresentLife(usage))));
+    }
+
     /** Records what the primary store has settled: an additional cost is charged even if it does not fit. */
     void settled(Corrected result) {
         Corrected.Reply reply = result.reply();
         StoreUsage usage = reply == null ? null : reply.usage();
         if (reply != null && usage != null) {
-            StoreDecision charged = StoreDecision.ofTake(Source.OTHER, reply.at(), List.of(usage));
-            if (confirm(charged) != Fit.YES) {
+            StoreDecision charged = StoreDecision.ofTake(Source.OTHER, reply.at(), reply.stamp(), List.of(usage));
+            if (!confirm(charged)) {
                 granted(charged);
             }
         }
@@ -373,8 +375,8 @@ public final class LocalFallback implements LimitStore {
      */
     void refundConfirmed(StoreDecision decision, Claim claim, long permits) {
         long takenAt = decision.at().toEpochMilli();
-        boolean isEvidence = decision.isEvidence();
-        ofRate(claim, ledger -> ledger.refundConfirmed(permits, takenAt, isEvidence));
+        int life = decision.life(claim);
+        ofRate(claim, ledger -> ledger.refundConfirmed(permits, takenAt, life));
     }
 
     /** Refunds here what {@link #refundGrant} has returned, because the primary store cannot be asked. */
@@ -391,7 +393,7 @@ public final class LocalFallback implements LimitStore {
         for (StoreDecision part : decision.parts()) {
             long takenAt = part.at().toEpochMilli();
             for (Claim claim : part.claims()) {
-                ofRate(claim, ledger -> ledger.refundedInPrimary(claim.permits(), takenAt));
+                ofRate(claim, ledger -> ledger.refundedInPrimary(claim.permits(), takenAt, part.life(claim)));
             }
         }
     }
@@ -428,12 +430,6 @@ public final class LocalFallback implements LimitStore {
     /** Returns whether grants on one of these counts cannot be charged, because another program has written its key. */
     boolean cannotHandOver(List<Claim> claims) {
         return claims.stream().anyMatch(claim -> Boolean.TRUE.equals(ledgers.apply(claim, false, Ledger::isForeign)));
-    }
-
-    /** Returns whether all grants on these counts that were handed over were sent, so that their results are near. */
-    boolean awaitsReplies(List<Claim> claims) {
-        return claims.stream()
-                .noneMatch(claim -> Boolean.TRUE.equals(ledgers.apply(claim, false, Ledger::waitsForNextAttempt)));
     }
 
     // Holds.
@@ -491,6 +487,6 @@ public final class LocalFallback implements LimitStore {
         return "LocalFallback";
     }
 
-    /** The store that falls back to this one, its instances, and the permits that it has lost. */
-    private record Primary(LimitStore store, Instances instances, DataLoss losses) {}
+    /** The store that falls back to this one, and its instances. */
+    private record Primary(LimitStore store, Instances instances) {}
 }

@@ -1,6 +1,5 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.HoldAction;
@@ -57,13 +56,13 @@ final class LocalGrants {
      * Records a reply of the primary store, and returns whether it fits together with the grants of the fallback. What
      * was charged may have been removed by a reset after the request, so that does not fit.
      */
-    Fit confirm(@Nullable Object reply, long askedAt) {
+    boolean confirm(@Nullable Object reply, long askedAt) {
         if (local == null || !(reply instanceof StoreDecision decision)) {
-            return Fit.YES;
+            return true;
         }
-        Fit fit = local.fallback.confirm(decision);
+        boolean fits = local.fallback.confirm(decision, askedAt);
         // A request at the very end of a reset is sent afterwards.
-        return decision.isCharged() && resets.isAnySince(decision.claims(), askedAt + 1) ? Fit.NO : fit;
+        return fits && !(decision.isCharged() && resets.isAnySince(decision.claims(), askedAt + 1));
     }
 
     /** Records the usage of counts that the primary store has settled. */
@@ -86,31 +85,32 @@ final class LocalGrants {
     }
 
     /**
-     * Cancels a grant of the fallback that the primary store has charged after all, unless a reset that ended after the
-     * request, or has not ended yet, may remove that charge. What was already refunded or settled of the grant is
-     * refunded of the charge. What is refunded or settled from now on is refunded or settled there.
+     * Cancels a grant of the fallback that the primary store has charged after all, unless it has lost that charge, or
+     * a reset that ended after the request, or has not ended yet, may remove it. What was already refunded or settled
+     * of the grant is refunded of the charge. What is refunded or settled from now on is refunded or settled there.
+     *
+     * @param isNoted whether the charge counts as granted here
      */
-    void cancel(StoreDecision granted, StoreDecision charged, long askedAt) {
-        if (local == null || resets.mayRemove(charged.claims(), askedAt)) {
+    void cancel(StoreDecision granted, StoreDecision charged, long askedAt, boolean isNoted) {
+        if (local == null || resets.mayRemove(charged.claims(), askedAt) || !local.fallback.isInPresentLives(charged)) {
             return;
         }
-        StoreDecision noted = charged;
-        if (!charged.isEvidence()) {
+        if (!isNoted) {
             // It replaces the local grant. Before that moves, because the caller may refund it from then on.
             local.fallback.granted(charged);
-            noted = charged.withEvidence(true);
         }
-        StoreDecision left = granted.moveTo(noted);
+        StoreDecision left = granted.moveTo(charged);
         Set<Object> moved = left.claims().stream().map(Claim::handle).collect(Collectors.toSet());
-        StoreDecision unused = noted.only(usage -> !moved.contains(usage.claim().handle()));
+        StoreDecision unused =
+                charged.only(usage -> !moved.contains(usage.claim().handle()));
         if (!unused.usages().isEmpty()) {
             refundUnused(unused);
         }
         for (Claim refunded : local.fallback.cancelGrants(left)) {
             for (StoreDecision part : charged.parts()) {
                 if (part.claims().stream().anyMatch(claim -> claim.identity().equals(refunded.identity()))) {
-                    long until = part.at().toEpochMilli() + OwnUsage.windowOf(refunded.limit());
-                    refundCharged(new RefundCharged(refunded, part.stamp(), until));
+                    long until = part.at().toEpochMilli() + OwnPermits.windowOf(refunded.limit());
+                    refundCharged(new RefundCharged(refunded, part.life(refunded), until));
                 }
             }
         }
@@ -127,7 +127,7 @@ final class LocalGrants {
     /** Refunds charges of rate limits, no two on the same count, like {@link #refundUnused}. */
     void refundRates(Collection<StoreDecision> charges) {
         for (StoreDecision charged : charges) {
-            if (local != null && charged.isEvidence()) {
+            if (local != null) {
                 local.fallback.refundedInPrimary(charged);
             }
         }
@@ -193,11 +193,6 @@ final class LocalGrants {
     /** Returns whether grants on one of these counts cannot be charged, because another program has written its key. */
     boolean cannotCharge(List<Claim> claims) {
         return local != null && local.fallback.cannotHandOver(claims);
-    }
-
-    /** Returns whether all grants on these counts that were handed over are in flight, with results soon. */
-    boolean isBeingReconciled(List<Claim> claims) {
-        return local != null && local.fallback.awaitsReplies(claims);
     }
 
     /** Returns whether the primary store knows all grants on these counts. */

@@ -454,7 +454,6 @@ final class Outbox<M> {
 
         private void send(List<Delivery<M>> batch, CircuitGate gate, CircuitGate.Passage passage) {
             long start = Deadlines.now();
-            AtomicBoolean hasFailed = new AtomicBoolean();
             Mono.defer(() -> sendNow(batch))
                     .timeout(TIMEOUT, Mono.error(this::timedOut), Background.scheduler())
                     .defaultIfEmpty(Collections.nCopies(batch.size(), Corrected.of(CorrectionOutcome.UNSUPPORTED)))
@@ -467,15 +466,10 @@ final class Outbox<M> {
                                 answered(batch, results, gate, took);
                             },
                             error -> {
-                                hasFailed.set(true);
                                 record(error, Deadlines.now() - start, gate);
                                 gate.release(passage);
                                 failed(batch, error);
                             });
-            setInFlight(batch, !hasFailed.get());
-            if (hasFailed.get()) {
-                setInFlight(batch, false);
-            }
         }
 
         /** Reactor treats a linkage error as fatal, and would not report it. */
@@ -486,10 +480,6 @@ final class Outbox<M> {
                 return Mono.error(new LimitStoreUnreachableException(
                         primary + " cannot run with the libraries on the class path: " + e, e));
             }
-        }
-
-        private void setInFlight(List<Delivery<M>> batch, boolean isInFlight) {
-            batch.forEach(one -> one.inFlight(isInFlight));
         }
 
         private LimitStoreUnansweredException timedOut() {
@@ -559,7 +549,6 @@ final class Outbox<M> {
             List<Delivery<M>> again = new ArrayList<>();
             for (Delivery<M> one : batch) {
                 if (one.mayRepeat() || !mayBeExecuted(error)) {
-                    one.inFlight(false);
                     again.add(one);
                 } else {
                     one.lost(String.valueOf(error.getMessage()));

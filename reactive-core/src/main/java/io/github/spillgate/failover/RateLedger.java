@@ -3,17 +3,18 @@ package io.github.spillgate.failover;
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.count.RateCount;
+import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
-import java.util.Comparator;
+import java.util.ArrayList;
 import java.util.List;
-import java.util.function.BiConsumer;
-import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** The ledger of a rate limit. */
@@ -22,11 +23,11 @@ final class RateLedger extends Ledger {
     //
     // Four numbers:
     //
-    //   confirmed   permits in use by all instances, as the primary store has replied
-    //   lost        permits that it had confirmed and has lost, with its data
-    //   granted     permits that this instance granted itself and has not handed over for reconciliation
-    //   in flight   permits that were handed over, if it is not known yet whether the primary store has charged
-    //               them; without those refunded since
+    //   seen      permits in use by all instances, in the newest reply of the primary store
+    //   lost      permits of earlier replies that the primary store has lost, with its data
+    //   granted   permits that this instance has granted itself and not handed over
+    //   pending   permits that were handed over, if it is not known yet whether the primary store has charged them;
+    //             without those refunded since. With them, "lost" is handed over
     //
     // Invariant: a request is reported as allowed, by the primary store or by the fallback, only if it fits into the
     // limit together with all requests that this instance has reported as allowed before and that still count.
@@ -35,82 +36,74 @@ final class RateLedger extends Ledger {
     // the new request included, that their sum is at most the limit. Each method below is one step under the monitor of
     // this count: of a grant and a reply at the same time, the later one sees the earlier one.
     //
-    //   fits()      A grant of the fallback must fit with all; those that the primary store knows or knew count by the
-    //               share, and the CountTable reserves the shares of other instances. It ignores requests to the
-    //               primary store that are in flight, because their replies go through confirm().
+    //   fits()      A grant of the fallback must fit with all; "seen" and "lost" count by the share, and the CountTable
+    //               reserves the shares of other instances. It ignores requests to the primary store that are in
+    //               flight, because their replies go through confirm().
     //   confirm()   A reply of the primary store is recorded first, and may be passed on only if it fits with the
     //               others then.
     //
-    // A permit that moves from one number to another is in both for a moment, and always in one: reconciled grants are
-    // confirmed before they leave "in flight" (Reconciler), and so is a late reply before its grant is cancelled
-    // (GrantPair). A reply may already include what is in flight. A request that does not fit only because of that is
-    // checked again when the result is known (Fit.IF_RECONCILED).
+    // A permit that moves from one number to another is in both for a moment, and always in one: what was handed over
+    // is in "seen" before it leaves "pending".
+    //
+    // Each count in the primary store has a life (StoreUsage). A reply of another life, while the permits in "seen"
+    // must
+    // still count, means that their data was lost: they move to "lost", and are handed over. A reply says something
+    // only
+    // if it is newer than "seen", or of the same life (Snapshot.isOlderThan). If it says nothing, its grant is of a
+    // life
+    // that was lost or reset, so it is refunded, and the fallback decides.
     //
     // Refunds are subtracted before the primary store is asked, because its next reply may be without them already.
-    // A refund of permits in flight is sent when the primary store has charged them: before that, it would remove
-    // permits that other instances use. Every refund of a charged grant has the stamp of the charge and the time at
-    // which the permits leave the window (RefundCharged): however late it is, it does not remove later permits.
-    //
-    // Lost data shows in the first reply that has fewer permits than this instance itself has certainly been granted.
-    // What is missing moves to "lost", and is restored (DataLoss). If another instance has reset the count, the primary
-    // store knows that, and restores nothing.
+    // A refund of pending permits is sent when the primary store has charged them: before that, it would remove
+    // permits that other instances use. An epoch says where the permits of a decision are: from openSince() on they are
+    // here, from that of "pending" on they are on their way, and from chargedSince on they are in the present life of
+    // the count, as it is since its last reset. Earlier ones are gone.
     //
     // Not covered: lost permits of a count that this instance did not use, evicted counts, and grants of other
     // instances.
     //
-    // docs/decisions/0033-one-ledger-per-count.md has the reasons.
+    // docs/decisions/0049-a-ledger-by-lives-and-epochs.md has the reasons.
 
     /** The retry time, in milliseconds, if no permits that are reserved here expire. */
     private static final long RETRY = 1_000;
 
     private static final long NEVER = Long.MAX_VALUE;
 
-    /** No usage. Never changed, so that all ledgers may share it. */
-    private static final ConfirmedUsage NOTHING = new ConfirmedUsage(Limit.perSecond(1));
+    /** The highest number of lost lives; of more, the oldest are forgotten. */
+    private static final int MOST_LOST = 16;
 
-    private final BiConsumer<LostPermits, ConfirmedUsage> onLoss;
     private final RateCount granted;
-    private ConfirmedUsage confirmed;
 
-    /** The usage that the primary store had confirmed and has lost. */
-    private @Nullable ConfirmedUsage lost;
+    /** What was taken lately of a bucket; null for others. */
+    private final @Nullable BucketTraffic traffic;
 
-    /** When that was restored, on the primary store's clock; later replies include it. */
-    private long restoredAt = NEVER;
+    private Snapshot seen = Snapshot.none(new OwnPermits());
 
-    private @Nullable GrantsInFlight inFlight;
-    private ChargedGrants charged = ChargedGrants.NONE;
+    /** The oldest first. */
+    private List<Snapshot> lost = List.of();
+
+    private @Nullable PendingGrants pending;
+    private long chargedSince;
+
+    /** How far the store's clock was ahead of this one when it charged grants since then, at least. */
+    private long ahead;
 
     /**
-     * Of a bucket, until when permits returned that were in flight and cannot be charged. No others return in that
-     * time, so that no time counts twice.
+     * Of a bucket, until when permits returned that were pending and cannot be charged. No others return in that time,
+     * so that no time counts twice.
      */
     private long returnedUntil;
 
     /** How many granted permits were refunded without a decision since grants were last handed over. */
     private long refundedWithoutDecision;
 
-    /** The epoch since which all grants that were handed over and are not in flight are charged. */
-    private long chargedSince;
-
-    /**
-     * Creates an empty ledger.
-     *
-     * @param onLoss called under the monitor of the count if a reply shows that permits are lost. Once the primary
-     *     store has them again, call {@link #restored} with the same usage
-     */
-    RateLedger(
-            Claim claim,
-            HandOvers handOvers,
-            OutageShare share,
-            Instances.@Nullable Group instances,
-            BiConsumer<LostPermits, ConfirmedUsage> onLoss) {
+    /** Creates an empty ledger. */
+    RateLedger(Claim claim, HandOvers handOvers, OutageShare share, Instances.@Nullable Group instances) {
         super(claim, handOvers, share, instances);
-        Limit limit = claim.limit();
-        this.onLoss = onLoss;
-        this.granted = limit.algorithm() == Algorithm.BUCKET ? new BucketGrants() : RateCount.of(limit);
-        this.confirmed = new ConfirmedUsage(limit);
+        this.traffic = isBucket() ? new BucketTraffic() : null;
+        this.granted = isBucket() ? new BucketGrants() : RateCount.of(claim.limit());
         this.chargedSince = openSince();
+        seen.own().adjustTo(claim.limit());
     }
 
     @Override
@@ -118,25 +111,32 @@ final class RateLedger extends Ledger {
         super.advance(claim, now);
         returnedUntil = Math.min(returnedUntil, now + limit().reach().toMillis());
         granted.advance(claim, now);
-        confirmed.advance(claim.limit(), now);
-        if (lost != null) {
-            lost.advance(claim.limit(), now);
-            if (lost.endsAt(now) <= now) {
-                lost = null;
-            }
+        seen.own().adjustTo(limit());
+        if (now < seen.arrived()) {
+            seen = seen.arrivedAt(now);
         }
-        if (inFlight != null) {
-            inFlight.advance(claim.limit(), now);
+        if (!lost.isEmpty()) {
+            lost = lost.stream()
+                    .map(one -> now < one.arrived() ? one.arrivedAt(now) : one)
+                    .filter(one -> isBucket() ? knownLevel(now) > 0 : one.localEnd() > now)
+                    .toList();
+        }
+        if (pending != null) {
+            pending.advance(limit(), now);
         }
     }
 
     @Override
     OutageShare.Use use() {
-        return confirmed.use();
+        return traffic == null ? new OutageShare.Use(seen.ownUsed(limit()), (double) seen.used(), 0) : traffic.use();
     }
 
     private Limit limit() {
         return claim().limit();
+    }
+
+    private boolean isBucket() {
+        return limit().algorithm() == Algorithm.BUCKET;
     }
 
     // The decision of the fallback.
@@ -171,8 +171,7 @@ final class RateLedger extends Ledger {
 
     @Override
     public long wholeAt() {
-        long end = Math.max(confirmed.endsAt(now()), missing().endsAt(now()));
-        return Math.max(Math.max(grantsNow().wholeAt(), end), inFlightUntil());
+        return Math.max(Math.max(grantsNow().wholeAt(), knownEnd()), pendingUntil());
     }
 
     /**
@@ -202,187 +201,223 @@ final class RateLedger extends Ledger {
     /** Returns the grants. Those of a bucket return only once nothing else is in use that returns at the same rate. */
     private RateCount grantsNow() {
         if (granted instanceof BucketGrants bucket) {
-            long from = Math.max(confirmed.emptyAt(now()), missing().emptyAt(now()));
-            bucket.drain(Math.max(Math.max(from, returnedUntil), inFlightUntil()), localShare());
+            bucket.drain(Math.max(Math.max(knownEnd(), returnedUntil), pendingUntil()), localShare());
         }
         return granted;
     }
 
-    /** Returns how many permits are in use at a time, besides those granted; confirmed ones by the share. */
+    /** Returns how many permits are in use at a time, besides those granted; those in the store by the share. */
     private long reserved(long time) {
-        long used = localShare() < 1 ? confirmed.estimatedAt(time) : confirmed.at(time);
-        return (long) Math.ceil((used + missing().at(time)) * localShare()) + inFlight(time);
+        return (long) Math.ceil(known(time) * localShare()) + pendingAt(time);
     }
 
     /** Returns the next time after this one at which fewer permits are reserved. */
     private long reservedUntil(long time) {
-        long next = Math.min(confirmed.changesAfter(time), missing().changesAfter(time));
-        return inFlight(time) > 0 ? Math.min(next, inFlightUntil()) : next;
+        long next = pendingAt(time) > 0 ? pendingUntil() : NEVER;
+        if (isBucket()) {
+            return time < knownEnd() ? Math.min(Math.min(next, knownEnd()), stepAfter(time)) : next;
+        }
+        for (Snapshot one : known()) {
+            next = Math.min(next, one.changesAfter(limit(), time));
+        }
+        return next;
     }
 
-    /** Returns the lost usage that is not restored. */
-    private ConfirmedUsage missing() {
-        return lost == null || restoredAt != NEVER ? NOTHING : lost;
+    /** Returns how many permits are in use at a time that the primary store knows, or knew before they were lost. */
+    private long known(long time) {
+        if (isBucket()) {
+            return new BucketState(knownLevel(time), time).used(limit());
+        }
+        long used = localShare() < 1 ? seen.estimatedAt(limit(), time) : seen.usedAt(limit(), time);
+        return used + lostAt(time);
     }
 
-    private long inFlight(long time) {
-        return inFlight == null ? 0 : inFlight.at(time);
+    // A bucket has one level, of all permits that are or were in the primary store, which return at one rate.
+
+    private long knownLevel(long time) {
+        long passed = Math.max(0, time - seen.arrived());
+        boolean isEmpty = BucketState.levelAfter(limit(), knownLevel(), passed) == 0;
+        return isEmpty ? 0 : BucketState.levelAfter(limit(), knownLevel(), passed - passed % Snapshot.step(limit()));
     }
 
-    private long inFlightUntil() {
-        return inFlight == null ? 0 : inFlight.until();
+    /** Returns that level when the newest reply arrived. */
+    private long knownLevel() {
+        return BucketState.units(limit(), seen.used() + lostAt(seen.arrived()));
+    }
+
+    private long stepAfter(long time) {
+        long step = Snapshot.step(limit());
+        return seen.arrived() + ((Math.max(0, time - seen.arrived()) / step) + 1) * step;
+    }
+
+    /** Returns the usages of which {@link #known(long)} is the sum, if this is no bucket. */
+    private List<Snapshot> known() {
+        if (lost.isEmpty() && pending == null) {
+            return List.of(seen);
+        }
+        List<Snapshot> known = allLost();
+        known.add(seen);
+        return known;
+    }
+
+    private List<Snapshot> allLost() {
+        List<Snapshot> all = new ArrayList<>(lost);
+        if (pending != null) {
+            all.addAll(pending.lost());
+        }
+        return all;
+    }
+
+    /** Returns how many lost permits count; of a bucket all, because only the level in "seen" falls. */
+    private long lostAt(long time) {
+        if (lost.isEmpty() && pending == null) {
+            return 0;
+        }
+        long sum = 0;
+        for (Snapshot one : allLost()) {
+            sum += isBucket() ? one.used() : one.usedAt(limit(), time);
+        }
+        return sum;
+    }
+
+    /** Returns the local time from which nothing is in use that the primary store knows or knew; may have passed. */
+    private long knownEnd() {
+        if (isBucket()) {
+            return seen.arrived() + new BucketState(knownLevel(), 0).wholeAt(limit());
+        }
+        return known().stream().mapToLong(Snapshot::localEnd).max().orElse(0);
+    }
+
+    private long pendingAt(long time) {
+        return pending == null ? 0 : pending.at(time);
+    }
+
+    private long pendingUntil() {
+        return pending == null ? 0 : pending.until();
     }
 
     // The replies of the primary store.
 
     @Override
-    Fit confirm(StoreUsage usage, StoreDecision decision) {
-        recordUsage(usage, decision, null);
+    boolean confirm(StoreUsage usage, StoreDecision decision, long sentAt) {
+        if (!record(usage, decision.at().toEpochMilli(), decision.stamp(), sentAt)) {
+            return false;
+        }
         Limit limit = usage.limit();
-        long repliedAt = decision.at().toEpochMilli();
-        boolean hasGranted = toReconcile() > 0 || inFlight != null || charged.isInWindow(limit(), now());
-        long used = usage.used();
-        if (hasGranted || confirmed.exceeds()) {
-            used = Math.max(used + charged.missingIn(used, repliedAt), confirmed.at(now()));
-        }
-        used += lostIn(repliedAt);
-        if (!hasGranted && used <= limit.burst()) {
-            return Fit.YES;
-        }
-        RateCount grants = grantsNow();
-        if (!grants.fits(used)) {
-            return Fit.NO;
-        }
-        return grants.fits(used + inFlight(now())) ? Fit.YES : Fit.IF_RECONCILED;
+        long used = Math.max(usage.used(), seen.usedAt(limit, now())) + lostAt(now());
+        boolean isAlone = toReconcile() == 0 && pending == null;
+        return isAlone ? used <= limit.burst() : grantsNow().fits(used + pendingAt(now()));
     }
 
-    /** Returns how many lost permits are still in use and not included in a reply. */
-    private long lostIn(long repliedAt) {
-        return lost == null || repliedAt > restoredAt ? 0 : lost.at(now());
+    /** Returns whether a usage in a reply is of the present life of the count, and not reset, as far as is known. */
+    boolean isInPresentLife(StoreUsage usage) {
+        return seen.life() == usage.life();
     }
 
     /** Notes that the primary store has granted permits of a decision that fits. Call this once for each. */
     void grantedInPrimary(StoreUsage usage, StoreDecision decision) {
-        confirmed.granted(usage.claim().permits(), decision.at().toEpochMilli());
+        granted(usage.claim().permits(), decision.at().toEpochMilli(), usage.life());
     }
 
-    /**
-     * Records the usage in a reply of the primary store.
-     *
-     * @param sent the grants in flight, if this is the reply to their reconciliation; null otherwise
-     */
-    private void recordUsage(StoreUsage usage, StoreDecision reply, @Nullable GrantsInFlight sent) {
-        checkForLoss(usage, reply, sent);
-        confirmed.report(usage, reply.at().toEpochMilli(), now());
-    }
-
-    /** If the primary store has lost permits, they still count here, and are added to what it replies from now on. */
-    private void checkForLoss(StoreUsage usage, StoreDecision reply, @Nullable GrantsInFlight sent) {
-        long usedBefore = usage.used() - (reply.isCharged() ? usage.claim().permits() : 0);
-        double reconciled = sent == null ? 0 : sent.certainlyIn(reply, limit());
-        boolean areNew = sent != null && sent.areChargedSince(confirmed.newestReply(), reply);
-        long certain = confirmed.certainIn(reply.at().toEpochMilli());
-        if (usedBefore - (areNew ? (long) reconciled : 0) < certain) {
-            // A store that still has the mark of the reconciliation has most likely charged it after the loss.
-            confirmed.keepAtLeast(certain, now());
-            if (confirmed.isOfOtherLife(usage)) {
-                moveToLost(0, confirmed.ages(now()));
-                return;
-            }
-            long kept = usedBefore - (long) Math.ceil(reconciled - ConfirmedUsage.ROUNDING);
-            moveToLost(kept, agesToRestore(usage, reply, sent));
-        }
-    }
-
-    /** Returns the ages of the permits that were confirmed, the oldest first; empty if none is in use any more. */
-    private List<Grants> agesToRestore(StoreUsage usage, StoreDecision reply, @Nullable GrantsInFlight sent) {
-        List<Grants> ages = confirmed.ages(now());
-        return sent == null || ages.isEmpty()
-                ? ages
-                : Stream.concat(
-                                ages.stream(),
-                                sent.takenForKept(usage, reply, confirmed.newestReply(), limit()).stream())
-                        .sorted(Comparator.comparingLong(Grants::toMillis).reversed())
-                        .toList();
-    }
-
-    /**
-     * Moves the confirmed usage to the lost one.
-     *
-     * @param kept how many permits the primary store still has
-     * @param ages the permits to restore
-     */
-    private void moveToLost(long kept, List<Grants> ages) {
-        ConfirmedUsage moved = confirmed;
-        moved.becomeLost(kept, missing(), now());
-        confirmed = ConfirmedUsage.afterLoss(limit());
-        lost = moved;
-        restoredAt = NEVER;
-        if (!ages.isEmpty()) {
-            onLoss.accept(new LostPermits(claim(), moved.newestReply(), moved.life(), ages), moved);
+    private void granted(long permits, long takenAt, int life) {
+        if (traffic != null) {
+            traffic.took(limit(), permits, takenAt);
+        } else if (life == seen.life() && takenAt <= seen.at()) {
+            seen.own().add(takenAt, permits);
         }
     }
 
     /**
-     * Notes that the primary store has these permits again, or that the count was reset. Replies from before that may
-     * still arrive, and are without them.
+     * Records a reply of the primary store.
      *
-     * @param missing the permits
-     * @param reply the usage then; null if it is not known
+     * @param sentAt when its request was sent
+     * @return whether it is of the present life, as far as is known
      */
-    void restored(ConfirmedUsage missing, @Nullable StoreDecision reply) {
-        if (reply != null) {
-            for (StoreUsage usage : reply.usages()) {
-                recordUsage(usage, reply, null);
-            }
+    private boolean record(StoreUsage usage, long at, long stamp, long sentAt) {
+        Snapshot last = seen;
+        long nanos = Deadlines.now();
+        boolean isSameLife = last.isOfSameLife(usage.life());
+        if (!last.isOlderThan(usage, at, stamp, sentAt, nanos)) {
+            return isSameLife;
         }
-        if (lost != missing) {
-            return;
+        boolean isLost = !isSameLife && last.isAlive(limit(), at, now());
+        if (!isSameLife && !lost.isEmpty()) {
+            // Not lost after all: the server with it is back.
+            lost = lost.stream().filter(one -> !one.isOfSameLife(usage.life())).toList();
         }
-        if (reply == null) {
-            lost = null;
-            return;
+        OwnPermits own = last.own();
+        if (isLost) {
+            lose(last);
+            own = new OwnPermits();
+            own.adjustTo(limit());
+        } else if (last.life() != usage.life() || at < last.at()) {
+            own.clear();
         }
-        restoredAt = reply.at().toEpochMilli();
-        if (reply.stamp() > 0) {
-            confirmed.restored(missing);
+        if (last.life() != usage.life()) {
+            chargedSince = pending == null ? openSince() : pending.since();
         }
+        seen = new Snapshot(
+                usage.life(),
+                usage.used(),
+                usage.wholeAt().toEpochMilli(),
+                usage.counter(),
+                at,
+                stamp,
+                now(),
+                sentAt,
+                nanos,
+                own);
+        if (traffic != null) {
+            traffic.replied(limit(), usage.used() + lostAt(now()), at);
+        }
+        if (isLost) {
+            // Last, because it may be handed over at once.
+            enqueue();
+        }
+        return true;
     }
+
+    private void lose(Snapshot one) {
+        List<Snapshot> all = new ArrayList<>(lost);
+        all.removeIf(other -> other.life() == one.life());
+        all.add(isBucket() ? one.fallenTo(limit(), now()) : one);
+        lost = List.copyOf(all.subList(Math.max(0, all.size() - MOST_LOST), all.size()));
+    }
+
+    // Refunds and resets.
 
     /** Notes that permits of a decision are refunded in the primary store, which took them at a time of its clock. */
-    void refundedInPrimary(long permits, long takenAt) {
-        confirmed.refunded(permits, takenAt);
-        if (lost != null && takenAt < confirmed.firstReply()) {
-            // They are no evidence once the others are restored, which may overtake the refund.
-            lost.refunded(permits, takenAt);
+    void refundedInPrimary(long permits, long takenAt, int life) {
+        if (traffic != null) {
+            traffic.refunded(limit(), permits, takenAt);
+        } else if (life == seen.life()) {
+            seen.own().refund(takenAt, permits);
         }
     }
 
     /** Notes that the oldest permits, of any instance, are refunded in the primary store. */
     void refundedOldestInPrimary(long permits) {
-        confirmed.refundedOldest(permits, now());
-    }
-
-    // Refunds and resets.
-
-    /**
-     * Subtracts permits that the primary store took at a time of its clock, if they are certainly confirmed.
-     *
-     * @param isEvidence whether they were {@linkplain #grantedInPrimary noted}
-     */
-    void refundConfirmed(long permits, long takenAt, boolean isEvidence) {
-        if (isEvidence) {
-            refundedInPrimary(permits, takenAt);
-        }
-        if (confirmed.includes(takenAt)) {
-            confirmed.subtract(permits, now());
+        if (traffic != null) {
+            traffic.refunded(limit(), permits, seen.at());
+        } else {
+            seen.own().refundOldest(limit(), seen.at() + Math.max(0, now() - seen.arrived()), permits);
         }
     }
 
-    /** Refunds permits without a decision: confirmed ones first, because they are older. */
+    /** Subtracts permits that are refunded in the primary store, which took them at a time of its clock. */
+    void refundConfirmed(long permits, long takenAt, int life) {
+        refundedInPrimary(permits, takenAt, life);
+        if (life == seen.life()) {
+            seen = seen.without(limit(), permits, takenAt);
+        }
+    }
+
+    /** Refunds permits without a decision: those in the primary store first, because they are older. */
     void refundOldest(long permits) {
-        confirmed.refundedOldest(permits, now());
-        refundOldestGranted(permits - confirmed.subtract(permits, now()));
+        refundedOldestInPrimary(permits);
+        long before = seen.usedAt(limit(), now());
+        seen = seen.withoutOldest(limit(), Math.min(before, permits));
+        refundOldestGranted(permits - Math.min(before, permits));
     }
 
     /** Refunds the oldest granted permits, and returns how many. */
@@ -414,27 +449,39 @@ final class RateLedger extends Ledger {
         if (stamp >= openSince()) {
             long unused = refundGranted(takenAt, permits);
             return null;
-        } else if (inFlight != null && stamp >= inFlight.since()) {
-            inFlight.refund(takenAt, permits);
+        } else if (pending != null && stamp >= pending.since()) {
+            if (now() < takenAt + OwnPermits.windowOf(limit())) {
+                pending.refund(takenAt, permits);
+            }
             return null;
         }
-        return stamp >= chargedSince ? charged.refund(claim(), takenAt, permits, now()) : null;
+        return stamp >= chargedSince ? chargedRefund(takenAt, permits) : null;
+    }
+
+    /** Returns the refund of grants that the primary store has charged; null if there are none that still count. */
+    private @Nullable RefundCharged chargedRefund(long takenAt, long permits) {
+        long leavesAt = takenAt + OwnPermits.windowOf(limit());
+        if (permits == 0 || now() >= leavesAt || !seen.isKnown()) {
+            return null;
+        }
+        return new RefundCharged(claim().withPermits(permits), seen.life(), leavesAt + ahead);
     }
 
     /** Refunds permits that the primary store has charged, while it cannot be asked. */
     void refundCharged(RefundCharged permits, long takenAt) {
-        if (now() < ChargedGrants.leavesWindowAt(limit(), takenAt)) {
+        if (permits.life() == seen.life() && now() < takenAt + OwnPermits.windowOf(limit())) {
+            seen.own().refundSince(takenAt + ahead, permits.claim().permits());
             subtractCharged(permits.claim().permits());
         }
     }
 
     /**
-     * Subtracts charged permits from those confirmed. Not of a counter or bucket: they may have faded, and what would
-     * be subtracted instead is in use.
+     * Subtracts charged permits. Not of a counter or bucket: they may have faded, and what would be subtracted instead
+     * is in use.
      */
     private void subtractCharged(long permits) {
         if (limit().algorithm() == Algorithm.LOG) {
-            confirmed.subtract(permits, now());
+            seen = seen.withoutOldest(limit(), permits);
         }
     }
 
@@ -450,79 +497,106 @@ final class RateLedger extends Ledger {
     public void clear() {
         forgetGrants();
         granted.clear();
-        confirmed = ConfirmedUsage.afterReset(limit(), now());
-        lost = null;
-        inFlight = null;
-        charged = ChargedGrants.NONE;
+        seen.own().clear();
+        seen = Snapshot.reset(seen.own(), now(), Deadlines.now());
+        seen.own().adjustTo(limit());
+        lost = List.of();
+        pending = null;
+        chargedSince = openSince();
         returnedUntil = 0;
         refundedWithoutDecision = 0;
     }
 
-    // Reconciliation.
+    // The hand-over.
+
+    @Override
+    boolean hasMore() {
+        return !lost.isEmpty();
+    }
 
     @Override
     boolean isInFlight() {
-        return inFlight != null;
+        return pending != null;
     }
 
     @Override
     boolean isInFlight(Reconciliation reconciliation) {
-        return inFlight != null && inFlight.isOf(reconciliation);
+        return pending != null && pending.message() == reconciliation;
     }
 
     @Override
     @Nullable
     Reconciliation reconciliation(String id) {
         List<Grants> grants = grantsNow().grants();
-        return grants.isEmpty() ? null : Reconciliation.of(id, claim(), grants, clock());
+        List<LostPermits> some = lost.stream()
+                .map(one -> new LostPermits(one.life(), one.at(), one.grants(limit(), now())))
+                .filter(one -> !one.grants().isEmpty())
+                .toList();
+        return grants.isEmpty() && some.isEmpty() ? null : Reconciliation.of(id, claim(), grants, some, clock());
     }
 
     @Override
     void handOver(Reconciliation reconciliation, long since) {
-        inFlight = new GrantsInFlight(reconciliation, since, grantsNow().wholeAt(), confirmed.newestReply());
+        pending = new PendingGrants(
+                reconciliation, since, seen.life(), grantsNow().wholeAt(), lost);
         refundedWithoutDecision = 0;
         granted.clear();
+        lost = List.of();
     }
 
     @Override
     @Nullable
-    RefundCharged charged(Reconciliation reconciliation, StoreDecision reply) {
-        GrantsInFlight sent = isInFlight(reconciliation) ? inFlight : null;
-        StoreUsage usage = usageIn(reply);
-        if (usage != null) {
-            recordUsage(usage, reply, sent);
-        }
-        if (sent == null) {
+    Reconciliation again(String id) {
+        PendingGrants once = pending;
+        if (once == null) {
             return null;
         }
-        inFlight = null;
-        if (reply.stamp() > 0) {
-            long at = reply.at().toEpochMilli();
-            for (Grants some : sent.agesIn(reply)) {
-                confirmed.charged(some.permits(), at - some.toMillis(), at);
+        pending = once.again(id);
+        return pending.message();
+    }
+
+    @Override
+    boolean isKnown(Corrected.Reply reply, long sentAt) {
+        StoreUsage usage = reply.usage();
+        return usage == null || record(usage, reply.at(), reply.stamp(), sentAt);
+    }
+
+    @Override
+    @Nullable
+    RefundCharged charged(Reconciliation reconciliation, Corrected result) {
+        PendingGrants once = pending;
+        if (once == null || !isInFlight(reconciliation)) {
+            return null;
+        }
+        pending = null;
+        Corrected.Reply reply = result.reply();
+        StoreUsage usage = reply == null ? null : reply.usage();
+        // They were charged by this message or, perhaps before a reset, by an earlier one.
+        int life = usage == null || result.outcome() != CorrectionOutcome.APPLIED ? once.life() : usage.life();
+        if (usage != null && life != seen.life()) {
+            chargedSince = openSince();
+            return null;
+        }
+        if (reply != null && result.outcome() == CorrectionOutcome.APPLIED) {
+            // Of those that an earlier message has charged or restored, it is not known exactly when they expire.
+            for (Grants some : reconciliation.sentAges()) {
+                granted(some.permits(), reply.at() - some.toMillis(), seen.life());
             }
         }
-        ChargedGrants newest = ChargedGrants.of(sent, reply, usage, now());
-        charged = newest.after(charged, limit(), now());
-        RefundCharged refund = newest.refund(claim(), sent.refundedFrom(), sent.refunded(), now());
+        long isAhead = reply == null ? 0 : reply.at() - now();
+        ahead = chargedSince < once.since() ? Math.min(ahead, isAhead) : isAhead;
+        RefundCharged refund = once.refunded() == 0 ? null : chargedRefund(once.refundedFrom(), once.refunded());
         if (refund != null) {
-            subtractCharged(sent.refunded());
+            subtractCharged(once.refunded());
         }
         return refund;
     }
 
-    private @Nullable StoreUsage usageIn(StoreDecision reply) {
-        return reply.usages().stream()
-                .filter(usage -> usage.claim().identity().equals(claim().identity()))
-                .findFirst()
-                .orElse(null);
-    }
-
     @Override
     void notCharged(Reconciliation reconciliation) {
-        if (inFlight != null && inFlight.isOf(reconciliation)) {
-            returnedUntil = Math.max(returnedUntil, inFlight.until());
-            inFlight = null;
+        if (pending != null && isInFlight(reconciliation)) {
+            returnedUntil = Math.max(returnedUntil, pending.until());
+            pending = null;
             chargedSince = openSince();
         }
     }

@@ -7,7 +7,6 @@ import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.failover.CircuitGate.Passage;
-import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.internal.Turns;
 import io.github.spillgate.spi.Claim;
@@ -60,10 +59,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
     // bounded, for those that do not, and for loops that end.
     //
     // A reply that does not fit together with local grants (Ledger) is treated as if it were late: the fallback
-    // decides. If that depends on grants that are being reconciled, the reply is checked again shortly, until the
-    // deadline.
-
-    private static final long CHECK_AGAIN = TimeUnit.MILLISECONDS.toNanos(1);
+    // decides.
 
     /** The fallback waits for an event loop that may have to read the reply, for this part of the deadline: a half. */
     private static final int READING_PART = 2;
@@ -266,7 +262,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
     @Override
     public void onNext(T reply) {
         replied = true;
-        check(reply);
+        receive(reply);
     }
 
     @Override
@@ -275,7 +271,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
             return;
         }
         if (operation.isChange()) {
-            check(null);
+            receive(null);
         } else {
             onError(new LimitStoreException(
                     failover.primary()
@@ -284,21 +280,12 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
         }
     }
 
-    /** Records a reply, and ends the call unless the reply has to be checked again. */
-    private void check(@Nullable T reply) {
+    private void receive(@Nullable T reply) {
         if (has(ENDED)) {
             return;
         }
-        Fit fit = failover.grants().confirm(reply, sentAt);
+        boolean fits = failover.grants().confirm(reply, sentAt);
         judgeReply();
-        if (fit == Fit.IF_RECONCILED && !has(SERVED) && failover.grants().isBeingReconciled(claims)) {
-            Schedulers.parallel().schedule(() -> check(reply), CHECK_AGAIN, TimeUnit.NANOSECONDS);
-        } else {
-            end(reply, fit == Fit.YES);
-        }
-    }
-
-    private void end(@Nullable T reply, boolean fits) {
         if (!mark(ENDED)) {
             return;
         }

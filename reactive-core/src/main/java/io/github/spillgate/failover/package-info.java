@@ -10,10 +10,9 @@ package io.github.spillgate.failover;
 //   To the store     CircuitGates and CircuitGate: the breaker, and how many are in flight; Availability: health and
 //                    log; Deadlines
 //   The fallback     Fallback, LocalFallback; OutageShare and Instances: the part of a limit that is for this instance
-//   One count in it  Ledger. HoldLedger for holds. RateLedger for permits: ConfirmedUsage is what the store has
-//                    confirmed (Evidence, OwnUsage: certainly for this instance; BucketTraffic), BucketGrants what was
-//                    granted here, GrantsInFlight and ChargedGrants what is being reconciled and was; DataLoss restores
-//                    what the store has lost
+//   One count in it  Ledger. HoldLedger for holds. RateLedger for permits: Snapshot is what the store has replied
+//                    (OwnPermits, BucketTraffic: of it, for this instance), BucketGrants what was granted here,
+//                    PendingGrants what was handed over
 //   If both decide   GrantPair matches the two results; UnansweredCalls: what is not known yet
 //   Outbox           What must reach the store later, as a Delivery: HandOver for grants (LocalGrants, HandOvers,
 //                    GrantOutbox), Releases, SettlementOutbox

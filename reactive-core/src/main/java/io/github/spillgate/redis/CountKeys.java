@@ -5,7 +5,6 @@ import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Settlement;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
-import java.util.function.Function;
 import java.util.stream.Stream;
 
 /** The keys of a store's counts and of their marks in Redis. */
@@ -60,39 +59,28 @@ final class CountKeys {
         return key(claim, MARK);
     }
 
-    /** Returns the keys of all counts, and then the keys of their refund marks. */
-    byte[][] countsAndRefundMarks(List<Claim> claims) {
-        return countsAndMarks(claims, this::refundMark);
-    }
-
-    /** Returns the keys of a count, of its reset mark and of its refund mark. */
-    byte[][] countAndMarks(Claim claim) {
-        return new byte[][] {count(claim), resetMark(claim), refundMark(claim)};
-    }
-
-    private byte[] refundMark(Claim claim) {
-        return key(claim, MARK + MARK);
-    }
-
     /** Returns the keys of all counts, and then the keys of their reset marks. */
     byte[][] countsAndResetMarks(List<Claim> claims) {
-        return countsAndMarks(claims, this::resetMark);
-    }
-
-    private byte[][] countsAndMarks(List<Claim> claims, Function<Claim, byte[]> mark) {
         int size = claims.size();
         byte[][] keys = new byte[2 * size][];
         for (int i = 0; i < size; i++) {
             keys[i] = count(claims.get(i));
-            keys[size + i] = mark.apply(claims.get(i));
+            keys[size + i] = resetMark(claims.get(i));
         }
         return keys;
     }
 
-    /** Returns two keys for each reconciliation: that of its count, and that of the mark that it has been charged. */
+    /**
+     * Returns four keys for each reconciliation: of its count, of its own mark, and of the marks of the last reset of
+     * the count, and of what was restored in it.
+     */
     byte[][] countsAndReconciliationMarks(List<Reconciliation> reconciliations) {
         return reconciliations.stream()
-                .flatMap(one -> Stream.of(count(one.claim()), key(one.claim(), MARK + one.id())))
+                .flatMap(one -> Stream.of(
+                        count(one.claim()),
+                        key(one.claim(), MARK + one.id()),
+                        resetMark(one.claim()),
+                        key(one.claim(), MARK + MARK)))
                 .toArray(byte[][]::new);
     }
 

@@ -3,13 +3,11 @@ package io.github.spillgate.redis;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Corrected.CorrectionOutcome;
-import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreUsage;
 import java.util.ArrayList;
 import java.util.List;
-import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /** Charges what was decided elsewhere or has been lost, and corrects costs, in one command for each hash slot. */
@@ -58,20 +56,6 @@ final class ReconcileCommands {
 
     private static CorrectionOutcome outcome(ScriptReply reply, int i) {
         return reply.flag(i) ? CorrectionOutcome.APPLIED : CorrectionOutcome.WITHOUT_EFFECT;
-    }
-
-    Mono<List<Corrected>> restore(List<LostPermits> permits) {
-        return router.correctInEachSlot(
-                permits,
-                (slot, some) -> Flux.fromIterable(some)
-                        .flatMapSequentialDelayError(one -> restore(slot, one), some.size(), 1)
-                        .collectList());
-    }
-
-    private Mono<Corrected> restore(int slot, LostPermits permits) {
-        Claim claim = permits.claim();
-        return router.run(slot, Script.Purpose.RECONCILE, keys.countAndMarks(claim), ScriptRequest.restore(permits))
-                .map(reply -> charged(new ScriptReply(reply), 0, claim));
     }
 
     Mono<List<Corrected>> settle(List<Settlement> settlements) {

@@ -12,7 +12,6 @@ import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.RefundCharged;
@@ -298,9 +297,7 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         } else if (kind == Settlement.class) {
             return reconcileCommands.settle((List<Settlement>) some).publishOn(deliverOn);
         }
-        return kind == Reconciliation.class
-                ? reconcileCommands.reconcile((List<Reconciliation>) some)
-                : reconcileCommands.restore((List<LostPermits>) some);
+        return reconcileCommands.reconcile((List<Reconciliation>) some);
     }
 
     @Override

@@ -129,7 +129,7 @@ final class ScriptRequest {
             request.addLimit(one.claim.limit())
                     .add(one.at, 7)
                     .addExact(one.claim.permits())
-                    .add(one.stamp, 7)
+                    .add(one.life, 2)
                     .add(one.until, 7);
         }
         return request.toBytes();
@@ -139,9 +139,25 @@ final class ScriptRequest {
     static byte[] reconcile(List<Reconciliation> reconciliations) {
         ScriptRequest request = new ScriptRequest(SHORT);
         for (Reconciliation reconciliation : reconciliations) {
-            request.addGrants(reconciliation.claim(), 0, 0, reconciliation.agesToSend());
+            List<LostPermits> lost = reconciliation.lost();
+            request.addLimit(reconciliation.claim().limit())
+                    .addGrants(reconciliation.agesToSend())
+                    .add(lost.size(), 1);
+            for (LostPermits one : lost) {
+                request.add(one.life(), 2)
+                        .add(Math.max(0, 1_000 * one.since()), 7)
+                        .addGrants(reconciliation.ages(one.grants()));
+            }
         }
         return request.toBytes();
+    }
+
+    private ScriptRequest addGrants(List<Grants> ages) {
+        add(ages.size(), 4);
+        for (Grants grants : ages) {
+            addExact(grants.fromMillis()).addExact(grants.toMillis()).addExact(grants.permits());
+        }
+        return this;
     }
 
     /**
@@ -156,26 +172,12 @@ final class ScriptRequest {
                     .add(deadlineMicros.applyAsLong(one.deadline()), 7)
                     .add(one.decision().chargedAt(one.claim()), 7)
                     .add(one.decision().stamp(), 7)
+                    .add(one.decision().life(one.claim()), 2)
                     .addExact(one.toRefund())
                     .addExact(one.toCharge())
                     .addExact(one.most());
         }
         return request.toBytes();
-    }
-
-    /** Returns a request to restore what Redis has lost. */
-    static byte[] restore(LostPermits permits) {
-        return new ScriptRequest(SHORT)
-                .addGrants(permits.claim(), Math.max(1, 1_000 * permits.since()), permits.life(), permits.ages())
-                .toBytes();
-    }
-
-    private ScriptRequest addGrants(Claim claim, long lostSince, int lostLife, List<Grants> ages) {
-        addLimit(claim.limit()).add(lostSince, 7).add(lostLife, 2).add(ages.size(), 4);
-        for (Grants grants : ages) {
-            addExact(grants.fromMillis()).addExact(grants.toMillis()).addExact(grants.permits());
-        }
-        return this;
     }
 
     /**
@@ -289,8 +291,8 @@ final class ScriptRequest {
      *
      * @param claim the permits
      * @param at the time at which their decision was charged, in milliseconds; 0 without one
-     * @param stamp the stamp of the charge; 0 without one
+     * @param life the life of the count with the charge; 0 without one
      * @param until the time from which on nothing is refunded, in milliseconds; 0 for none
      */
-    record SentRefund(Claim claim, long at, long stamp, long until) {}
+    record SentRefund(Claim claim, long at, int life, long until) {}
 }

@@ -7,7 +7,7 @@ import org.jspecify.annotations.Nullable;
  *
  * @param outcome the outcome
  * @param reply the count afterwards; null if the store does not report it, which it must for a {@link Reconciliation}
- *     of a rate limit and for {@link LostPermits}
+ *     of a rate limit
  */
 public record Corrected(CorrectionOutcome outcome, @Nullable Reply reply) {
 

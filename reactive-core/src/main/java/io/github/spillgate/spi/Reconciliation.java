@@ -24,18 +24,39 @@ public final class Reconciliation implements Correction {
     private final String id;
     private final Claim claim;
     private final List<Grants> grants;
+    private final List<LostPermits> lost;
     private final InstantSource clock;
     private final List<Claim> holds;
 
     /** When this was last sent. Never lowered, so that a slow thread does not replace it by an earlier time. */
     private final AtomicLong sentAt = new AtomicLong(NEVER);
 
-    private Reconciliation(String id, Claim claim, List<Grants> grants, InstantSource clock, List<Claim> holds) {
+    private Reconciliation(
+            String id,
+            Claim claim,
+            List<Grants> grants,
+            List<LostPermits> lost,
+            InstantSource clock,
+            List<Claim> holds) {
         this.id = id;
         this.claim = claim;
         this.grants = grants;
+        this.lost = lost;
         this.clock = clock;
         this.holds = holds;
+    }
+
+    /**
+     * Creates a reconciliation of grants, as in {@link #of(String, Claim, List, List, InstantSource)}.
+     *
+     * @param id the id
+     * @param claim a claim on the count
+     * @param grants the grants, at least one
+     * @param clock the clock of the grants' times
+     * @return the reconciliation
+     */
+    public static Reconciliation of(String id, Claim claim, List<Grants> grants, InstantSource clock) {
+        return of(id, claim, grants, List.of(), clock);
     }
 
     /**
@@ -44,17 +65,24 @@ public final class Reconciliation implements Correction {
      * @param id the id, 1 to 64 of the characters {@code A-Z a-z 0-9 . _ -}; unique among the reconciliations of all
      *     processes
      * @param claim a claim on the count; its cost is ignored
-     * @param grants the grants, at least one, the oldest first
-     * @param clock the clock of the grants' times
+     * @param grants the grants, the oldest first
+     * @param lost permits that the store has lost; at least one of these, or of the grants
+     * @param clock the clock of the times of all of them
      * @return the reconciliation
      */
-    public static Reconciliation of(String id, Claim claim, List<Grants> grants, InstantSource clock) {
-        if (grants.isEmpty()) {
+    public static Reconciliation of(
+            String id, Claim claim, List<Grants> grants, List<LostPermits> lost, InstantSource clock) {
+        if (grants.isEmpty() && lost.isEmpty()) {
             throw new IllegalArgumentException("reconciliation " + Text.quote(id)
                     + " has no grants: expected at least one, for example new Grants(1790000000000, 1790000000000, 3)");
         }
         return new Reconciliation(
-                Names.check("reconciliation id", id, "\"k3x9-17\""), claim, List.copyOf(grants), clock, List.of());
+                Names.check("reconciliation id", id, "\"k3x9-17\""),
+                claim,
+                List.copyOf(grants),
+                List.copyOf(lost),
+                clock,
+                List.of());
     }
 
     /**
@@ -77,6 +105,7 @@ public final class Reconciliation implements Correction {
                 Names.check("reconciliation id", id, "\"k3x9-17\""),
                 claim,
                 List.of(new Grants(now, now, permits)),
+                List.of(),
                 clock,
                 new CopyOnWriteArrayList<>(holds));
     }
@@ -132,21 +161,41 @@ public final class Reconciliation implements Correction {
     }
 
     /**
-     * Returns the time at which the first permit was granted.
+     * Returns the grants.
      *
-     * @return the time, in milliseconds of the clock of the store that granted it
+     * @return the grants, the oldest first
      */
-    public long firstMillis() {
-        return grants.get(0).fromMillis;
+    public List<Grants> grants() {
+        return grants;
     }
 
     /**
-     * Returns the time at which the last permit was granted.
+     * Returns the permits that the store has lost.
      *
-     * @return the time, in milliseconds of the clock of the store that granted it
+     * @return the permits, the oldest life first
      */
-    public long lastMillis() {
-        return grants.get(grants.size() - 1).toMillis;
+    public List<LostPermits> lost() {
+        return lost;
+    }
+
+    /**
+     * Returns this reconciliation under another id, without some of the oldest permits: they were refunded meanwhile.
+     *
+     * @param permits the number of permits
+     * @param otherId the id, as in {@link #of}
+     * @return the reconciliation, which may have no grants
+     */
+    public Reconciliation without(long permits, String otherId) {
+        List<Grants> rest = new ArrayList<>();
+        long left = permits;
+        for (Grants some : grants) {
+            long less = Math.min(left, some.permits);
+            left -= less;
+            if (less < some.permits) {
+                rest.add(new Grants(some.fromMillis, some.toMillis, some.permits - less));
+            }
+        }
+        return new Reconciliation(otherId, claim, rest, lost, clock, holds);
     }
 
     /**
@@ -182,10 +231,24 @@ public final class Reconciliation implements Correction {
         return sent == NEVER ? ages() : agesAt(sent);
     }
 
+    /**
+     * Returns times as ages.
+     *
+     * @param some grants of this reconciliation, or of lost permits
+     * @return the same with their current ages instead of times
+     */
+    public List<Grants> ages(List<Grants> some) {
+        return agesAt(some, clock.millis());
+    }
+
     private List<Grants> agesAt(long now) {
-        List<Grants> ages = new ArrayList<>(grants.size());
-        for (Grants some : grants) {
-            ages.add(new Grants(Math.max(0, now - some.fromMillis), Math.max(0, now - some.toMillis), some.permits));
+        return agesAt(grants, now);
+    }
+
+    private static List<Grants> agesAt(List<Grants> some, long now) {
+        List<Grants> ages = new ArrayList<>(some.size());
+        for (Grants one : some) {
+            ages.add(new Grants(Math.max(0, now - one.fromMillis), Math.max(0, now - one.toMillis), one.permits));
         }
         return ages;
     }
@@ -196,7 +259,12 @@ public final class Reconciliation implements Correction {
      * @return false once all have left the window or, for a counter, both windows
      */
     public boolean counts() {
-        return clock.millis() - lastMillis() < claim.limit().reach().toMillis();
+        long last = clock.millis() - claim.limit().reach().toMillis();
+        return counts(grants, last) || lost.stream().anyMatch(some -> counts(some.grants(), last));
+    }
+
+    private static boolean counts(List<Grants> some, long last) {
+        return !some.isEmpty() && some.get(some.size() - 1).toMillis > last;
     }
 
     /** Returns the reconciliation for log messages, with the key encoded. */

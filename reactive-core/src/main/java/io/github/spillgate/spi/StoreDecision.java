@@ -58,9 +58,6 @@ public final class StoreDecision implements Decision {
     /** The decision that holds the permits since they have moved. Written before {@code state}, and read after it. */
     private @Nullable StoreDecision holder;
 
-    /** Changed only before this decision is emitted. */
-    private boolean isEvidence = true;
-
     /**
      * The fallbacks that have decided; several if one of them has a fallback itself. Changed only before the store that
      * fell back emits this decision.
@@ -410,6 +407,21 @@ public final class StoreDecision implements Decision {
     }
 
     /**
+     * Returns the {@linkplain StoreUsage#life() life} of the count of a claim.
+     *
+     * @param claim a claim of this decision, with any cost
+     * @return the life; 0 if it is not known
+     */
+    public int life(Claim claim) {
+        for (StoreUsage usage : usages) {
+            if (usage.claim().handle().equals(claim.handle())) {
+                return usage.life();
+            }
+        }
+        return 0;
+    }
+
+    /**
      * Returns the decisions of the individual servers, each by its own clock, with the usage that the server reported
      * and the permits to refund to it.
      *
@@ -469,7 +481,6 @@ public final class StoreDecision implements Decision {
                 .filter(part -> !part.usages.isEmpty())
                 .toList();
         StoreDecision selected = new StoreDecision(source, at, chargedAt, stamp, admission, some, someParts);
-        selected.isEvidence = isEvidence;
         selected.fallbacks = fallbacks;
         return selected;
     }
@@ -509,30 +520,6 @@ public final class StoreDecision implements Decision {
      */
     public boolean isByFallback(LimitStore fallback) {
         return fallbacks.contains(fallback);
-    }
-
-    /**
-     * Returns a copy of this decision for which {@link #isEvidence()} returns this value.
-     *
-     * @param noted whether the instance has noted the permits
-     * @return the copy
-     */
-    public StoreDecision withEvidence(boolean noted) {
-        StoreDecision copy = only(usage -> true);
-        copy.isEvidence = noted;
-        // They are copies too.
-        copy.parts.forEach(part -> part.isEvidence = noted);
-        return copy;
-    }
-
-    /**
-     * Returns whether the instance has noted the permits: if a later reply is without them, the store has lost data. A
-     * refund of permits that were not noted must not remove the note of others.
-     *
-     * @return true unless {@link #withEvidence} says otherwise
-     */
-    public boolean isEvidence() {
-        return isEvidence;
     }
 
     /**

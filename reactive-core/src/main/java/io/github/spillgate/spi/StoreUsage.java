@@ -8,6 +8,9 @@ import org.jspecify.annotations.Nullable;
 /** The usage of one limit by one key, as a store has decided on a {@link Claim}. */
 public final class StoreUsage implements Decision.Usage {
 
+    /** The number of resets that the {@linkplain #life() life} of a count tells apart. */
+    public static final int RESETS = 8;
+
     private final Claim claim;
     private final long used;
     private final boolean violated;
@@ -156,11 +159,12 @@ public final class StoreUsage implements Decision.Usage {
     }
 
     /**
-     * Returns the life of the count in the store, which tells it from an earlier count of the same identity. It is the
-     * same until the count expires, also after refunds and resets. So if another usage has another life, or none,
-     * before all permits of this usage have expired, then the store has lost data.
+     * Returns the life of the count in the store, which tells it from an earlier count of the same identity, and the
+     * number of its resets: the life divided by {@link #RESETS} is the same until the count expires, also after refunds
+     * and resets. So if another usage has another one, before all permits of this usage have expired, then the store
+     * has lost data. The rest is the number of resets, modulo {@link #RESETS}.
      *
-     * @return 1 to 65,535; 0 if the store has nothing of the count, or does not distinguish lives
+     * @return 8 to 65,535; 0 if the store has nothing of the count, or does not distinguish lives
      */
     public int life() {
         return life;

@@ -47,7 +47,7 @@ end
 local function change(count)
   count.mustWrite = true
   if count.life == 0 then
-    count.life = micros % 65535 + 1
+    count.life = birth
   end
 end
 

@@ -12,8 +12,8 @@
 --             reserved   'sgQ' for a quota: life:2 used:7 start:6 end:6 flags:1
 --                        'sgN' for a ban: until:6 forgotten:6 level:1 strikes:2
 --   KEY!      reset      the time in microseconds, as text
---   KEY!!     refund     the time in microseconds, as text; of a restoration also two numbers
---   KEY!ID    of a reconciliation or a settlement: empty
+--   KEY!!     restored   the life, and four numbers for each of two lost lives, as text
+--   KEY!ID    of a reconciliation: the life, as text; of a settlement: empty
 --   the instances of a limiter: see register.lua
 --
 -- Redis needs the same memory for 16 to 28 bytes, and for 29 to 44. So a counter (25) has 3 spare bytes, a bucket (24
@@ -21,11 +21,12 @@
 -- each number of 7 bytes, 6 in each time in milliseconds, except 5 in 'at' of a bucket.
 --
 -- The life of a count tells its value from an earlier one that was lost. It is set when a count without a value is
--- written: the microseconds of the clock modulo 65,535, plus 1. Every other write keeps it, so it ends with the key; 0
--- means that there is no value. No write shortens the time to live of a value. So if a life is gone before the permits
--- in one of its replies have expired, by this clock and by another one, then data was lost. One exception: a denial or
--- a peek at a lower rate than that of the last take of a bucket reports permits that outlive the value, and they may be
--- restored although they have returned. That errs towards denying.
+-- written: eight times the microseconds of the clock modulo 8,191, plus 1. Every other write keeps it, so it ends with
+-- the key; 0 means that there is no value. Its lowest three bits count the resets. No write shortens the time to live
+-- of a value. So if a life is gone before the permits in one of its replies have expired, by this clock and by another
+-- one, then data was lost. One exception: a denial or a peek at a lower rate than that of the last take of a bucket
+-- reports permits that outlive the value, and they may be restored although they have returned. That errs towards
+-- denying.
 --
 -- Refunds and resets leave an empty value, in which no permits are used. Decisions on it are the same as without one.
 --
@@ -58,9 +59,12 @@
 -- The key of a reset mark is that of its count with an exclamation mark appended. The mark holds the time of the last
 -- reset, in microseconds as text, and lives as long as permits from before the reset could be refunded.
 --
--- The key of a refund mark has two exclamation marks. The mark holds the time of the last refund of permits without
--- their decision; or, after lost permits were restored, the time of that, the number of these permits, and for a log
--- the slot of the latest of them. It lives as long as these permits could be in use.
+-- The mark of what was restored has two exclamation marks. It holds the life into which permits were restored, and for
+-- each of the last two lives of which they were: that life, the time in microseconds, the number of these permits, and
+-- for a log the slot of the latest of them. It lives as long as these permits could be in use.
+--
+-- The mark of a reconciliation holds the life in which it was charged: in another life its permits are gone, and it is
+-- charged again.
 --
 -- A value that no script of ours has written is foreign, and is not changed. A log that is shorter than its head says
 -- is torn. Checking the length would be another call, so most readers notice a missing entry when they need it, and
@@ -97,6 +101,8 @@ local pack, unpackFrom = struct.pack, struct.unpack
 local time = redis.call('TIME')
 local micros = time[1] * 1000000 + time[2]
 local now = floor(micros / 1000)
+local RESETS = 8 -- that a life tells apart
+local birth = (micros % 8191 + 1) * RESETS -- the life of a count that gets a value now
 
 -- Returns whether a deadline on this clock has passed; 0 is no deadline. After it the caller may have used a fallback.
 local function isLate(deadline)

@@ -10,7 +10,6 @@ local SHORT, BEHIND_SHORT_LOG = 40, '404' -- a log with room for so many entries
 local BEHIND_FRONT = 31 -- the first byte behind the part of a log's head that most hits change
 
 local usages, decided = nil, 0 -- the usages of the decided groups, and their number
-local birth = micros % 65535 + 1 -- the life of a count that gets a value now
 local rest = 3 + LIMIT * unpackFrom('<I2', argument) -- the position of the first group that is not decided
 local known, kind, permits, window, resolution, option = 0, 0, 0, 0, 0, 0 -- a limit
 

@@ -1,25 +1,28 @@
 -- reconcile.lua: charges permits that were granted elsewhere, and restores permits that this server has lost. Each
 -- reconciliation is independent of the others and is charged once.
 --
--- KEYS[2i-1]   the key of the count of the i-th reconciliation
--- KEYS[2i]     the key of its mark, which exists once it has been charged. To restore, which a call does for one count
---              only, the key of its reset mark, and then that of its refund mark
+-- KEYS[4i-3]   the key of the count of the i-th reconciliation
+-- KEYS[4i-2]   the key of its mark, which holds the life in which it was charged
+-- KEYS[4i-1]   the key of the reset mark of the count
+-- KEYS[4i]     the key of the mark of what was restored in the count
 -- ARGV[1]      the limits, see wire.lua, and then, to the end, for each reconciliation
 --                limit:2      the position of its limit; the charge may exceed it
---                lost:7       0 to charge. To restore, the time of the last reply with these permits in microseconds:
---                             the count gets what is missing, unless it was reset, or any permits refunded, since then
---                life:2       to restore, the life of the count with these permits; 0 if it is not known, and to charge
 --                grants:4, then for each, the oldest first
 --                  from:7     the highest age of its permits in milliseconds
 --                  to:7       the lowest age of its permits in milliseconds
 --                  permits:7
+--                lost:1, then for each lost life of the count
+--                  life:2
+--                  since:7    the time of the last reply with these permits in microseconds: if the count was reset
+--                             since then, they are not restored
+--                  grants:4, as above, of the permits in use
 --
 -- Reply: the time, and the usage of each count, see wire.lua. 'granted' is 1 if the reconciliation has been charged
--- now, and 0 if it was charged before, no longer counts, or the value is foreign.
+-- or restored now, and 0 if it was charged before, no longer counts, or the value is foreign.
 --
 -- The mark is set before the charge, and lives as long as the charge can count: if the reconciliation is sent again
--- later, none of it counts. A foreign value is a status and not an error, because it must not prevent the other
--- charges. Those that have been made remain if a later one fails.
+-- later, none of it counts. If the count has lost its data since, it is charged again. A foreign value is a status and
+-- not an error, because it must not prevent the other charges. Those that have been made remain if a later one fails.
 
 local MOST_EXACT = 9007199254740991 -- doubles hold all integers up to this one
 local MOST_PERMITS = 4294967295 -- in one log: the sum of its entries fits into four bytes
@@ -228,14 +231,21 @@ end
 -- Restoring
 -- ---------------------------------------------------------------------------------------------------------------------
 
--- Reads a mark: the time of a reset or refund; or the time of a restoration, the number of restored permits, and for a
--- log the slot of the latest of them. Returns nil if there is no mark that is as late as this time.
-local function readMark(key, since)
-  local mark = redis.pcall('GETRANGE', key, '0', '-1')
-  local at, permits, newest = string.match(type(mark) == 'string' and mark or '', '^(%d+) ?(%d*) ?(%d*)$')
-  if at and tonumber(at) >= since then
-    return {at = tonumber(at), permits = tonumber(permits), newest = tonumber(newest)}
+-- Returns the life without its number of resets.
+local function lifeOf(count)
+  return floor(count.life / RESETS)
+end
+
+-- Returns the mark of what was restored into this life: for each lost life, what any instance has restored of it.
+local function readRestored(key, life)
+  local mark, restored = redis.pcall('GETRANGE', key, '0', '-1'), {}
+  if type(mark) == 'string' and tonumber(string.match(mark, '^%d+') or '') == life then
+    for from, at, permits, newest in string.gmatch(mark, ' (%d+) (%d+) (%d+) (%d+)') do
+      restored[#restored + 1] = {life = tonumber(from), at = tonumber(at), permits = tonumber(permits),
+        newest = tonumber(newest)}
+    end
   end
+  return restored
 end
 
 -- Returns a function that returns how many permits are in a slot and later ones, up to this last one. It must be called
@@ -258,29 +268,29 @@ local function permitsUpTo(log, last)
   end
 end
 
--- The next functions restore one kind of count. Each returns
+-- The next functions restore one kind of count. All permits in it were granted since, and count in addition, but for
+-- those that another instance has restored of the same life. Each returns
 --   the count,
 --   the number of permits that this and an earlier restoration have restored, or nil if this one restored none,
 --   for a log, the slot of the latest of these permits.
--- In another life, all permits were granted since, and count in addition. Otherwise it is estimated which were.
 
--- What is missing was granted last, unless another instance has restored some: it may have known earlier permits only.
--- Then, for each slot, the log gets as many restored permits in it and in later slots as any instance knew there. If
--- it has them in earlier slots, they move.
-local function restoreLog(log, grants, lost, earlier, isOtherLife)
+-- Another instance may have known earlier permits only. Then, for each slot, the log gets as many restored permits in
+-- it and in later slots as any instance knew there. If it has them in earlier slots, they move.
+local function restoreLog(log, grants, earlier)
   local slots, all = slotsOf(grants, log.limit), 0
   for _, some in ipairs(slots) do
     all = all + some.permits
   end
-  -- Permits in later slots were granted since, and count in addition. Of those that another instance has restored,
-  -- some may have expired or been refunded since.
-  local last = earlier and earlier.newest or floor(lost / 1000 / log.limit.resolution)
-  local most, hasFrom = earlier and earlier.permits or MOST_EXACT, permitsUpTo(log, last)
-  local has = isOtherLife and 0 or min(most, permitsUpTo(log, last)(0))
+  local last, most, hasFrom, has = 0, 0, nil, 0
+  if earlier then
+    -- Of those that another instance has restored, some may have expired or been refunded since.
+    last, most, hasFrom = earlier.newest, earlier.permits, permitsUpTo(log, earlier.newest)
+    has = min(most, permitsUpTo(log, last)(0))
+  end
   local missing, known, added = max(0, all - has), 0, 0
   for n = #slots, 1, -1 do
     known = known + slots[n].permits
-    local wanted = earlier and known - min(most, hasFrom(slots[n].slot)) or min(missing, known)
+    local wanted = known - (earlier and min(most, hasFrom(slots[n].slot)) or 0)
     slots[n].permits = max(0, wanted - added)
     added = added + slots[n].permits
   end
@@ -289,7 +299,6 @@ local function restoreLog(log, grants, lost, earlier, isOtherLife)
     loadWhole(log)
     trimLog(log, added - missing)
     chargeLog(log, slots)
-    change(log)
   end
   return log, added > 0 and max(all, has) or nil, last
 end
@@ -299,32 +308,27 @@ local function usedOf(counter)
   return counter.current + math.ceil(counter.previous * left / counter.limit.window)
 end
 
-local function restoreCounter(counter, grants, lost, earlier, isOtherLife)
+local function restoreCounter(counter, grants, earlier)
   local restored = successorOf(counter, 0, 0)
   replay(restored, grants)
   local permits = usedOf(restored)
-  -- A counter that began since the last reply with these permits counts in addition to them.
-  local isNew = isOtherLife or not earlier and counter.start >= lost / 1000
-  local has = isNew and 0 or usedOf(counter)
-  if earlier then
-    -- Those that another instance has restored may have faded since.
-    has = min(earlier.permits, has - (counter.start > earlier.at / 1000 and counter.current or 0))
+  if not earlier then
+    restored.current = restored.current + counter.current + counter.previous
+    return restored, permits > 0 and permits or nil
+  end
+  -- Those that another instance has restored may have faded since. Of the others it is not known when they were
+  -- granted: they count as taken now.
+  local has = min(earlier.permits, usedOf(counter))
+  if counter.start > earlier.at / 1000 then
+    local left = counter.limit.window - (now - counter.start)
+    has = math.ceil(min(earlier.permits, counter.previous) * left / counter.limit.window)
   end
   local missing = permits - has
-  if missing > 0 then
-    if isNew then
-      restored.current = restored.current + counter.current + counter.previous
-      counter = restored
-    else
-      -- Of the others it is not known when they were granted: they count as taken now.
-      counter.current = counter.current + missing
-    end
-    change(counter)
-  end
+  counter.current = counter.current + max(0, missing)
   return counter, missing > 0 and permits or nil
 end
 
-local function restoreBucket(bucket, grants, lost, earlier, isOtherLife)
+local function restoreBucket(bucket, grants, earlier)
   local limit, level = bucket.limit, levelAt(bucket, now)
   local restored = {limit = limit, level = 0, at = 0}
   for _, some in ipairs(grants) do
@@ -332,46 +336,49 @@ local function restoreBucket(bucket, grants, lost, earlier, isOtherLife)
     restored.level = min(MOST_EXACT, levelAt(restored, time) + some.permits * limit.window)
     restored.at = time
   end
-  local most = levelAt(restored, now)
-  -- A bucket that began since the last reply with these permits counts in addition to them. So does one with a newer
-  -- mark, because it may have begun since.
-  local began = bucket.older > 0 and bucket.olderAt or bucket.at
-  local has = (isOtherLife or began >= lost / 1000) and 0 or level
+  local most, has = levelAt(restored, now), 0
   if earlier then
     has = max(0, earlier.permits * limit.window - (now - floor(earlier.at / 1000)) * limit.permits)
   end
   local missing = min(most - has, MOST_EXACT - level)
   if missing > 0 then
     addToBucket(bucket, missing, now)
-    change(bucket)
   end
   return bucket, missing > 0 and math.ceil(most / limit.window) or nil
 end
 
--- Restores what is missing, unless the count was reset, or any permits refunded, since the last reply with these
--- permits. If another instance has restored the count since then, only what that did not know is missing.
-local function restore(count, grants, lost, life)
-  local limit = count.limit
-  local earlier = readMark(KEYS[3], lost)
-  if readMark(KEYS[2], lost) or earlier and not earlier.permits then
-    return count
+-- Restores permits of a lost life, as far as no other instance has restored them. Returns the count, and whether it has
+-- restored any.
+local function restore(count, resetMark, key, life, since, grants)
+  local reset = redis.pcall('GETRANGE', resetMark, '0', '-1')
+  if floor(life / RESETS) == lifeOf(count) or type(reset) == 'string' and (tonumber(reset) or -1) >= since then
+    return count, false
+  end
+  local limit, marks, earlier = count.limit, readRestored(key, lifeOf(count)), nil
+  for n, one in ipairs(marks) do
+    if floor(one.life / RESETS) == floor(life / RESETS) then
+      earlier = table.remove(marks, n)
+      break
+    end
   end
   local restoreKind = limit.isLog and restoreLog or limit.isBucket and restoreBucket or restoreCounter
-  local restored, newest
-  local isOtherLife = not earlier and life > 0 and count.life > 0 and count.life ~= life
-  count, restored, newest = restoreKind(count, grants, lost, earlier, isOtherLife)
-  if count.mustWrite then
-    writeCount(count)
+  local restored, permits, newest = restoreKind(count, grants, earlier)
+  if not permits then
+    return count, false
   end
-  if restored then
-    call('SET', KEYS[3], string.format('%.0f %.0f %.0f', micros, restored, newest or 0), 'PX', reachOf(limit))
+  change(restored)
+  local mark = {lifeOf(restored), life, string.format('%.0f %.0f %.0f', micros, permits, newest or 0)}
+  local other = marks[1]
+  if other then
+    mark[4] = string.format('%.0f %.0f %.0f %.0f', other.life, other.at, other.permits, other.newest)
   end
-  return count, restored
+  call('SET', key, table.concat(mark, ' '), 'PX', reachOf(limit))
+  return restored, true
 end
 
 -- Charges the grants, unless they were charged before or no longer count. Returns the count, and whether it has been
 -- charged now.
-local function reconcile(i, count, grants)
+local function reconcile(count, mark, grants)
   local limit, charged, reach = count.limit, nil, reachOf(count.limit)
   local slots = limit.isLog and slotsOf(grants, limit)
   if slots then
@@ -382,47 +389,59 @@ local function reconcile(i, count, grants)
   else
     charged = chargeCounter(count, grants)
   end
-  local isCharged = charged and call('SET', KEYS[2 * i], '', 'NX', 'PX', reach)
-  if isCharged then
-    count = charged
-    change(count)
-    if slots then
-      chargeLog(count, slots)
-    end
+  local before = charged and redis.pcall('GETRANGE', mark, '0', '-1')
+  if not charged or before ~= '' and tonumber(before) == lifeOf(count) then
+    return count, false
   end
-  if isCharged and limit.isBucket then
-    -- Even an empty bucket is kept for a while: the time in which these grants have returned must not count once more
-    -- for those of another instance.
-    writeBucket(count, reach)
-  elseif count.mustWrite then
-    writeCount(count)
+  change(charged)
+  call('SET', mark, lifeOf(charged), 'PX', reach)
+  if slots then
+    chargeLog(charged, slots)
   end
-  return count, isCharged
+  -- Even an empty bucket is kept for a while: the time in which these grants have returned must not count once more
+  -- for those of another instance.
+  charged.least = limit.isBucket and reach
+  return charged, true
 end
 
 local limits, at = readLimits()
-local reply = {pack('<I7', micros)}
-for i = 1, #KEYS / 2 do
-  local l, lost, life, number, limit, count, isCharged
-  l, lost, life, number, at = unpackFrom('<I2I7I2I4', argument, at)
-  limit = limits[l]
-  local grants = {}
+
+local function readGrants()
+  local grants, number = {}, nil
+  number, at = unpackFrom('<I4', argument, at)
   for h = 1, number do
     local from, to, permits
     from, to, permits, at = unpackFrom('<I7I7I7', argument, at)
     grants[h] = {from = from, to = to, permits = permits}
   end
+  return grants
+end
 
-  count = readCount(KEYS[2 * i - 1], limit, true)
-  if not count then
-    reply[i + 1] = usageOf(nil, 0, FOREIGN)
-  else
-    if lost == 0 then
-      count, isCharged = reconcile(i, count, grants)
-    elseif number > 0 then
-      count, isCharged = restore(count, grants, lost, life)
-    end
-    reply[i + 1] = usageOf(count, isCharged and 1 or 0, 0, now)
+local reply = {pack('<I7', micros)}
+for i = 1, #KEYS / 4 do
+  local l, grants, lost
+  l, at = unpackFrom('<I2', argument, at)
+  grants = readGrants()
+  lost, at = unpackFrom('<I1', argument, at)
+  local count = readCount(KEYS[4 * i - 3], limits[l], true)
+  local isChanged, isAny = false, false
+  if count and #grants > 0 then
+    count, isAny = reconcile(count, KEYS[4 * i - 2], grants)
   end
+  for _ = 1, lost do
+    local life, since, some
+    life, since, at = unpackFrom('<I2I7', argument, at)
+    some = readGrants()
+    if count and #some > 0 then
+      count, isChanged = restore(count, KEYS[4 * i - 1], KEYS[4 * i], life, since, some)
+      isAny = isAny or isChanged
+    end
+  end
+  if count and count.least then
+    writeBucket(count, count.least)
+  elseif count and count.mustWrite then
+    writeCount(count)
+  end
+  reply[i + 1] = count and usageOf(count, isAny and 1 or 0, 0, now) or usageOf(nil, 0, FOREIGN)
 end
 return table.concat(reply)

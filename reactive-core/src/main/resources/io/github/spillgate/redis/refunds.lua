@@ -109,9 +109,3 @@ local function refundCount(count, permits, takenAt)
   end
   return refundCounter(count, permits, takenAt)
 end
-
--- Returns whether the count was reset after the charge. A foreign value is not a reset.
-local function isReset(mark, stamp)
-  local reset = mark and redis.pcall('GETRANGE', mark, '0', '-1')
-  return type(reset) == 'string' and stamp <= (tonumber(reset) or -1)
-end

@@ -8,11 +8,11 @@
 -- Reply: empty; or the time in microseconds:7, if the deadline has passed. Then nothing has been changed: a late reset
 -- would remove permits that were taken after the caller was told that the counts are reset.
 --
--- A count keeps its life and its expiry. It is deleted if it is foreign or a concurrency limit, or if Redis refuses to
--- write because it has no free memory: then its life ends, which other instances may take for a loss of data. After a
--- DEL, even of a key that does not exist, Redis writes without free memory, too. The counts come before the marks, so
--- that these are written. If a count and its mark are on different nodes for a moment, one call has only counts and the
--- other only marks.
+-- A count keeps its life, which counts the reset, and its expiry. It is deleted if it is foreign or a concurrency
+-- limit, or if Redis refuses to write because it has no free memory: then its life ends, which other instances may take
+-- for a loss of data. After a DEL, even of a key that does not exist, Redis writes without free memory, too. The counts
+-- come before the marks, so that these are written. If a count and its mark are on different nodes for a moment, one
+-- call has only counts and the other only marks.
 
 local DEADLINE, MARK = 7, 7
 local WITH_LIFE, EXPIRY = 5, 6 -- the bytes up to the life, and those at the end of the value or of its head
@@ -28,8 +28,12 @@ local function emptied(bytes)
   elseif kind == 'sgL' and length >= HEAD then
     size = HEAD
   end
-  return size and string.sub(bytes, 1, WITH_LIFE) .. string.rep('\0', size - WITH_LIFE - EXPIRY)
-    .. string.sub(bytes, size - EXPIRY + 1, size)
+  if size then
+    local life = unpackFrom('<I2', bytes, WITH_LIFE - 1)
+    local number = (life + 1) % RESETS
+    return string.sub(bytes, 1, WITH_LIFE - 2) .. pack('<I2', life - life % RESETS + number)
+      .. string.rep('\0', size - WITH_LIFE - EXPIRY) .. string.sub(bytes, size - EXPIRY + 1, size)
+  end
 end
 
 if isLate((unpackFrom('<I7', ARGV[1]))) then

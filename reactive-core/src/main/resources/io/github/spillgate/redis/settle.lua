@@ -9,6 +9,7 @@
 --                at:7         the time at which the decision was charged, in milliseconds
 --                stamp:7      the time of the decision in microseconds: a later reset has removed its permits already,
 --                             and the settlement has no effect; 0 without one
+--                life:2       the life of the count in the decision: in another one, nothing is refunded
 --                back:7       the number of permits to refund, of which at most those that are there are refunded
 --                more:7       the number of permits to charge now, even above the limit
 --                most:7       the highest number of used permits to which the charge may raise the count
@@ -20,6 +21,12 @@
 -- deadline.
 
 local MARK_LIFE = '60000'
+
+-- Returns whether the count was reset after the charge. A foreign value is not a reset.
+local function isReset(mark, stamp)
+  local reset = mark and redis.pcall('GETRANGE', mark, '0', '-1')
+  return type(reset) == 'string' and stamp <= (tonumber(reset) or -1)
+end
 
 -- Returns how many permits a counter has room for, up to this number of used permits.
 local function roomOfCounter(counter, most)
@@ -55,8 +62,8 @@ end
 local limits, at = readLimits()
 local counts, settled = {}, {}
 while at <= #argument do
-  local l, deadline, takenAt, stamp, back, more, most
-  l, deadline, takenAt, stamp, back, more, most, at = unpackFrom('<I2I7I7I7I7I7I7', argument, at)
+  local l, deadline, takenAt, stamp, life, back, more, most
+  l, deadline, takenAt, stamp, life, back, more, most, at = unpackFrom('<I2I7I7I7I2I7I7I7', argument, at)
   local i = #settled + 1
   local key, resetMark, mark = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
   local one = {status = isLate(deadline) and LATE or 0, granted = 0}
@@ -68,7 +75,8 @@ while at <= #argument do
   end
   if one.count and not isReset(resetMark, stamp) and call('SET', mark, '', 'NX', 'PX', MARK_LIFE) then
     one.granted = 1
-    local isChanged = more > 0 and charge(one.count, more, most) or back > 0 and refundCount(one.count, back, takenAt)
+    local isChanged = more > 0 and charge(one.count, more, most)
+      or back > 0 and one.count.life == life and refundCount(one.count, back, takenAt)
     if isChanged then
       change(one.count)
     end

@@ -1,8 +1,5 @@
 package io.github.spillgate.failover;
 
-import static org.assertj.core.api.Assertions.assertThat;
-
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
@@ -52,19 +49,12 @@ final class AdmissionOracle {
     //
     // If there is one instance that never dies, the first two say: never more than N, whatever the store loses.
     //
-    // What an instance must know to be lost, and when, is in InstanceKnowledge. The store may restore less than that,
-    // and a bound is higher by as much, for two windows:
-    //
-    //   indistinct What the store has granted between a loss and the reply by which an instance notices it, if the
-    //              restored count does not show when: a counter that is aligned to the clock, was kept in part or began
-    //              earlier by a reconciliation, and the same or an earlier slot of a log. Not a reconciliation that
-    //              this instance knows to be charged when it notices the loss. Also what another instance has restored
-    //              and this one did not know: the mark of a restoration counts all permits that were in use then, lost
-    //              or not.
-    //   refunds    A refund of permits that the store has lost may remove others; so may one of permits that were taken
-    //              in the millisecond of a loss. A store that returns to a snapshot has refunded permits again, in
-    //              place of others.
-    //   again      What is lost while an earlier loss is not restored: nothing is evidence of it.
+    // What an instance must know to be lost, and when, is in InstanceKnowledge: it knows all that was in use in its
+    // newest
+    // reply, once a reply of another life has arrived. If several instances restore what they know of one life, the
+    // store has the most of it. The mark of a restoration counts all permits in use then, so the bound is higher by
+    // what
+    // another instance has restored and this one did not know.
     //
     // Before the store loses anything, nothing must be restored.
 
@@ -76,8 +66,6 @@ final class AdmissionOracle {
     private AssertionError failure;
     private long steps;
     private int losses;
-    private final Set<Long> lossAt = new HashSet<>();
-    private boolean keepsInPart;
 
     AdmissionOracle(Limit limit, LongSupplier clock) {
         this.limit = limit;
@@ -91,49 +79,15 @@ final class AdmissionOracle {
         return member;
     }
 
-    /** Notes that the store loses what it has charged since a step: everything, if that is 0. */
-    void storeLoses(long sinceStep) {
+    /** Notes that the store loses all of its data, or that of one key. */
+    void storeLoses(Predicate<KeyHistory> which) {
         losses++;
-        lossAt.add(clock.getAsLong());
-        keepsInPart |= sinceStep > 0;
         for (KeyHistory key : keys.values()) {
-            key.begins.clear();
-            key.requests.forEach(request -> storeLoses(key, request, sinceStep));
+            if (which.test(key)) {
+                members.forEach(member -> member.knowledge(key).storeLoses());
+                key.requests.forEach(Request::isLost);
+            }
         }
-    }
-
-    private void storeLoses(KeyHistory key, Request request, long sinceStep) {
-        if (sinceStep > 0 && request.isUnused() && request.chargedStep <= sinceStep) {
-            // The store may have it again, in place of others that it has lost.
-            key.allowances.add(request.permits);
-        }
-        if (!request.inStore || request.chargedStep <= sinceStep) {
-            return;
-        }
-        request.inStore = false;
-        request.everLost = true;
-        if (!request.counts()) {
-            // Its refund may be on its way, and remove others.
-            key.allowances.add(request.permits);
-            request.knowledge().refunded(request.permits);
-        } else if (isAnyPending(key)) {
-            // Not noticed: after the first loss, no grant is evidence until that is restored.
-            key.allowances.add(request.permits);
-            request.evidence = false;
-        }
-    }
-
-    /** Returns whether an instance knows of permits of a key that are lost and not restored. */
-    private boolean isAnyPending(KeyHistory key) {
-        return members.stream()
-                .map(member -> member.byKey.get(key))
-                .anyMatch(known ->
-                        known != null && known.isPending() && !known.lost().isEmpty());
-    }
-
-    /** Returns the number of the last step of the store. */
-    long step() {
-        return steps;
     }
 
     int losses() {
@@ -144,17 +98,10 @@ final class AdmissionOracle {
         return sum(keys.values().stream().flatMap(key -> key.requests.stream()).toList(), Request::counts);
     }
 
-    /** Reports the first failure, and checks that each loss that an instance must have noticed is being restored. */
+    /** Reports the first failure. */
     void check() {
         if (failure != null) {
             throw failure;
-        }
-        for (Member member : members) {
-            if (!member.dead) {
-                member.byKey.forEach((key, knowledge) -> assertThat(knowledge.unsent())
-                        .as("losses noticed on %s by %s and not restored", key, member)
-                        .isEmpty());
-            }
         }
     }
 
@@ -188,14 +135,8 @@ final class AdmissionOracle {
         final List<Request> requests = new ArrayList<>();
         final Allowances allowances = new Allowances(limit, clock);
 
-        /** Permits that were perhaps not restored, because the store took others for them. */
-        final Allowances hidden = new Allowances(limit, clock);
-
         /** By how much reconciliations have made the store exceed the limit. */
         private final Allowances excess = new Allowances(limit, clock);
-
-        /** The times of the first grants of the reconciliations that the store has charged: a counter begins there. */
-        private final List<Long> begins = new ArrayList<>();
 
         private KeyHistory(String name) {
             this.name = name;
@@ -289,12 +230,7 @@ final class AdmissionOracle {
         long chargedAt;
 
         boolean inStore;
-        boolean everLost;
-
-        /** Whether an instance has restored it, or what a refund of lost permits had removed in its place. */
-        boolean restored;
-
-        private long chargedStep;
+        private boolean everLost;
 
         /** What the store had charged before it. */
         private List<Request> before = List.of();
@@ -310,12 +246,6 @@ final class AdmissionOracle {
 
         private long handedOverAt = Long.MIN_VALUE;
         boolean reconciled;
-
-        /** Whether it is certain to the instance that the store has granted it. */
-        boolean evidence;
-
-        /** When it was granted at the earliest, as far as the instance knows in terms of the store's clock. */
-        long certainAt;
 
         private Request(Member by, KeyHistory key, long permits) {
             this.by = by;
@@ -339,9 +269,9 @@ final class AdmissionOracle {
             return decision == null && !ignored;
         }
 
-        /** Whether its charge is refunded: by the caller, or because the fallback has denied it. */
-        private boolean isUnused() {
-            return refunded || (executedAllowed && decision != null && !decision.isAllowed());
+        private void isLost() {
+            everLost |= inStore;
+            inStore = false;
         }
 
         /** The caller is no longer interested. */
@@ -352,11 +282,6 @@ final class AdmissionOracle {
         /** Whether it is in the ledger of its instance, and not in the store as far as that knows. */
         private boolean isUncharged() {
             return local && !chargeKnown && !reconciled;
-        }
-
-        /** Whether the instance has granted it itself, and takes the charge of the store for its own since a time. */
-        boolean isLate(long since) {
-            return local && chargeKnown && chargedAt >= since;
         }
 
         void decided(Decision decided) {
@@ -374,13 +299,8 @@ final class AdmissionOracle {
             long decidedAt = decided.at().toEpochMilli();
             at = executedAllowed ? Math.min(at, decidedAt) : decidedAt;
             if (local) {
-                if (chargeKnown) {
-                    knowledge().isCombined(chargedAt, permits);
-                }
                 by.checkLocalGrant(this);
             } else {
-                evidence = knowledge().isEvidence(at, permits);
-                certainAt = at;
                 by.checkStoreGrant(this);
             }
             checkAll(this);
@@ -388,14 +308,8 @@ final class AdmissionOracle {
 
         void refund() {
             refunded = true;
-            if (local || !evidence || everLost) {
-                knowledge().refunded(permits);
-            }
             if (handedOverAt == at) {
                 knowledge().refundedInExchange(permits);
-            }
-            if (everLost || lossAt.contains(at)) {
-                key.allowances.add(permits);
             }
         }
 
@@ -474,10 +388,7 @@ final class AdmissionOracle {
             Set<Request> known = within(grant.before, grant, grant.at);
             known.addAll(uncharged(grant));
             long bound = limit.permits() + grant.key.allowances.recent();
-            if (knowledge.isPendingAt(grant.executedStep)) {
-                known.addAll(within(knowledge.lost(), grant, clock.getAsLong()));
-                bound += knowledge.kept();
-            }
+            known.addAll(within(knowledge.lostAt(grant.executedStep), grant, clock.getAsLong()));
             checkWith(known, bound, "a grant of the store with what is known", grant);
         }
 
@@ -485,11 +396,8 @@ final class AdmissionOracle {
             InstanceKnowledge knowledge = grant.knowledge();
             long now = clock.getAsLong();
             Set<Request> known = within(knowledge.newest(), grant, now);
-            long bound = limit.permits() + grant.key.allowances.recent() + knowledge.stale();
-            if (knowledge.isPending()) {
-                known.addAll(within(knowledge.lost(), grant, now));
-                bound += knowledge.kept();
-            }
+            long bound = limit.permits() + grant.key.allowances.recent();
+            known.addAll(within(knowledge.lostAt(steps), grant, now));
             if (instances > 1) {
                 known.removeIf(one -> one.by != this);
             }
@@ -536,17 +444,12 @@ final class AdmissionOracle {
         @Override
         public void sent(Call call) {
             call.reconciliations().forEach(this::handedOver);
-            if (call.kind() == Call.Kind.RESTORE) {
-                LostPermits permits = (LostPermits) call.request();
-                InstanceKnowledge knowledge = knowledge(key(permits.claim().key()));
-                if (losses == 0 && !knowledge.hasRefunds()) {
-                    fail("nothing is lost, and " + this + " restores " + permits);
-                }
-                knowledge.restores(permits);
-            }
         }
 
         private void handedOver(Reconciliation reconciliation) {
+            if (losses == 0 && !reconciliation.lost().isEmpty()) {
+                fail("nothing is lost, and " + this + " restores " + reconciliation.lost());
+            }
             if (!batches.add(reconciliation.id())) {
                 return;
             }
@@ -567,7 +470,6 @@ final class AdmissionOracle {
                 switch (call.kind()) {
                     case TAKE -> charge(call, key, reply);
                     case RECONCILE -> chargeBatch(call, key);
-                    case RESTORE -> restore((LostPermits) call.request(), key);
                     default -> {}
                 }
                 charged.put(key, key.inStore());
@@ -583,7 +485,6 @@ final class AdmissionOracle {
                 if (reply.isAllowed()) {
                     request.executedAllowed = true;
                     request.inStore = true;
-                    request.chargedStep = steps;
                     request.chargedAt = reply.at().toEpochMilli();
                     request.at = request.decision == null ? request.chargedAt : Math.min(request.at, request.chargedAt);
                 }
@@ -592,14 +493,11 @@ final class AdmissionOracle {
 
         private void chargeBatch(Call call, KeyHistory key) {
             for (Reconciliation reconciliation : call.reconciliations()) {
-                if (reconciliation.claim().key().equals(key.name)) {
-                    key.begins.add(reconciliation.firstMillis());
-                }
                 for (Request one : key.requests) {
-                    if (reconciliation.id().equals(one.batch) && !one.inStore) {
-                        one.inStore = true;
-                        one.chargedStep = steps;
-                    }
+                    one.inStore |= reconciliation.id().equals(one.batch);
+                }
+                if (reconciliation.claim().key().equals(key.name)) {
+                    reconciliation.lost().forEach(some -> restore(some, key));
                 }
             }
             Predicate<Request> inUse = one -> one.counts() && key.isWithin(one, clock.getAsLong());
@@ -607,30 +505,9 @@ final class AdmissionOracle {
         }
 
         private void restore(LostPermits permits, KeyHistory key) {
-            List<Request> known = knowledge(key).sent(permits);
-            long indistinct = key.sum(one -> one.inStore
-                    && !known.contains(one)
-                    && (one.everLost || one.restored || isIndistinct(one, permits.since())));
-            key.allowances.add(indistinct);
-            key.hidden.add(indistinct);
-            for (Request one : known) {
-                one.restored = true;
-                if (!one.inStore && one.chargedStep > 0) {
-                    one.inStore = true;
-                    one.chargedStep = steps;
-                }
-            }
-        }
-
-        /** Whether the restored count does not show that a request was charged since a time. */
-        private boolean isIndistinct(Request request, long since) {
-            if (limit.algorithm() == Algorithm.LOG) {
-                long slot = limit.resolution().toMillis();
-                return request.at / slot <= since / slot;
-            }
-            return limit.isAlignedToClock()
-                    || keepsInPart
-                    || request.key.begins.stream().anyMatch(begin -> begin < since);
+            Set<Request> known = knowledge(key).restored(permits, steps);
+            key.allowances.add(key.sum(one -> one.inStore && one.everLost && !known.contains(one)));
+            known.forEach(one -> one.inStore = true);
         }
 
         @Override

@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.model.StoreModel;
 import io.github.spillgate.spi.BucketState;
@@ -61,7 +60,7 @@ class BucketFallbackTest {
         Claim claim = claim(limit, 160);
         StoreModel primary = new StoreModel(clock);
         assertThat(instance.fallback.confirm(now(primary.take(StoreRequest.take(List.of(claim))))))
-                .isEqualTo(Fit.YES);
+                .isTrue();
         for (int second = 0; second <= 16; second++) {
             // Read at steps of a 16th.
             assertThat(now(instance.fallback.take(StoreRequest.peek(List.of(claim.withPermits(1)))))
@@ -280,7 +279,7 @@ class BucketFallbackTest {
                             ? instance.fallback.take(StoreRequest.take(claims))
                             : primary.take(StoreRequest.take(claims)));
             if (!isOutage) {
-                assertThat(instance.fallback.confirm(decision)).isEqualTo(Fit.YES);
+                assertThat(instance.fallback.confirm(decision)).isTrue();
             }
             if (decision.isAllowed()) {
                 truth = level() + claims.get(0).permits() * limit.window().toMillis();

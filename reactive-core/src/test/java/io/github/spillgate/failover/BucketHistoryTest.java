@@ -112,13 +112,12 @@ class BucketHistoryTest {
 
         /**
          * Loses all data, and waits until it is restored. Not if something may hide the loss from an instance, or
-         * change what it restores: late or lost replies, grants to reconcile, and permits that are no evidence.
+         * change what it restores: grants to reconcile.
          */
         private void loseAll() {
             history.instances().forEach(Instance::reconnect);
             time.passMillis(LONGEST_DELAY);
-            if (SimulatedInstance.toReconcile(history.instances()) > 0
-                    || !history.instances().stream().allMatch(Instance::hasEvidence)) {
+            if (SimulatedInstance.toReconcile(history.instances()) > 0) {
                 return;
             }
             history.loseAll();
@@ -152,9 +151,9 @@ class BucketHistoryTest {
             }
         }
 
-        /** Replies are rounded up, and the permits of a slot of OwnUsage count as taken at its start. */
+        /** Replies are rounded up, and the permits of a slot of OwnPermits count as taken at its start. */
         private long unnoticed() {
-            long slot = limit.reach().toMillis() / OwnUsage.STEPS + 1;
+            long slot = limit.reach().toMillis() / OwnPermits.STEPS + 1;
             return BucketState.units(limit, 1) + slot * limit.permits();
         }
     }

@@ -106,26 +106,4 @@ class BucketTrafficTest {
         assertThat(often.use().own() / often.use().all()).isCloseTo(0.9, within(0.03));
         assertThat(seldom.use().own() / seldom.use().all()).isCloseTo(0.1, within(0.03));
     }
-
-    /** Otherwise each of several instances would take what is left of the traffic for its own. */
-    @Test
-    void whatOthersHaveTakenIsKnownAfterALoss() {
-        BucketTraffic lost = new BucketTraffic();
-        for (int i = 0; i < 10; i++) {
-            long time = START + i * 4_000L;
-            lost.replied(LIMIT, 20, time);
-            lost.took(LIMIT, 20, time);
-            lost.replied(LIMIT, 40, time + 1);
-        }
-        double part = lost.use().own() / lost.use().all();
-        assertThat(part).isCloseTo(0.5, within(0.05));
-        BucketTraffic after = new BucketTraffic();
-        long time = START + 37_000;
-        after.replied(LIMIT, 1, time);
-        after.took(LIMIT, 1, time);
-        after.replied(LIMIT, 31, time + 10);
-        after.restored(LIMIT, lost);
-        assertThat(after.use().own() / after.use().all()).isCloseTo(part, within(0.05));
-        assertThat(after.use().unknown()).isCloseTo(lost.use().unknown() * Math.exp(-0.2), within(0.5));
-    }
 }

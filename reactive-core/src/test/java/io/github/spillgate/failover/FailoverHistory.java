@@ -181,7 +181,7 @@ final class FailoverHistory {
         private final Charges charges;
 
         private Instance(Charges charges) {
-            super(remote, charges, new LocalFallback(100, time, random::nextDouble), limit);
+            super(remote, charges, new LocalFallback(100, time), limit);
             this.charges = charges;
         }
 
@@ -301,25 +301,14 @@ final class FailoverHistory {
                     .sum();
         }
 
-        /**
-         * Returns whether all permits of this instance are evidence of a loss: not those of a batch that lost its first
-         * reply, and not those from before a restoration that restored nothing.
-         */
-        boolean hasEvidence() {
-            return charges.batches == charges.answered && !charges.hasRestoredNothing;
-        }
-
         long lost() {
             return store.state().lost();
         }
     }
 
-    /** Notes which requests and how many batches the store has charged, and how many replies to these have arrived. */
+    /** Notes which requests the store has charged. */
     private static final class Charges implements FaultyLink.Observer {
 
-        private int batches;
-        private int answered;
-        private boolean hasRestoredNothing;
         private int restorations;
 
         /** Leased permits that may stay charged, because the reply or the refund was lost. */
@@ -332,15 +321,14 @@ final class FailoverHistory {
                 request.executed = true;
             }
             leasedInVain += leased(call, reply);
-            batches += isCharged(call, reply) ? 1 : 0;
-            restorations += call.kind() == Call.Kind.RESTORE ? 1 : 0;
-            hasRestoredNothing |= call.kind() == Call.Kind.RESTORE && reply.stamp() == 0;
+            restorations += (int) call.reconciliations().stream()
+                    .filter(one -> !one.lost().isEmpty())
+                    .count();
         }
 
         @Override
         public void replied(Call call, StoreDecision reply) {
             leasedInVain -= leased(call, reply);
-            answered += isCharged(call, reply) ? 1 : 0;
         }
 
         @Override
@@ -352,10 +340,6 @@ final class FailoverHistory {
 
         private static long leased(Call call, StoreDecision reply) {
             return call.kind() == Call.Kind.LEASE ? reply.claims().get(0).permits() : 0;
-        }
-
-        private static boolean isCharged(Call call, StoreDecision reply) {
-            return call.kind() == Call.Kind.RECONCILE && reply.parts().stream().anyMatch(part -> part.stamp() > 0);
         }
     }
 

@@ -8,17 +8,18 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
+import io.github.spillgate.testkit.CorrectedForTests;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
 import java.util.UUID;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import java.util.function.IntSupplier;
 import java.util.function.Supplier;
@@ -79,12 +80,12 @@ final class FaultyLink implements LimitStore {
         delays = () -> millis;
     }
 
-    /** Sets how long refunds and restorations wait before they are sent. */
+    /** Sets how long refunds wait before they are sent. */
     void pauseBeforeChanges(int millis) {
         pauses = () -> millis;
     }
 
-    /** From now on other requests overtake refunds and restorations. */
+    /** From now on other requests overtake refunds. */
     void pauseBeforeChanges(Random random, int mostMillis) {
         pauses = () -> random.nextInt(mostMillis + 1);
     }
@@ -136,8 +137,6 @@ final class FaultyLink implements LimitStore {
             return observed(Call.Kind.RECONCILE, corrections, execute, FaultyLink::asDecision);
         } else if (first instanceof Settlement) {
             return observed(Call.Kind.SETTLE, corrections, execute, FaultyLink::asDecision);
-        } else if (first instanceof LostPermits) {
-            return observed(Call.Kind.RESTORE, first, execute, FaultyLink::asDecision);
         }
         return later(Mono.defer(() -> {
             if (mode == Mode.DOWN) {
@@ -152,7 +151,8 @@ final class FaultyLink implements LimitStore {
 
     /** Returns the replies to corrections as a decision with a part for each. */
     private static StoreDecision asDecision(List<Corrected> results) {
-        List<StoreDecision> replies = results.stream().map(Ledger::reply).toList();
+        List<StoreDecision> replies =
+                results.stream().map(CorrectedForTests::asDecision).toList();
         List<Claim> claims =
                 replies.stream().flatMap(reply -> reply.claims().stream()).toList();
         return replies.size() == 1 ? replies.get(0) : StoreDecision.ofParts(claims, replies);
@@ -184,12 +184,11 @@ final class FaultyLink implements LimitStore {
     private <T> Mono<T> observed(
             Call.Kind kind, Object request, Supplier<Mono<T>> execute, Function<T, StoreDecision> asDecision) {
         return Mono.deferContextual(context -> {
-            Call call = new Call(kind, request, context);
+            Call call = new Call(kind, request, context, Schedulers.parallel().now(TimeUnit.MILLISECONDS));
             observer.sent(call);
             Mono<T> asked =
                     ask(() -> execute.get().doOnNext(reply -> observer.executed(call, asDecision.apply(reply))));
-            return (kind == Call.Kind.RESTORE ? later(asked) : asked)
-                    .doOnNext(reply -> observer.replied(call, asDecision.apply(reply)));
+            return asked.doOnNext(reply -> observer.replied(call, asDecision.apply(reply)));
         });
     }
 
@@ -243,18 +242,18 @@ final class FaultyLink implements LimitStore {
      * One request to the store.
      *
      * @param kind what is asked for
-     * @param request the claims, the claim to lease, the reconciliations, the settlements or the lost permits
+     * @param request the claims, the claim to lease, the reconciliations or the settlements
      * @param context the context of the subscriber
+     * @param sentAt when it was sent
      */
-    record Call(Kind kind, Object request, ContextView context) {
+    record Call(Kind kind, Object request, ContextView context, long sentAt) {
 
         enum Kind {
             TAKE,
             LEASE,
             PEEK,
             RECONCILE,
-            SETTLE,
-            RESTORE
+            SETTLE
         }
 
         Call {

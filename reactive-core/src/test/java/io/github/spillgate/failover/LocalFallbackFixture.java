@@ -8,7 +8,6 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
-import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
@@ -66,24 +65,26 @@ abstract class LocalFallbackFixture {
     /** Confirms a grant of the primary store for an unused key. */
     StoreDecision taken(RateLimiter limiter, String key, long permits) {
         StoreDecision taken = reply(claim(limiter, key).withPermits(permits), permits, clock.millis(), WINDOW);
-        store.confirm(taken);
+        store.confirm(taken, Deadlines.now());
         return taken;
     }
 
     /** Confirms this usage of the primary store, which expires after this time. */
-    Fit remember(RateLimiter limiter, String key, long used, long millis) {
+    boolean remember(RateLimiter limiter, String key, long used, long millis) {
         return remember(claim(limiter, key).withPermits(1), used, millis);
     }
 
     /** Reports this usage of the primary store without a request that it allows. */
     void report(RateLimiter limiter, String key, long used, long millis) {
         long at = clock.millis();
-        store.confirm(StoreDecision.ofPeek(
-                Source.OTHER, at, List.of(StoreUsage.of(claim(limiter, key), used, false, at, at + millis))));
+        store.confirm(
+                StoreDecision.ofPeek(
+                        Source.OTHER, at, List.of(StoreUsage.of(claim(limiter, key), used, false, at, at + millis))),
+                Deadlines.now());
     }
 
-    Fit remember(Claim claim, long used, long millis) {
-        return store.confirm(reply(claim, used, clock.millis(), millis));
+    boolean remember(Claim claim, long used, long millis) {
+        return store.confirm(reply(claim, used, clock.millis(), millis), Deadlines.now());
     }
 
     /** Returns a grant of the primary store, and this usage, which expires after this time. */
@@ -114,8 +115,15 @@ abstract class LocalFallbackFixture {
 
     /** Reports a reconciliation as charged, and returns how many permits must be refunded in the primary store. */
     long charged(Reconciliation reconciliation) {
+        return charged(reconciliation, reconciliation.permits());
+    }
+
+    long charged(Reconciliation reconciliation, long usedThen) {
+        long at = clock.millis();
+        StoreUsage used = StoreUsage.of(reconciliation.claim(), usedThen, false, at, at + WINDOW);
         RefundCharged refund = way.charged(
-                reconciliation, CorrectedForTests.of(StoreDecision.ofPeek(Source.OTHER, clock.millis(), 1, List.of())));
+                reconciliation,
+                CorrectedForTests.of(StoreDecision.ofPeek(Source.OTHER, clock.millis(), 1, List.of(used))));
         return refund == null ? 0 : permits(refund);
     }
 

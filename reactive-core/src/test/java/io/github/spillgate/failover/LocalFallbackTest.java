@@ -7,7 +7,6 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
-import io.github.spillgate.failover.Ledger.Fit;
 import io.github.spillgate.local.CountTables;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
@@ -60,23 +59,8 @@ class LocalFallbackTest extends LocalFallbackFixture {
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
         // But a reply of a clock that stepped back is accepted.
         long back = at - Duration.ofHours(1).toMillis();
-        store.confirm(reply(claim, 2, back, WINDOW));
+        store.confirm(reply(claim, 2, back, WINDOW), Deadlines.now());
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(8);
-    }
-
-    @Test
-    void anOlderReplyWithMoreUsageStillCounts() {
-        remember(limiter, "a", 2, WINDOW);
-        clock.advanceMillis(-5);
-        remember(limiter, "a", 7, WINDOW);
-        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
-        // Nor does it expire sooner, unless a newer reply replaces it.
-        clock.advanceMillis(5);
-        remember(limiter, "a", 4, 1_000);
-        clock.advanceMillis(1_001);
-        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
-        remember(limiter, "a", 4, WINDOW);
-        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
     }
 
     /** Each server decides at its own time; the combined decision has the time of the last one. */
@@ -105,12 +89,12 @@ class LocalFallbackTest extends LocalFallbackFixture {
         Claim claim = claim(limiter, "a").withPermits(1);
         remember(limiter, "a", 15, 1_000);
         long later = 0;
-        Fit fit = Fit.NO;
-        while (fit != Fit.YES && later < 30_000) {
+        boolean fits = false;
+        while (!fits && later < 30_000) {
             clock.advanceMillis(100);
             later += 100;
             long at = clock.millis() - 30_000;
-            fit = store.confirm(reply(claim, 1, at, 1_000));
+            fits = store.confirm(reply(claim, 1, at, 1_000), Deadlines.now());
         }
         assertThat(later).isLessThanOrEqualTo(2_000);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(9);
@@ -155,7 +139,8 @@ class LocalFallbackTest extends LocalFallbackFixture {
     void usageAboveTheLimitLeavesNoRoomForALateGrant() {
         remember(limiter, "a", 11, WINDOW);
         clock.advanceMillis(-1);
-        assertThat(remember(limiter, "a", 5, WINDOW)).isEqualTo(Fit.NO);
+        Claim claim = claim(limiter, "a").withPermits(1);
+        assertThat(store.confirm(reply(claim, 5, clock.millis(), WINDOW))).isFalse();
     }
 
     /** A reply that is checked again and again is one grant: otherwise the next reply would look like lost data. */
@@ -173,7 +158,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
                         StoreUsage.of(claims.get(0).withPermits(3), 3, false, at, at + WINDOW),
                         StoreUsage.of(claims.get(1).withPermits(3), 60, false, at, at + WINDOW)));
         for (int i = 0; i < 50; i++) {
-            assertThat(store.confirm(reply)).isEqualTo(Fit.IF_RECONCILED);
+            assertThat(store.confirm(reply)).isFalse();
         }
         clock.advanceMillis(1);
         // Permits of other instances have expired.
@@ -188,27 +173,9 @@ class LocalFallbackTest extends LocalFallbackFixture {
         Claim claim = claim(limiter, "a");
         now(limiter.tryAcquire("a", 4));
         clock.advanceMillis(WINDOW);
-        assertThat(remember(claim, 10, WINDOW)).isEqualTo(Fit.NO);
+        assertThat(remember(claim, 10, WINDOW)).isFalse();
         clock.advanceMillis(1);
-        assertThat(remember(claim, 10, WINDOW)).isEqualTo(Fit.YES);
-    }
-
-    /** Plans share a count. A request under the larger one may have taken more than the smaller one has. */
-    @Test
-    void aGrantOfASmallerPlanFitsAlthoughALaterOneWasDenied() {
-        Claim large = claim(limiter(Limit.perMinute(8)), "a").withPermits(1);
-        Claim small = claim(limiter(Limit.perMinute(5)), "a").withPermits(1);
-        assertThat(small.handle()).isEqualTo(large.handle());
-        long at = clock.millis();
-        clock.advanceMillis(2);
-        assertThat(remember(large, 6, WINDOW)).isEqualTo(Fit.YES);
-        clock.advanceMillis(1);
-        store.confirm(StoreDecision.ofTake(
-                Source.OTHER,
-                clock.millis(),
-                List.of(StoreUsage.of(small, 6, true, clock.millis() + WINDOW, clock.millis() + WINDOW))));
-        StoreDecision late = reply(small, 5, at, WINDOW);
-        assertThat(store.confirm(late)).isEqualTo(Fit.YES);
+        assertThat(remember(claim, 10, WINDOW)).isTrue();
     }
 
     @Test
@@ -217,9 +184,9 @@ class LocalFallbackTest extends LocalFallbackFixture {
         now(limiter.tryAcquire("a", 4));
         way.handOver(10, one -> false);
         clock.advance(Duration.ofHours(-5));
-        assertThat(remember(claim, 7, WINDOW)).isEqualTo(Fit.IF_RECONCILED);
+        assertThat(remember(claim, 7, WINDOW)).isFalse();
         clock.advanceMillis(2 * WINDOW + 1);
-        assertThat(remember(claim, 7, WINDOW)).isEqualTo(Fit.YES);
+        assertThat(remember(claim, 7, WINDOW)).isTrue();
     }
 
     @Test
@@ -229,10 +196,10 @@ class LocalFallbackTest extends LocalFallbackFixture {
         long at = clock.millis();
         List<StoreUsage> used = List.of(StoreUsage.of(claim, 10, false, at, at + WINDOW));
         List<StoreUsage> violated = List.of(StoreUsage.of(claim, 10, true, at, at + WINDOW));
-        assertThat(store.confirm(StoreDecision.ofPeek(Source.OTHER, at, used))).isEqualTo(Fit.YES);
+        assertThat(store.confirm(StoreDecision.ofPeek(Source.OTHER, at, used))).isTrue();
         assertThat(store.confirm(StoreDecision.ofTake(Source.OTHER, at, violated)))
-                .isEqualTo(Fit.YES);
-        assertThat(store.confirm(StoreDecision.ofTake(Source.OTHER, at, used))).isEqualTo(Fit.NO);
+                .isTrue();
+        assertThat(store.confirm(StoreDecision.ofTake(Source.OTHER, at, used))).isFalse();
     }
 
     @Test
@@ -242,18 +209,6 @@ class LocalFallbackTest extends LocalFallbackFixture {
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
         clock.advanceMillis(2 * WINDOW + 1);
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
-    }
-
-    @Test
-    void aClockStepBackAlsoMovesTheSecondExpiry() {
-        Claim claim = claim(limiter, "a");
-        long at = clock.millis();
-        store.confirm(reply(claim, 9, at, 1_000));
-        store.confirm(reply(claim, 4, at, WINDOW));
-        clock.advanceMillis(-30_000);
-        assertThat(wholeAfter(limiter, "a")).isEqualTo(WINDOW + 1);
-        clock.advanceMillis(WINDOW + 1);
-        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
     }
 
     @Test
@@ -314,64 +269,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
         store.confirm(reply(claim, 9, at, 5_000));
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
         clock.advanceMillis(5_000);
-        store.confirm(reply(claim, 4, at, 5_000));
-        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
-    }
-
-    @Test
-    void ofTwoRepliesOfOneInstantTheLongerOneCountsAfterTheOtherExpires() {
-        Claim claim = claim(limiter, "a");
-        long at = clock.millis();
-        store.confirm(reply(claim, 9, at, 5_000));
-        store.confirm(reply(claim, 4, at, 8_000));
-        assertThat(fitsAfter(limiter, "a", 2)).isEqualTo(5_000);
-        assertThat(fitsAfter(limiter, "a", 7)).isEqualTo(8_000);
-        assertThat(wholeAfter(limiter, "a")).isEqualTo(8_000);
-        clock.advanceMillis(4_999);
-        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
-        clock.advanceMillis(1);
-        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
-        assertThat(fitsAfter(limiter, "a", 7)).isEqualTo(3_000);
-        clock.advanceMillis(2_999);
-        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
-        clock.advanceMillis(1);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
-    }
-
-    @Test
-    void expiredUsageDoesNotExtendTheRest() {
-        Claim claim = claim(limiter, "a");
-        long at = clock.millis();
-        store.confirm(reply(claim, 9, at, 1_000));
-        store.confirm(reply(claim, 7, at, 2_000));
-        clock.advanceMillis(1_500);
-        store.confirm(reply(claim, 5, at, 2_500));
-        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(3);
-        clock.advanceMillis(500);
-        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
-        clock.advanceMillis(2_000);
-        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
-    }
-
-    @Test
-    void aRefundOrANewerReplyAlsoReducesTheSecondExpiry() {
-        for (String key : List.of("part", "all", "again")) {
-            Claim claim = claim(limiter, key);
-            long at = clock.millis();
-            store.confirm(reply(claim, 7, at, 5_000));
-            store.confirm(reply(claim, 4, at, 8_000));
-        }
-        limiter.refund("part", 5).block();
-        limiter.refund("all", 7).block();
-        assertThat(wholeAfter(limiter, "part")).isEqualTo(8_000);
-        assertThat(wholeAfter(limiter, "all")).isZero();
-        clock.advanceMillis(1);
-        remember(limiter, "again", 3, 4_999);
-        assertThat(wholeAfter(limiter, "again")).isEqualTo(4_999);
-        clock.advanceMillis(4_999);
-        assertThat(now(limiter.peek("part")).remaining()).isEqualTo(8);
-        assertThat(now(limiter.peek("all")).remaining()).isEqualTo(10);
-        assertThat(now(limiter.peek("again")).remaining()).isEqualTo(10);
     }
 
     @Test

@@ -84,5 +84,8 @@ final class ManualWay implements HandOvers.Way {
     }
 
     @Override
+    public void reportRestored() {}
+
+    @Override
     public void reportForeign(Claim claim) {}
 }

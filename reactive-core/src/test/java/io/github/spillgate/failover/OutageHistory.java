@@ -27,7 +27,6 @@ final class OutageHistory {
     private final AdmissionOracle oracle;
     private final List<Instance> instances = new ArrayList<>();
     private final IdentityHashMap<Request, Disposable> waiting = new IdentityHashMap<>();
-    private long snapshotStep;
 
     /**
      * What happens in a history.
@@ -104,7 +103,7 @@ final class OutageHistory {
     void loseAll() {
         time.passMillis(2);
         remote.loseAll();
-        oracle.storeLoses(0);
+        oracle.storeLoses(key -> true);
         time.passMillis(2);
     }
 
@@ -160,20 +159,13 @@ final class OutageHistory {
     }
 
     private void loseData() {
-        switch (random.nextInt(4)) {
-            case 0, 1 -> {
-                remote.takeSnapshot();
-                snapshotStep = oracle.step();
-            }
-            case 2 -> {
-                remote.returnToSnapshot();
-                oracle.storeLoses(snapshotStep);
-            }
-            default -> {
-                remote.loseAll();
-                snapshotStep = 0;
-                oracle.storeLoses(0);
-            }
+        if (random.nextInt(3) > 0) {
+            remote.loseAll();
+            oracle.storeLoses(key -> true);
+        } else {
+            String name = anyKey();
+            remote.lose(name);
+            oracle.storeLoses(key -> key.name.equals(name));
         }
     }
 
@@ -196,7 +188,7 @@ final class OutageHistory {
         private final Member member;
 
         private Instance(Member member) {
-            super(remote, member, new LocalFallback(100, time, random::nextDouble), plan.limit);
+            super(remote, member, new LocalFallback(100, time), plan.limit);
             this.member = member;
         }
 

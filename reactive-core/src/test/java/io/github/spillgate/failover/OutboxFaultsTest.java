@@ -345,6 +345,9 @@ class OutboxFaultsTest {
         public void refund(RefundCharged permits) {}
 
         @Override
+        public void reportRestored() {}
+
+        @Override
         public void reportForeign(Claim one) {}
 
         /** A ledger that lets something happen after a step. */

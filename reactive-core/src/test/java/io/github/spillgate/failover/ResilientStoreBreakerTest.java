@@ -9,11 +9,12 @@ import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.model.LossyStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.LostPermits;
+import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.testkit.WithoutDeadline;
 import java.time.Duration;
 import java.time.InstantSource;
@@ -248,11 +249,15 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
     /** The store has lost its data, which are not restored yet. It still decides on all other keys. */
     @Test
     void repliesThatDoNotFitAreNoOutage() {
+        LossyStore lossy = new LossyStore(time);
         RateLimiter limiter = RateLimiter.builder("api")
-                .store(new WithoutDeadline(remote) {
+                .store(new WithoutDeadline(lossy) {
                     @Override
                     public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
-                        return corrections.get(0) instanceof LostPermits ? Mono.never() : super.correct(corrections);
+                        return corrections.get(0) instanceof Reconciliation one
+                                        && !one.lost().isEmpty()
+                                ? Mono.never()
+                                : super.correct(corrections);
                     }
                 })
                 .fallback(local)
@@ -260,7 +265,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
                 .build();
         now(limiter.tryAcquire("a", 10));
         time.passMillis(2);
-        remote.unprotected("api").limit(LIMIT).build().reset("a").block();
+        lossy.loseAll();
         for (int i = 0; i < 20; i++) {
             Decision denied = now(limiter.tryAcquire("a"));
             assertThat(denied.source()).isEqualTo(Source.LOCAL);

@@ -7,6 +7,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.failover.FailoverHistory.Instance;
 import io.github.spillgate.failover.FaultyLink.Mode;
+import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.VirtualTime;
 import java.util.Random;
@@ -124,11 +125,15 @@ class ResilientStoreHistoryTest {
             FailoverHistory history = new FailoverHistory(own, limit, 1, random);
             history.instance(0).pauseBeforeChanges(30);
             int since = 0;
+            // After as many, the store cannot tell an old decision from one that was made since.
+            int resets = StoreUsage.RESETS - 1;
             for (int passed = 0; passed < 2 * MILLIS; ) {
                 switch (random.nextInt(8)) {
                     case 0 -> {
-                        since = history.requests();
-                        history.instance(0).reset();
+                        if (resets-- > 0) {
+                            since = history.requests();
+                            history.instance(0).reset();
+                        }
                     }
                     case 1, 2 -> history.instance(0).refundOne();
                     default -> history.step();

@@ -144,44 +144,20 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
 
     /** Whether the reconciliation has been charged becomes known with its reply only. */
     @Test
-    void aReplyDuringAReconciliationWaitsForItsResult() {
+    void theFallbackDecidesUntilAReconciliationIsAnswered() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
         now(limiter.tryAcquire("a", 6));
         remote.isAvailable();
         remote.reconciles(charged -> charged.delayElement(Duration.ofMillis(30)));
         sendTheReconciliation(limiter);
-        listen(limiter.tryAcquire("a", 4));
-        assertThat(signals).isEmpty();
-        time.passMillis(25);
-        assertThat(signals).isEmpty();
-        time.passMillis(6);
-        assertThat(decisions()).singleElement().satisfies(decision -> {
-            assertThat(decision.isAllowed()).isTrue();
-            assertThat(decision.source()).isEqualTo(Source.OTHER);
-        });
+        assertThat(now(limiter.tryAcquire("a", 3)).source()).isEqualTo(Source.LOCAL);
+        assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isFalse();
+        time.passMillis(100);
+        Decision decision = now(limiter.tryAcquire("a", 1));
+        assertThat(decision.source()).isEqualTo(Source.OTHER);
+        assertThat(decision.isAllowed()).isTrue();
         assertThat(used("a")).isEqualTo(10);
-    }
-
-    @Test
-    void aReplyDuringAReconciliationWaitsUntilTheDeadlineAtMost() {
-        RateLimiter limiter = limiter(LIMIT);
-        remote.fails();
-        now(limiter.tryAcquire("a", 6));
-        remote.isAvailable();
-        remote.reconciles(charged -> charged.delayElement(Duration.ofMillis(500)));
-        sendTheReconciliation(limiter);
-        listen(limiter.tryAcquire("a", 4));
-        time.passMillis(99);
-        assertThat(signals).isEmpty();
-        time.passMillis(1);
-        assertThat(decisions()).singleElement().satisfies(decision -> {
-            assertThat(decision.isAllowed()).isFalse();
-            assertThat(decision.source()).isEqualTo(Source.LOCAL);
-        });
-        assertThat(limiter.state().isFallbackActive()).isFalse();
-        time.pass(Duration.ofSeconds(2));
-        assertThat(used("a")).isEqualTo(6);
     }
 
     @Test

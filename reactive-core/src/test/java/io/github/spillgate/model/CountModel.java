@@ -1,7 +1,6 @@
 package io.github.spillgate.model;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.List;
 import java.util.UUID;
@@ -59,19 +58,14 @@ public abstract class CountModel {
 
     abstract void reset();
 
-    /** A copy, for a store that returns to a snapshot. */
-    CountModel copy() {
-        throw new UnsupportedOperationException();
-    }
-
     /**
-     * Restores what is missing of permits that the store had and has lost.
+     * Restores permits of a lost life, as far as they were not restored before.
      *
-     * @param earlier the mark of an earlier restoration; null if there was none
+     * @param earlier the mark of an earlier restoration of that life; null if there was none
      * @return the mark of both; null if nothing is missing
      */
     @Nullable
-    Restored restore(Limit limit, LostPermits lost, @Nullable Restored earlier, long now) {
+    Restored restore(Limit limit, List<Grants> ages, @Nullable Restored earlier, long now) {
         throw new UnsupportedOperationException();
     }
 

@@ -2,7 +2,6 @@ package io.github.spillgate.model;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.CounterState;
-import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.math.BigInteger;
 import java.util.List;
@@ -166,8 +165,7 @@ final class CounterModel extends CountModel {
         return then.previous == 0 && then.current == 0;
     }
 
-    @Override
-    CounterModel copy() {
+    private CounterModel copy() {
         CounterModel copy = new CounterModel();
         copy.known = known;
         copy.start = start;
@@ -183,14 +181,21 @@ final class CounterModel extends CountModel {
 
     @Override
     @Nullable
-    Restored restore(Limit limit, LostPermits lost, @Nullable Restored earlier, long now) {
+    Restored restore(Limit limit, List<Grants> ages, @Nullable Restored earlier, long now) {
         CounterModel before = at(limit, now);
-        CounterModel restored = replayed(limit, StoreModel.times(lost.ages(), now), now);
+        CounterModel restored = replayed(limit, StoreModel.times(ages, now), now);
         long all = restored.used(limit, now);
-        boolean isNew = earlier == null && before.start >= lost.since();
+        boolean isNew = earlier == null;
         long has = isNew ? 0 : before.used(limit, now);
         if (earlier != null) {
-            has = Math.min(earlier.permits(), has - (before.start > earlier.at() ? before.current : 0));
+            has = Math.min(earlier.permits(), has);
+            if (before.start > earlier.at()) {
+                CounterModel theirs = new CounterModel();
+                theirs.become(before);
+                theirs.previous = Math.min(earlier.permits(), before.previous);
+                theirs.current = 0;
+                has = theirs.used(limit, now);
+            }
         }
         if (all <= has) {
             return null;

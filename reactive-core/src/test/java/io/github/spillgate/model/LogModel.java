@@ -1,7 +1,6 @@
 package io.github.spillgate.model;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -124,13 +123,6 @@ final class LogModel extends CountModel {
         return used(limit, now) == 0;
     }
 
-    @Override
-    LogModel copy() {
-        LogModel copy = new LogModel();
-        copy.hits.addAll(hits);
-        return copy;
-    }
-
     /** When the first permits have left, so that there is room for the missing ones; now if there is room. */
     long leaveAt(Limit limit, long missing, long now) {
         List<Long> live = live(limit, now);
@@ -139,12 +131,12 @@ final class LogModel extends CountModel {
 
     @Override
     @Nullable
-    Restored restore(Limit limit, LostPermits lost, @Nullable Restored earlier, long now) {
+    Restored restore(Limit limit, List<Grants> ages, @Nullable Restored earlier, long now) {
         forgetWhatHasLeft(limit, now);
-        long last = earlier == null ? slot(limit, lost.since()) : earlier.newest();
-        long most = earlier == null ? Long.MAX_VALUE : earlier.permits();
+        long last = earlier == null ? Long.MIN_VALUE : earlier.newest();
+        long most = earlier == null ? 0 : earlier.permits();
         List<Long> lostHits = new ArrayList<>();
-        for (Grants some : lost.ages()) {
+        for (Grants some : ages) {
             lostHits.addAll(Collections.nCopies((int) some.permits(), slot(limit, now - some.toMillis())));
         }
         lostHits = live(lostHits, limit, now);
@@ -156,7 +148,7 @@ final class LogModel extends CountModel {
         for (int known = 1; known <= all; known++) {
             long slot = lostHits.get(known - 1);
             if (known == all || lostHits.get(known) != slot) {
-                long wanted = earlier == null ? Math.min(missing, known) : known - Math.min(most, hitsIn(slot, last));
+                long wanted = known - Math.min(most, hitsIn(slot, last));
                 toAdd.addAll(Collections.nCopies((int) Math.max(0, wanted - toAdd.size()), slot));
             }
         }

@@ -11,32 +11,28 @@ import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
-import io.github.spillgate.spi.RefundOldest;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 
 /**
- * A model of Redis that can lose its data: all of it, or what is newer than a snapshot. Its replies have the state of
+ * A model of Redis that can lose its data: all of it, or one count. Its replies have the state of
  * counters and buckets, and it restores what instances know to be lost.
  */
 public final class LossyStore extends StoreModel {
 
     private final Map<String, Long> resetMarks = new HashMap<>();
 
-    /** When permits were last refunded without a decision, if that was after the last restoration. */
-    private final Map<String, Long> refundMarks = new HashMap<>();
-
+    /** By count, its life, and the life that was lost. */
     private final Map<String, Restored> restored = new HashMap<>();
+
     private final Map<String, Map<UUID, Long>> instances = new HashMap<>();
-    private @Nullable LossyStore snapshot;
     private boolean rejects;
 
     public LossyStore(InstantSource clock) {
@@ -45,43 +41,20 @@ public final class LossyStore extends StoreModel {
 
     /** Loses all data. */
     public void loseAll() {
-        snapshot = null;
-        returnToSnapshot();
-    }
-
-    /** Keeps a copy of all data. */
-    public void takeSnapshot() {
-        snapshot = new LossyStore(clock);
-        snapshot.become(this);
-    }
-
-    /** Returns to the last copy. */
-    public void returnToSnapshot() {
-        become(snapshot == null ? new LossyStore(clock) : snapshot);
-    }
-
-    private void become(LossyStore other) {
         counts.clear();
-        other.counts.forEach((identity, count) -> counts.put(identity, count.copy()));
+        lives.clear();
         instances.clear();
-        other.instances.forEach((limiter, some) -> instances.put(limiter, new HashMap<>(some)));
-        become(resets, other.resets);
-        become(resetMarks, other.resetMarks);
-        become(refundMarks, other.refundMarks);
-        become(restored, other.restored);
-        become(reconciled, other.reconciled);
-        become(settled, other.settled);
+        resets.clear();
+        resetMarks.clear();
+        restored.clear();
+        reconciled.clear();
+        settled.clear();
     }
 
-    private static <V> void become(Map<String, V> some, Map<String, V> other) {
-        some.clear();
-        some.putAll(other);
-    }
-
-    private static void become(Set<String> some, Set<String> other) {
-        Set<String> ids = Set.copyOf(other);
-        some.clear();
-        some.addAll(ids);
+    /** Loses one count, of each limit. */
+    public void lose(String key) {
+        counts.keySet().removeIf(identity -> identity.contains(key));
+        lives.keySet().removeIf(identity -> identity.contains(key));
     }
 
     /** Rejects the next reconciliation; a retry would not help. */
@@ -99,14 +72,17 @@ public final class LossyStore extends StoreModel {
         Limit limit = claim.limit();
         CountModel count = count(claim);
         if (count instanceof LevelModel bucket) {
-            return StoreUsage.ofBucket(claim, bucket.state(limit, now), isViolated, isViolated);
+            return StoreUsage.ofBucket(claim, bucket.state(limit, now), isViolated, isViolated)
+                    .withLife(life(claim));
         } else if (count instanceof CounterModel counter) {
-            return StoreUsage.ofCounter(claim, counter.state(limit, now), isViolated, isViolated, now);
+            return StoreUsage.ofCounter(claim, counter.state(limit, now), isViolated, isViolated, now)
+                    .withLife(life(claim));
         }
         LogModel log = (LogModel) count;
         long used = log.used(limit, now);
         long missing = isViolated ? used + claim.permits() - limit.permits() : 0;
-        return StoreUsage.of(claim, used, isViolated, log.leaveAt(limit, missing, now), log.leaveAt(limit, used, now));
+        return StoreUsage.of(claim, used, isViolated, log.leaveAt(limit, missing, now), log.leaveAt(limit, used, now))
+                .withLife(life(claim));
     }
 
     @Override
@@ -117,37 +93,28 @@ public final class LossyStore extends StoreModel {
 
     @Override
     Corrected correct(Correction correction) {
-        if (correction instanceof RefundOldest) {
-            refundMarks.put(correction.claim().identity(), clock.millis());
-        } else if (correction instanceof LostPermits lost) {
-            return restore(lost);
-        } else if (correction instanceof Reconciliation && rejects) {
+        if (correction instanceof Reconciliation && rejects) {
             rejects = false;
             throw new LimitStoreException("told to refuse", null);
         }
         return super.correct(correction);
     }
 
-    /** Restores permits, unless the count was reset, or any were refunded, since the last reply with the permits. */
-    private Corrected restore(LostPermits permits) {
-        String count = permits.claim().identity();
-        boolean isMissing = resetMarks.getOrDefault(count, Long.MIN_VALUE) < permits.since()
-                && refundMarks.getOrDefault(count, Long.MIN_VALUE) < permits.since();
-        return corrected(isMissing && restoreMissing(permits), permits.claim());
+    @Override
+    boolean charge(Reconciliation reconciliation, long now) {
+        boolean isChanged = !reconciliation.grants().isEmpty() && super.charge(reconciliation, now);
+        for (LostPermits lost : reconciliation.lost()) {
+            isChanged |= resetMarks.getOrDefault(reconciliation.claim().identity(), Long.MIN_VALUE) < lost.since()
+                    && restore(reconciliation.claim(), lost.life(), reconciliation.ages(lost.grants()), now);
+        }
+        return isChanged;
     }
 
-    private boolean restoreMissing(LostPermits permits) {
-        Claim claim = permits.claim();
-        Restored earlier = restored.get(claim.identity());
-        Restored both = count(claim)
-                .restore(
-                        claim.limit(),
-                        permits,
-                        earlier != null && earlier.at() >= permits.since() ? earlier : null,
-                        clock.millis());
+    private boolean restore(Claim claim, int lostLife, List<Grants> ages, long now) {
+        String before = life(claim) / StoreUsage.RESETS + " " + lostLife + " " + claim.identity();
+        Restored both = count(claim).restore(claim.limit(), ages, restored.get(before), now);
         if (both != null) {
-            refundMarks.remove(claim.identity());
-            restored.put(claim.identity(), both);
+            restored.put(life(claim) / StoreUsage.RESETS + " " + lostLife + " " + claim.identity(), both);
         }
         return both != null;
     }
@@ -297,13 +264,11 @@ public final class LossyStore extends StoreModel {
 
         @Override
         @Nullable
-        Restored restore(Limit limit, LostPermits lost, @Nullable Restored earlier, long now) {
+        Restored restore(Limit limit, List<Grants> ages, @Nullable Restored earlier, long now) {
             LevelModel restored = new LevelModel();
-            restored.reconcile(limit, times(lost.ages(), now), now);
+            restored.reconcile(limit, times(ages, now), now);
             long most = restored.levelAt(limit, now);
-            long present = levelAt(limit, now);
-            long began = Math.min(older, present) > 0 ? olderAt : at;
-            long has = began >= lost.since() ? 0 : present;
+            long has = 0;
             if (earlier != null) {
                 has = BucketState.levelAfter(limit, BucketState.units(limit, earlier.permits()), now - earlier.at());
             }
@@ -312,17 +277,6 @@ public final class LossyStore extends StoreModel {
             }
             addUnits(limit, most - has, now);
             return new Restored(now, new BucketState(most, now).used(limit), 0);
-        }
-
-        @Override
-        LevelModel copy() {
-            LevelModel copy = new LevelModel();
-            copy.level = level;
-            copy.at = at;
-            copy.older = older;
-            copy.olderAt = olderAt;
-            copy.isLeased = isLeased;
-            return copy;
         }
     }
 }

@@ -28,6 +28,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.atomic.AtomicInteger;
 import reactor.core.publisher.Mono;
 
 /** The brute-force oracle: a store made of models. For one thread. */
@@ -35,10 +36,19 @@ public class StoreModel implements LimitStore {
 
     final Map<String, CountModel> counts = new HashMap<>();
     final Map<String, Integer> resets = new HashMap<>();
-    final Set<String> reconciled = new HashSet<>();
+
+    /** The life in which each reconciliation was charged. */
+    final Map<String, Integer> reconciled = new HashMap<>();
+
+    /** The life of each count that has one, which never ends by itself. */
+    final Map<String, Integer> lives = new HashMap<>();
+
     final Set<String> settled = new HashSet<>();
     final InstantSource clock;
     int steps;
+
+    /** The number of births in all models, so that one that replaces another has other lives. */
+    private static final AtomicInteger BIRTHS = new AtomicInteger();
 
     public StoreModel(InstantSource clock) {
         this.clock = clock;
@@ -87,7 +97,21 @@ public class StoreModel implements LimitStore {
         Limit limit = claim.limit();
         CountModel count = count(claim);
         long fitsAt = isDenied ? count.fitsAt(limit, claim.permits(), now) : now;
-        return StoreUsage.of(claim, count.used(limit, now), isViolated, fitsAt, count.wholeAt(limit, now));
+        return StoreUsage.of(claim, count.used(limit, now), isViolated, fitsAt, count.wholeAt(limit, now))
+                .withLife(life(claim));
+    }
+
+    private static int birth() {
+        return (BIRTHS.getAndIncrement() % 8_191 + 1) * StoreUsage.RESETS;
+    }
+
+    /** Returns the life of a count, which begins when it is first in use. */
+    final int life(Claim claim) {
+        boolean isUsed = count(claim).used(claim.limit(), clock.millis()) > 0;
+        Integer life = isUsed && claim.limit().algorithm() != Algorithm.CONCURRENT
+                ? lives.computeIfAbsent(claim.identity(), any -> birth())
+                : lives.get(claim.identity());
+        return life == null ? 0 : life;
     }
 
     private StoreDecision lease(Claim claim, int parts) {
@@ -134,7 +158,7 @@ public class StoreModel implements LimitStore {
         Claim claim = one.claim();
         long now = clock.millis();
         count(claim).pull(claim.limit(), now);
-        if (one.decision().stamp() > resets.getOrDefault(claim.identity(), 0)) {
+        if (one.decision().life(claim) == life(claim)) {
             count(claim).refund(claim.limit(), one.decision().chargedAt(claim), claim.permits(), now);
         }
     }
@@ -151,7 +175,7 @@ public class StoreModel implements LimitStore {
         long now = clock.millis();
         Claim claim = one.claim();
         Limit limit = claim.limit();
-        if (one.stamp() <= resets.getOrDefault(claim.identity(), -1) || now >= one.until()) {
+        if (one.life() != life(claim) || now >= one.until()) {
             return;
         }
         if (limit.algorithm() == Algorithm.BUCKET) {
@@ -188,6 +212,10 @@ public class StoreModel implements LimitStore {
             for (Claim claim : claims) {
                 count(claim).reset();
                 resets.put(claim.identity(), ++steps);
+                lives.computeIfPresent(
+                        claim.identity(),
+                        (identity, life) ->
+                                life / StoreUsage.RESETS * StoreUsage.RESETS + (life + 1) % StoreUsage.RESETS);
             }
         });
     }
@@ -210,7 +238,7 @@ public class StoreModel implements LimitStore {
         if (isReset || !settled.add(one.id() + " " + claim.identity())) {
             return false;
         }
-        if (one.toRefund() > 0) {
+        if (one.toRefund() > 0 && one.decision().life(claim) == life(claim)) {
             count.refund(limit, one.decision().chargedAt(claim), one.toRefund(), now);
         }
         if (one.toCharge() > 0) {
@@ -224,9 +252,14 @@ public class StoreModel implements LimitStore {
         Limit limit = reconciliation.claim().limit();
         CountModel count = count(reconciliation.claim());
         count.pull(limit, now);
-        return !reconciled.contains(reconciliation.id())
-                && count.reconcile(limit, times(reconciliation.agesToSend(), now), now)
-                && reconciled.add(reconciliation.id());
+        Integer before = reconciled.get(reconciliation.id());
+        if (before != null && before == life(reconciliation.claim()) / StoreUsage.RESETS
+                || !count.reconcile(limit, times(reconciliation.agesToSend(), now), now)) {
+            return false;
+        }
+        int life = lives.computeIfAbsent(reconciliation.claim().identity(), any -> birth());
+        reconciled.put(reconciliation.id(), life / StoreUsage.RESETS);
+        return true;
     }
 
     static List<Grants> times(List<Grants> ages, long now) {

@@ -355,9 +355,13 @@ class ClusterTest {
 
     /** Puts something else under the name of a count, and returns the name. */
     private String overlay(RateLimiter limiter, Charge charge) {
-        limiter.tryAcquire(charge).block(LONG);
         String pattern = store.toString().replace("RedisStore[", "").replace("*]", "*{" + charge.key() + "}");
         RedisNode node = ownerOf(charge.key());
+        // A slow reply is replaced by a local decision.
+        await().atMost(LONG).until(() -> {
+            limiter.tryAcquire(charge).block(LONG);
+            return !node.commands().keys(pattern).isEmpty();
+        });
         String name = node.commands().keys(pattern).get(0);
         node.commands().set(name, "a foreign value");
         return name;

@@ -374,7 +374,7 @@ class ClusterTopologyTest {
         for (StoreDecision part : ((StoreDecision) decision).parts()) {
             long tomorrow = part.at().plus(Duration.ofDays(1)).toEpochMilli();
             store.correct(part.claims().stream()
-                            .map(claim -> new RefundCharged(claim, part.stamp(), tomorrow))
+                            .map(claim -> new RefundCharged(claim, part.life(claim), tomorrow))
                             .toList())
                     .block(LONG);
         }
@@ -407,25 +407,6 @@ class ClusterTopologyTest {
         assertThat(used(limiter, countGoes, markGoes))
                 .as("whenever they were taken")
                 .containsExactly(0L, 0L);
-    }
-
-    /** Else nothing could be given back as long as the slot is being moved. */
-    @Test
-    void aForeignValueUnderAMarkIsNoResetThoughItIsOnAnotherNode() {
-        RateLimiter limiter = limiter();
-        Charge charge = Charge.of("a");
-        int slot = SlotHash.getSlot("a");
-        Decision first = limiter.tryAcquire(charge).block(LONG);
-        Decision second = limiter.tryAcquire(charge).block(LONG);
-        RedisNode source = cluster.primaryOf(slot);
-        String count = source.commands().clusterGetKeysInSlot(slot, 1).get(0);
-        source.commands().set(count + "!", "a foreign value");
-        moveSome(slot, count::equals);
-        limiter.refund(first).block(LONG);
-        assertThat(used(limiter, charge)).isEqualTo(1);
-        source.commands().set(count + "!", Long.toString(((StoreDecision) second).stamp()));
-        limiter.refund(second).block(LONG);
-        assertThat(used(limiter, charge)).as("reset at the same time").isEqualTo(1);
     }
 
     @Test

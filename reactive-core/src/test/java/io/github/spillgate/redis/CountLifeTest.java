@@ -43,6 +43,8 @@ import reactor.core.scheduler.Schedulers;
 /** The life of a count, by which instances tell that data was lost. */
 class CountLifeTest extends ScriptedFixture {
 
+    private static final int OTHER_LIFE = 8;
+
     private static final Duration LONG = Duration.ofSeconds(30);
 
     /** An expiry seems later if the server pauses while it is read, which takes two readings of its clock. */
@@ -96,13 +98,16 @@ class CountLifeTest extends ScriptedFixture {
                     .as("of a reconciliation")
                     .isEqualTo(life);
             assertThat(life(restore(claim))).as("of a restoration").isEqualTo(life);
-            store.correct(List.of(new RefundCharged(claim, 1, clock.millis() + 500)))
+            store.correct(List.of(new RefundCharged(claim, life, clock.millis() + 500)))
                     .block();
             switch (round % 4) {
                 case 0 ->
                     store.correct(RefundOldest.of(List.of(claim.withPermits(1_000))))
                             .block();
-                case 1 -> store.reset(List.of(claim), LimitStore.NO_DEADLINE).block();
+                case 1 -> {
+                    store.reset(List.of(claim), LimitStore.NO_DEADLINE).block();
+                    life += (life + 1) % StoreUsage.RESETS - life % StoreUsage.RESETS;
+                }
                 default -> {}
             }
             assertThat(life(store.take(StoreRequest.peek(List.of(claim)))))
@@ -249,11 +254,11 @@ class CountLifeTest extends ScriptedFixture {
                 .isZero();
     }
 
-    /** Microseconds of one remainder each, so that neither is 0 or needs more than two bytes. */
+    /** Microseconds of one remainder each, so that neither is 0 or needs more than 13 bits. */
     @ParameterizedTest
-    @CsvSource({"0, 1", "1, 2", "65534, 65535"})
+    @CsvSource({"0, 8", "1, 16", "8190, 65528"})
     void theLifeIsTheMicrosecondOfBirth(int remainder, int life) {
-        int micros = (int) ((remainder - 1_000 * clock.millis() % 65_535 + 65_535) % 65_535);
+        int micros = (int) ((remainder - 1_000 * clock.millis() % 8_191 + 8_191) % 8_191);
         clock.advanceMillis(micros / 1_000);
         scripted.show(clock, micros % 1_000);
         for (String text : List.of("9/1s", "9/1s counter", "9/1s burst=9", "9/10s burst=30")) {
@@ -319,9 +324,9 @@ class CountLifeTest extends ScriptedFixture {
                 long next = keyspace.expiryOf(key);
                 assertThat(next).as(what).isGreaterThanOrEqualTo(expiry - LONGEST_PAUSE);
                 expiry = next;
-                assertThat(life(real.take(StoreRequest.peek(List.of(claim)))))
+                assertThat(life(real.take(StoreRequest.peek(List.of(claim)))) / StoreUsage.RESETS)
                         .as(what)
-                        .isEqualTo(life);
+                        .isEqualTo(life / StoreUsage.RESETS);
             }
         }
 
@@ -347,8 +352,7 @@ class CountLifeTest extends ScriptedFixture {
                 case 7 -> {
                     long age = 1_000L * random.nextInt(4_000);
                     long since = keyspace.now() - age;
-                    real.correct(List.of(new LostPermits(claim, since, 0, List.of(new Grants(age, age, 4)))))
-                            .block();
+                    restore(real, claim, "l-" + random.nextLong(1L << 60), since, new Grants(age, age, 4));
                 }
                 case 8 -> {
                     if (claim.limit().isLeased()) {
@@ -436,7 +440,14 @@ class CountLifeTest extends ScriptedFixture {
     }
 
     private StoreDecision restore(Claim claim) {
-        return replyOf(store.correct(List.of(new LostPermits(claim, clock.millis(), 0, List.of(new Grants(0, 0, 4))))));
+        return restore(store, claim, "l-1", clock.millis(), new Grants(0, 0, 4));
+    }
+
+    private static StoreDecision restore(RedisStore store, Claim claim, String id, long since, Grants ages) {
+        InstantSource now = InstantSource.system();
+        Grants lost = new Grants(now.millis() - ages.fromMillis(), now.millis() - ages.toMillis(), ages.permits());
+        return replyOf(store.correct(List.of(Reconciliation.of(
+                id, claim, List.of(), List.of(new LostPermits(OTHER_LIFE, since, List.of(lost))), now))));
     }
 
     /** Returns the reply of a correction, as a decision. */

@@ -10,7 +10,6 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.model.StoreModel;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
@@ -262,7 +261,7 @@ class ReconcileOracleTest {
                 Claim claim = Objects.requireNonNull(reply.usage()).claim();
                 return new RefundCharged(
                         claim.withPermits(permits),
-                        result.outcome() == CorrectionOutcome.APPLIED ? reply.stamp() : 0,
+                        reply.usage().life(),
                         reply.at() + lifetime(claim.limit()).toMillis());
             }
 

@@ -270,21 +270,6 @@ class ReconcileTest extends ScriptedFixture {
         assertThat(used(LOG)).isEqualTo(1);
     }
 
-    /** The reply to the first request may be lost, and the reset made before the second. */
-    @Test
-    void permitsOfARepeatedReconciliationAreNotRefundedIfThereWasAReset() {
-        Reconciliation repeated = reconciliation("a-1", LOG, ago(0, 3));
-        charge(repeated);
-        Corrected withoutReset = charge(repeated);
-        refund(withoutReset, 1, 1_000);
-        assertThat(used(LOG)).isEqualTo(2);
-        limiter.reset(Charge.of("a", LOG)).block();
-        take(LOG, 4);
-        pass(1);
-        refund(charge(repeated), 2, 1_000);
-        assertThat(used(LOG)).isEqualTo(4);
-    }
-
     @Test
     void permitsAreNotRefundedOnceTheyMayHaveExpired() {
         Corrected charged = charge(reconciliation("a-1", LOG, ago(900, 2)));
@@ -319,8 +304,7 @@ class ReconcileTest extends ScriptedFixture {
     private void refund(Corrected charged, long permits, long millis) {
         Corrected.Reply reply = CorrectedForTests.replyOf(charged);
         Claim claim = reply.usage().claim().withPermits(permits);
-        long stamp = charged.outcome() == CorrectionOutcome.APPLIED ? reply.stamp() : 0;
-        store.correct(List.of(new RefundCharged(claim, stamp, reply.at() + millis)))
+        store.correct(List.of(new RefundCharged(claim, reply.usage().life(), reply.at() + millis)))
                 .block();
     }
 

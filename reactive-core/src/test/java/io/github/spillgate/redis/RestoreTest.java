@@ -9,7 +9,6 @@ import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
-import io.github.spillgate.spi.RefundOldest;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
@@ -29,6 +28,9 @@ import org.junit.jupiter.params.provider.ValueSource;
 class RestoreTest extends ScriptedFixture {
 
     private static final int HISTORIES = 50;
+    private static final int LOST_LIFE = 8;
+
+    private int restorations;
 
     /** All instances know the usage of all, so the most of it counts. */
     @ParameterizedTest
@@ -63,21 +65,46 @@ class RestoreTest extends ScriptedFixture {
         assertThat(restore(claim, 22, since)).isEqualTo(27);
     }
 
-    /** An aligned counter and a log with long slots do not show which permits were granted since. */
+    /** Whatever the times of those that were granted since. */
     @ParameterizedTest
     @ValueSource(
             strings = {"100/1h", "100/1h resolution=1m", "100/1h counter", "100/1h counter aligned", "100/1h burst=100"
             })
-    void allPermitsOfAnotherLifeCountInAddition(String text) {
+    void allPermitsOfALostLifeCountInAddition(String text) {
         Claim claim = claim(text);
         StoreUsage before = take(claim, 20);
         long since = clock.millis();
         keyspace.commands().flushall();
         pass(1);
         take(claim, 5);
-        LostPermits lost = new LostPermits(claim, since, before.life(), List.of(new Grants(1, 1, 20)));
-        assertThat(restore(lost)).isEqualTo(25);
-        assertThat(restore(lost)).isEqualTo(25);
+        assertThat(restore(claim, before.life(), since, new Grants(1, 1, 20))).isEqualTo(25);
+        assertThat(restore(claim, before.life(), since, new Grants(1, 1, 20))).isEqualTo(25);
+    }
+
+    /** An instance may know both of them, and another one only the first. */
+    @ParameterizedTest
+    @ValueSource(strings = {"100/1h", "100/1h counter", "100/1h burst=100"})
+    void permitsOfTwoLostLivesAddUp(String text) {
+        Claim claim = claim(text);
+        assertThat(restore(claim, 16, clock.millis(), new Grants(0, 0, 20))).isEqualTo(20);
+        assertThat(restore(claim, 24, clock.millis(), new Grants(0, 0, 5))).isEqualTo(25);
+        assertThat(restore(claim, 16, clock.millis(), new Grants(0, 0, 20))).isEqualTo(25);
+        assertThat(restore(claim, 24, clock.millis(), new Grants(0, 0, 5))).isEqualTo(25);
+    }
+
+    /** Then what was restored is lost, too, and the mark says nothing about the next life. */
+    @ParameterizedTest
+    @ValueSource(strings = {"100/1h", "100/1h counter", "100/1h burst=100"})
+    void permitsAreRestoredAgainAfterTheCountIsDeleted(String text) {
+        Claim claim = claim(text);
+        restore(claim, 20);
+        keyspace.commands()
+                .del(keyspace.keys().stream()
+                        .filter(key -> !key.contains("!"))
+                        .findAny()
+                        .orElseThrow());
+        pass(1);
+        assertThat(restore(claim, 20)).isEqualTo(20);
     }
 
     private StoreUsage take(Claim claim, long permits) {
@@ -95,17 +122,6 @@ class RestoreTest extends ScriptedFixture {
                 .isEqualTo(49);
         pass(200);
         assertThat(used(claim)).isEqualTo(36);
-    }
-
-    /** An instance does not know when those of others were granted, and would let them expire later. */
-    @Test
-    void permitsThatWereNotLostExpireAtTheirTime() {
-        Claim claim = claim("100/1s");
-        store.take(StoreRequest.take(List.of(claim.withPermits(30)))).block();
-        pass(300);
-        assertThat(restore(claim, new Grants(0, 0, 32))).isEqualTo(32);
-        pass(800);
-        assertThat(used(claim)).isEqualTo(2);
     }
 
     /** A fallback may have granted them before the restoration, but after the restored permits. */
@@ -143,33 +159,6 @@ class RestoreTest extends ScriptedFixture {
         assertThat(restore(claim, 22, since)).isEqualTo(27);
     }
 
-    @Test
-    void aBucketThatIsOlderThanTheLastReplyHasLostNothing() {
-        Claim claim = claim("100/1s burst=100");
-        store.take(StoreRequest.take(List.of(claim.withPermits(50)))).block();
-        pass(100);
-        long since = clock.millis() - 50;
-        store.take(StoreRequest.take(List.of(claim.withPermits(2)))).block();
-        assertThat(restore(claim, 42, since)).isEqualTo(42);
-    }
-
-    /** The refund may have removed permits of any instance. */
-    @ParameterizedTest
-    @ValueSource(strings = {"100/1s", "100/1s counter", "100/1s burst=100"})
-    void nothingIsRestoredIfAnyPermitsWereRefundedSince(String limit) {
-        Claim claim = claim(limit);
-        store.take(StoreRequest.take(List.of(claim.withPermits(14)))).block();
-        store.correct(List.of(new RefundOldest(claim.withPermits(4)))).block();
-        assertThat(restore(claim, 14)).isEqualTo(10);
-    }
-
-    @Test
-    void aRefundThatFindsNoPermitsPreventsNoRestoration() {
-        Claim claim = claim("100/1s");
-        store.correct(List.of(new RefundOldest(claim.withPermits(4)))).block();
-        assertThat(restore(claim, 14)).isEqualTo(14);
-    }
-
     /** A reply in the same microsecond may be of before the reset. */
     @Test
     void nothingIsRestoredAfterAReset() {
@@ -187,9 +176,7 @@ class RestoreTest extends ScriptedFixture {
         restore(claim, 14);
         // The scripted clock makes everything live for as many seconds as production does milliseconds, and a thousand
         // more.
-        assertThat(lifeOfMark()).as("of a restoration").isBetween(1_000 + reach - 60, 1_000 + reach);
-        store.correct(List.of(new RefundOldest(claim.withPermits(1)))).block();
-        assertThat(lifeOfMark()).as("of a refund").isBetween(1_000 + reach - 60, 1_000 + reach);
+        assertThat(lifeOfMark()).isBetween(1_000 + reach - 60, 1_000 + reach);
     }
 
     private long lifeOfMark() {
@@ -235,7 +222,7 @@ class RestoreTest extends ScriptedFixture {
                 before.add(time, permits);
             }
             long restored = used(store, claim) - granted.used(clock.millis());
-            long used = permitsIn(store.correct(List.of(new LostPermits(claim, since, 0, ages)))
+            long used = permitsIn(store.correct(List.of(reconciliation(claim, LOST_LIFE, since, ages)))
                     .block());
             assertThat(used - granted.used(clock.millis())).isEqualTo(Math.max(restored, before.used(clock.millis())));
             known.add(before);
@@ -282,14 +269,14 @@ class RestoreTest extends ScriptedFixture {
     /** Restores permits as of the youngest of them, and returns the usage then. */
     private long restore(Claim claim, Grants... ages) {
         long since = clock.millis() - ages[ages.length - 1].toMillis();
-        return restore(new LostPermits(claim, since, 0, List.of(ages)));
+        return restore(claim, LOST_LIFE, since, ages);
     }
 
     /** Returns the usage in the reply, which is that of the stored count. */
-    private long restore(LostPermits lost) {
-        List<Corrected> results = store.correct(List.of(lost)).block();
-        StoreDecision stored =
-                store.take(StoreRequest.peek(List.of(lost.claim()))).block();
+    private long restore(Claim claim, int life, long since, Grants... ages) {
+        List<Corrected> results = store.correct(List.of(reconciliation(claim, life, since, List.of(ages))))
+                .block();
+        StoreDecision stored = store.take(StoreRequest.peek(List.of(claim))).block();
         StoreUsage replied = CorrectedForTests.usages(results).get(0);
         StoreUsage usage = stored.usages().get(0);
         assertThat(List.of(replied.used(), replied.wholeAt())).isEqualTo(List.of(usage.used(), usage.wholeAt()));
@@ -299,7 +286,16 @@ class RestoreTest extends ScriptedFixture {
 
     /** Restores permits that were just taken, and returns the usage then. */
     private long restore(Claim claim, long permits, long since) {
-        return restore(new LostPermits(claim, since, 0, List.of(new Grants(0, 0, permits))));
+        return restore(claim, LOST_LIFE, since, new Grants(0, 0, permits));
+    }
+
+    private Reconciliation reconciliation(Claim claim, int life, long since, List<Grants> ages) {
+        long now = clock.millis();
+        List<Grants> grants = ages.stream()
+                .map(one -> new Grants(now - one.fromMillis(), now - one.toMillis(), one.permits()))
+                .toList();
+        return Reconciliation.of(
+                "r-" + restorations++, claim, List.of(), List.of(new LostPermits(life, since, grants)), clock);
     }
 
     /** The permits of each slot of a log. */

@@ -6,6 +6,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.redis.ScriptRequest.RefundMode;
 import io.github.spillgate.redis.ScriptRequest.SentRefund;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreRequest.Mode;
@@ -79,19 +80,19 @@ class ScriptRequestTest {
     }
 
     @Test
-    void aRefundOfADecisionHasItsTimeAndItsStamp() {
+    void aRefundOfADecisionHasItsTimeAndTheLifeOfItsCount() {
         assertThat(ScriptRequest.refund(
                         RefundMode.DECISION,
                         List.of(
-                                new SentRefund(counter, 1_790_000_000_123L, 1_790_000_000_123_456L, 0),
-                                new SentRefund(log, 1_790_000_000_123L, 1_790_000_000_123_456L, 0))))
+                                new SentRefund(counter, 1_790_000_000_123L, 4_711, 0),
+                                new SentRefund(log, 1_790_000_000_123L, 65_528, 0))))
                 .isEqualTo(new Bytes()
                         .put(2, 2)
                         .limit(2, 100_000, DAY, 1, 0)
                         .limit(1, 300, 1_000, 20, 1)
                         .put(1, 1)
-                        .refund(1, 1_790_000_000_123L, 5, 1_790_000_000_123_456L, 0)
-                        .refund(2, 1_790_000_000_123L, 7, 1_790_000_000_123_456L, 0)
+                        .refund(1, 1_790_000_000_123L, 5, 4_711, 0)
+                        .refund(2, 1_790_000_000_123L, 7, 65_528, 0)
                         .all());
     }
 
@@ -107,24 +108,24 @@ class ScriptRequestTest {
     }
 
     @Test
-    void aRefundOfChargedPermitsHasTheStampAndTheEndOfEachCount() {
+    void aRefundOfChargedPermitsHasTheLifeAndTheEndOfEachCount() {
         assertThat(ScriptRequest.refund(
-                        RefundMode.CHARGED,
-                        List.of(new SentRefund(counter, 0, 1_790_000_000_123_456L, 1_790_086_400_123L))))
+                        RefundMode.CHARGED, List.of(new SentRefund(counter, 0, 4_711, 1_790_086_400_123L))))
                 .isEqualTo(new Bytes()
                         .put(1, 2)
                         .limit(2, 100_000, DAY, 1, 0)
                         .put(0, 1)
-                        .refund(1, 0, 5, 1_790_000_000_123_456L, 1_790_086_400_123L)
+                        .refund(1, 0, 5, 4_711, 1_790_086_400_123L)
                         .all());
     }
 
     @Test
-    void aReconciliationHasTheAgesOfItsGrants() {
+    void aReconciliationHasTheAgesOfItsGrantsAndOfLostPermits() {
         long now = clock.millis();
         Reconciliation one = Reconciliation.of(
                 "1", aligned, List.of(new Grants(now - 900, now - 800, 3), new Grants(now - 70, now - 60, 258)), clock);
-        Reconciliation other = Reconciliation.of("2", aligned, List.of(new Grants(now, now, 1)), clock);
+        LostPermits lost = new LostPermits(4_711, now - 5, List.of(new Grants(now - 7, now - 7, 9)));
+        Reconciliation other = Reconciliation.of("2", aligned, List.of(new Grants(now, now, 1)), List.of(lost), clock);
         assertThat(ScriptRequest.reconcile(List.of(one, other)))
                 .isEqualTo(new Bytes()
                         .put(1, 2)
@@ -132,8 +133,14 @@ class ScriptRequestTest {
                         .reconciliation(1, 2)
                         .grants(900, 800, 3)
                         .grants(70, 60, 258)
+                        .put(0, 1)
                         .reconciliation(1, 1)
                         .grants(0, 0, 1)
+                        .put(1, 1)
+                        .put(4_711, 2)
+                        .put(1_000 * (now - 5), 7)
+                        .put(1, 4)
+                        .grants(7, 7, 9)
                         .all());
     }
 
@@ -156,7 +163,7 @@ class ScriptRequestTest {
     void permitsAreSentUpToTheLargestExactInteger(long permits) {
         byte[] request =
                 ScriptRequest.refund(RefundMode.OLDEST, List.of(new SentRefund(counter.withPermits(permits), 0, 0, 0)));
-        int cost = request.length - 21;
+        int cost = request.length - 16;
         assertThat(Arrays.copyOfRange(request, cost, cost + 7))
                 .isEqualTo(new Bytes().put(Math.min(permits, MOST_EXACT), 7).all());
     }
@@ -186,12 +193,12 @@ class ScriptRequestTest {
             return put(key, 2).put(limit, 2).put(cost, 7);
         }
 
-        Bytes refund(int limit, long at, long cost, long stamp, long end) {
-            return put(limit, 2).put(at, 7).put(cost, 7).put(stamp, 7).put(end, 7);
+        Bytes refund(int limit, long at, long cost, int life, long end) {
+            return put(limit, 2).put(at, 7).put(cost, 7).put(life, 2).put(end, 7);
         }
 
         Bytes reconciliation(int limit, int grants) {
-            return put(limit, 2).put(0, 7).put(0, 2).put(grants, 4);
+            return put(limit, 2).put(grants, 4);
         }
 
         Bytes grants(long from, long to, long permits) {

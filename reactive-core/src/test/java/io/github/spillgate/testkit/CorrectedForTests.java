@@ -1,5 +1,6 @@
 package io.github.spillgate.testkit;
 
+import io.github.spillgate.Source;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Corrected.Reply;
@@ -21,6 +22,14 @@ public final class CorrectedForTests {
         return new Corrected(
                 reply.stamp() > 0 ? CorrectionOutcome.APPLIED : CorrectionOutcome.WITHOUT_EFFECT,
                 new Reply(usage, reply.at().toEpochMilli(), reply.stamp()));
+    }
+
+    /** Returns the reply to a correction as a decision. */
+    public static StoreDecision asDecision(Corrected result) {
+        Reply reply = replyOf(result);
+        StoreUsage usage = reply.usage();
+        return StoreDecision.ofPeek(
+                Source.OTHER, reply.at(), reply.stamp(), usage == null ? List.of() : List.of(usage));
     }
 
     /** Returns the usages in the replies, of those that have one. */

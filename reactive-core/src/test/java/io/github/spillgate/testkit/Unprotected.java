@@ -5,16 +5,13 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import java.time.Duration;
-import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
 import reactor.core.publisher.Mono;
@@ -64,12 +61,9 @@ public class Unprotected implements LimitStore {
         return around(store.take(request));
     }
 
-    /** Makes all corrections but restorations, so that a test sees what a loss of data does. */
     @Override
     public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
-        return corrections.stream().allMatch(LostPermits.class::isInstance)
-                ? Mono.just(Collections.nCopies(corrections.size(), Corrected.of(CorrectionOutcome.UNSUPPORTED)))
-                : around(store.correct(corrections));
+        return around(store.correct(corrections));
     }
 
     @Override

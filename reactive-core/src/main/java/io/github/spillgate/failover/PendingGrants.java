@@ -1,0 +1,97 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.spi.Reconciliation;
+import java.util.List;
+
+/**
+ * The hand-over of a {@link RateLedger} that is on its way: it is not known yet whether the primary store has executed
+ * it. Guarded by the monitor of its ledger.
+ */
+final class PendingGrants {
+
+    private final Reconciliation message;
+    private final long since;
+    private final int life;
+    private final List<Snapshot> lost;
+    private long until;
+    private long permits;
+    private long refunded;
+    private long refundedFrom = Long.MAX_VALUE;
+
+    /**
+     * Creates a hand-over.
+     *
+     * @param since the epoch of the first grant
+     * @param life the life of the count then
+     * @param until when none of the grants is in use any more
+     * @param lost the usage that the primary store has lost
+     */
+    PendingGrants(Reconciliation message, long since, int life, long until, List<Snapshot> lost) {
+        this.message = message;
+        this.since = since;
+        this.life = life;
+        this.until = until;
+        this.lost = lost;
+        this.permits = message.permits();
+    }
+
+    /** Returns the same hand-over under another id, without what was refunded meanwhile. */
+    PendingGrants again(String id) {
+        return new PendingGrants(message.without(refunded, id), since, life, until, lost);
+    }
+
+    Reconciliation message() {
+        return message;
+    }
+
+    /** Returns the usage that the primary store has lost. */
+    List<Snapshot> lost() {
+        return lost;
+    }
+
+    /** Moves to a time: a local clock that was set back has left the end too far ahead. */
+    void advance(Limit limit, long now) {
+        until = Math.min(until, now + limit.reach().toMillis());
+    }
+
+    /** Returns when none of the grants is in use any more. */
+    long until() {
+        return until;
+    }
+
+    /** Returns how many grants are in use at a time, without those refunded. */
+    long at(long time) {
+        return time < until ? permits : 0;
+    }
+
+    /** Returns the epoch of the first grant. */
+    long since() {
+        return since;
+    }
+
+    /** Returns the life of the count when they were handed over. */
+    int life() {
+        return life;
+    }
+
+    /** Refunds permits that were granted at a time. */
+    void refund(long takenAt, long most) {
+        long less = Math.min(permits, most);
+        if (less > 0) {
+            permits -= less;
+            refunded += less;
+            refundedFrom = Math.min(refundedFrom, takenAt);
+        }
+    }
+
+    /** Returns how many were refunded: they are to be refunded in the primary store once it has charged them. */
+    long refunded() {
+        return refunded;
+    }
+
+    /** Returns the time at which the oldest of the refunded permits was granted. */
+    long refundedFrom() {
+        return refundedFrom;
+    }
+}

@@ -1,0 +1,253 @@
+package io.github.spillgate.failover;
+
+import io.github.spillgate.Algorithm;
+import io.github.spillgate.Limit;
+import io.github.spillgate.spi.BucketState;
+import io.github.spillgate.spi.CounterState;
+import io.github.spillgate.spi.Reconciliation.Grants;
+import io.github.spillgate.spi.StoreUsage;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One reply of the primary store about a count. From then on its permits expire as time passes, until none is in use.
+ *
+ * @param life the life of the count, as in {@link StoreUsage#life()}; 0 without one
+ * @param used the permits in use
+ * @param ends when none of them is in use any more, on the store's clock
+ * @param counter the counter; null for other limits
+ * @param at the time of the reply, on the store's clock
+ * @param stamp its stamp, which orders replies of the same time
+ * @param arrived the local time at which it arrived
+ * @param sentNanos when its request was sent
+ * @param arrivedNanos when it arrived
+ * @param own the permits of this instance, as far as they are known; those that are granted later are added
+ */
+record Snapshot(
+        int life,
+        long used,
+        long ends,
+        @Nullable CounterState counter,
+        long at,
+        long stamp,
+        long arrived,
+        long sentNanos,
+        long arrivedNanos,
+        OwnPermits own) {
+    // Design notes.
+    //
+    // If Redis stops, permits still expire as time passes, and the fallback may grant them again. The usage may only be
+    // too high, never too low. When permits expire is known in part:
+    //
+    //   counter   Exactly, for the permits of all instances: it fades by a formula. So does a bucket.
+    //   log       For the permits of this instance (OwnPermits). The others count until the last permit expires.
+    //
+    // The store's clock is taken to run from the reply on. That is never ahead of it, because the reply was made before
+    // it arrived. Counters and buckets are read at steps, so that a search for the time at which a cost fits ends.
+
+    /** The time of a request, if it is not known when that was sent. */
+    static final long NOT_KNOWN = Long.MIN_VALUE;
+
+    private static final long NEVER = Long.MAX_VALUE;
+
+    /** Returns what is known before any reply. */
+    static Snapshot none(OwnPermits own) {
+        return new Snapshot(0, 0, 0, null, Long.MIN_VALUE, 0, 0, NOT_KNOWN, NOT_KNOWN, own);
+    }
+
+    /** Returns what is known after a reset: replies to requests from before it say nothing. */
+    static Snapshot reset(OwnPermits own, long now, long nanos) {
+        return new Snapshot(0, 0, 0, null, Long.MAX_VALUE, 0, now, nanos, nanos, own);
+    }
+
+    /** Returns whether there was any reply. */
+    boolean isKnown() {
+        return at != Long.MIN_VALUE && at != Long.MAX_VALUE;
+    }
+
+    // The order of replies.
+
+    /** Returns whether a usage is of the same life of the count: nothing was lost in between. */
+    boolean isOfSameLife(int otherLife) {
+        return life / StoreUsage.RESETS == otherLife / StoreUsage.RESETS;
+    }
+
+    /**
+     * Returns whether a reply is newer than this one. It is if its request was sent after this one had arrived; if it
+     * is of the same life, and its time is later; or if the life of this one has ended by then.
+     */
+    boolean isOlderThan(StoreUsage usage, long replyAt, long replyStamp, long requestSent, long nanos) {
+        if (at == Long.MIN_VALUE) {
+            return true;
+        }
+        boolean isSameLife = isOfSameLife(usage.life());
+        if (requestSent != NOT_KNOWN && requestSent - arrivedNanos >= (isSameLife ? 1 : 0)) {
+            return true;
+        }
+        if (isSameLife) {
+            return replyAt != at ? replyAt > at : replyStamp > stamp || (replyStamp == stamp && usage.used() > used);
+        }
+        return isKnown() && replyAt >= ends && at + TimeUnit.NANOSECONDS.toMillis(nanos - sentNanos) >= ends;
+    }
+
+    /** Returns whether this life must have been alive at the time of another reply, by both clocks. */
+    boolean isAlive(Limit limit, long otherAt, long now) {
+        return life != 0 && otherAt < ends && usedAt(limit, now) > 0;
+    }
+
+    // The usage at a local time.
+
+    /** Returns the permits in use. */
+    long usedAt(Limit limit, long time) {
+        if (used == 0 || time >= localEnd()) {
+            return 0;
+        }
+        long passed = Math.max(0, time - arrived);
+        if (limit.algorithm() == Algorithm.LOG) {
+            return passed == 0 ? used : Math.max(0, used - own.released(limit, at, at + passed));
+        }
+        long then = at + passed - passed % step(limit);
+        if (isBucket(limit)) {
+            return new BucketState(BucketState.units(limit, used), at)
+                    .at(limit, then)
+                    .used(limit);
+        }
+        return counter == null ? used : counter.at(limit, then).used(limit, then);
+    }
+
+    /**
+     * Returns the permits in use, as far as one of several instances can know: it takes the permits of the others to
+     * expire like its own. For a share of the limit only.
+     */
+    long estimatedAt(Limit limit, long time) {
+        long certain = usedAt(limit, time);
+        if (certain == 0 || limit.algorithm() != Algorithm.LOG) {
+            return certain;
+        }
+        double then = own.inUse(limit, at);
+        double left = then == 0 ? 1 : (then - own.released(limit, at, at + Math.max(0, time - arrived))) / then;
+        return Math.min(certain, (long) Math.ceil(used * left));
+    }
+
+    /** Returns the next time after this one at which the usage may change; {@code Long.MAX_VALUE} if there is none. */
+    long changesAfter(Limit limit, long time) {
+        if (used == 0 || time >= localEnd()) {
+            return NEVER;
+        }
+        long passed = Math.max(0, time - arrived);
+        long next = limit.algorithm() == Algorithm.LOG
+                ? own.nextRelease(at + passed) - at + arrived
+                : arrived + passed - passed % step(limit) + step(limit);
+        return Math.min(localEnd(), next);
+    }
+
+    /** Returns the local time from which nothing is in use, which may have passed. */
+    long localEnd() {
+        return used == 0 ? arrived : arrived + Math.max(0, ends - at);
+    }
+
+    /** Returns after how many milliseconds a usage that fades is read again. */
+    static long step(Limit limit) {
+        return Math.max(1, OwnPermits.windowOf(limit) / OwnPermits.STEPS);
+    }
+
+    private static boolean isBucket(Limit limit) {
+        return limit.algorithm() == Algorithm.BUCKET;
+    }
+
+    /** Returns how many of the permits in use are of this instance, as far as it knows; not of a bucket. */
+    double ownUsed(Limit limit) {
+        CounterState state = counter;
+        return state == null
+                ? Math.min(used, own.inUse(limit, at))
+                : Math.min(used, Math.round(own.inUse(limit, state, at)));
+    }
+
+    /** Returns the permits in use with local times at which they may have been taken, the oldest first. */
+    List<Grants> grants(Limit limit, long now) {
+        List<Grants> grants = new ArrayList<>();
+        CounterState state = counter;
+        if (state != null) {
+            long time = at + Math.max(0, now - arrived);
+            CounterState present = state.at(limit, time);
+            long start = now - (time - present.start());
+            long half = limit.window().toMillis() / 2;
+            // In the middle of their windows: at the start, a clock that differs a little would move them to others.
+            add(grants, start - 2 * half, start - half, present.previous());
+            add(grants, start, Math.max(start, Math.min(now, start + half)), present.current());
+        } else if (isBucket(limit)) {
+            addAt(grants, arrived, used);
+        } else {
+            long others = usedAt(limit, now);
+            for (Grants some : own.grants(limit, at, at + Math.max(0, now - arrived))) {
+                long permits = Math.min(others, some.permits());
+                addAt(grants, some.toMillis() - at + arrived, permits);
+                others -= permits;
+            }
+            // They may be as young as the last permit, which expires last.
+            addAt(grants, Math.min(arrived, localEnd() - limit.window().toMillis()), others);
+            grants.sort(Comparator.comparingLong(Grants::toMillis));
+        }
+        return grants;
+    }
+
+    private static void addAt(List<Grants> grants, long time, long permits) {
+        add(grants, time, time, permits);
+    }
+
+    private static void add(List<Grants> grants, long from, long to, long permits) {
+        if (permits > 0) {
+            grants.add(new Grants(from, to, permits));
+        }
+    }
+
+    // Changes.
+
+    /** Returns this reply as if it had arrived at a local time: the local clock was set back. */
+    Snapshot arrivedAt(long time) {
+        return with(used, counter, time);
+    }
+
+    /** Returns what is left of the level of a bucket at a local time, from which on others return. */
+    Snapshot fallenTo(Limit limit, long time) {
+        return with(usedAt(limit, time), null, time);
+    }
+
+    /** Returns this usage without permits that were taken at a time of the store's clock, as far as it has them. */
+    Snapshot without(Limit limit, long permits, long takenAt) {
+        if (takenAt > at || used == 0) {
+            return this;
+        }
+        CounterState state = counter;
+        if (state != null) {
+            return with(limit, state.minus(limit, takenAt, permits));
+        } else if (isBucket(limit)) {
+            long left = BucketState.levelAfter(limit, BucketState.units(limit, permits), at - takenAt);
+            return withUsed(used - left / limit.window().toMillis());
+        }
+        // Of a counter whose state is not known, permits may have faded.
+        long counts = limit.algorithm() == Algorithm.LOG ? limit.window().toMillis() : 1;
+        return at - takenAt < counts ? withUsed(used - permits) : this;
+    }
+
+    /** Returns this usage without the oldest permits. */
+    Snapshot withoutOldest(Limit limit, long permits) {
+        CounterState state = counter;
+        return state == null ? withUsed(used - permits) : with(limit, state.minusOldest(permits));
+    }
+
+    private Snapshot withUsed(long left) {
+        return with(Math.max(0, left), counter, arrived);
+    }
+
+    private Snapshot with(Limit limit, CounterState state) {
+        return with(state.used(limit, at), state, arrived);
+    }
+
+    private Snapshot with(long newUsed, @Nullable CounterState newCounter, long newArrived) {
+        return new Snapshot(life, newUsed, ends, newCounter, at, stamp, newArrived, sentNanos, arrivedNanos, own);
+    }
+}
