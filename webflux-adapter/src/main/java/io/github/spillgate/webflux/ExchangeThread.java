@@ -27,9 +27,9 @@ final class ExchangeThread {
 
     private static final ExchangeThread ANY = new ExchangeThread(Runnable::run, () -> true);
 
-    /** For an exchange that a filter has moved to a thread that may block. */
-    private static final ExchangeThread BLOCKING =
-            new ExchangeThread(Schedulers.boundedElastic()::schedule, () -> !Schedulers.isInNonBlockingThread());
+    /** For an exchange that a filter has moved to a thread that may block. A test may replace the scheduler. */
+    private static final ExchangeThread BLOCKING = new ExchangeThread(
+            task -> Schedulers.boundedElastic().schedule(task), () -> !Schedulers.isInNonBlockingThread());
 
     private final Executor executor;
     private final BooleanSupplier isCurrent;
