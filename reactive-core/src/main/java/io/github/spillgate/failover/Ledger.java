@@ -311,7 +311,7 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
     private @Nullable HandOver repeat(Reconciliation before) {
         toRepeat = null;
         Reconciliation again = isInFlight(before) ? again(handOvers.newId()) : null;
-        // Without those that were refunded meanwhile.
+        // Without those that were refunded since.
         handOvers.removed(before.permits() - (again == null ? 0 : again.permits()));
         if (!isEmpty()) {
             enqueue();

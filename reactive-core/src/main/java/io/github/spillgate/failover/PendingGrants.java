@@ -36,7 +36,7 @@ final class PendingGrants {
         this.permits = message.permits();
     }
 
-    /** Returns the same hand-over under another id, without what was refunded meanwhile. */
+    /** Returns the same hand-over under another id, without what was refunded since. */
     PendingGrants again(String id) {
         return new PendingGrants(message.without(refunded, id), since, life, until, lost);
     }

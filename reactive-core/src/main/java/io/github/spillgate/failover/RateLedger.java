@@ -379,7 +379,7 @@ final class RateLedger extends Ledger {
 
     private void lose(Snapshot one) {
         List<Snapshot> all = new ArrayList<>(lost);
-        all.removeIf(other -> other.life() == one.life());
+        all.removeIf(other -> other.isOfSameLife(one.life()));
         all.add(isBucket() ? one.fallenTo(limit(), now()) : one);
         lost = List.copyOf(all.subList(Math.max(0, all.size() - MOST_LOST), all.size()));
     }

@@ -228,7 +228,7 @@ record Snapshot(
             long left = BucketState.levelAfter(limit, BucketState.units(limit, permits), at - takenAt);
             return withUsed(used - left / limit.window().toMillis());
         }
-        // Of a counter whose state is not known, permits may have faded.
+        // Of a counter with an unknown state, permits may have faded.
         long counts = limit.algorithm() == Algorithm.LOG ? limit.window().toMillis() : 1;
         return at - takenAt < counts ? withUsed(used - permits) : this;
     }

@@ -179,7 +179,7 @@ public final class Reconciliation implements Correction {
     }
 
     /**
-     * Returns this reconciliation under another id, without some of the oldest permits: they were refunded meanwhile.
+     * Returns this reconciliation under another id, without some of the oldest permits: they were refunded since.
      *
      * @param permits the number of permits
      * @param otherId the id, as in {@link #of}

@@ -150,7 +150,7 @@ final class InstanceKnowledge {
         return lost.getOrDefault(one, Set.of());
     }
 
-    /** The store has lost its data, and what was restored whose reply has not arrived. */
+    /** The store has lost its data, and what was restored without a reply so far. */
     void storeLoses() {
         restoredSteps.clear();
     }

@@ -55,7 +55,7 @@ import reactor.core.publisher.Mono;
  * <p>The scripts change a long log in place, and Java does not. So in one of the Redis stores they rewrite each log,
  * and all bytes are equal. In the others, three things may differ: of a log, where the entries begin, the space for
  * more, and the expiry, which is late enough in both; of a log with one entry or none, the slot from which entries
- * count; of a bucket whose older mark is zero, the age of that mark. The fast path sets the last two otherwise.
+ * count; of a bucket with an older mark of zero, the age of that mark. The fast path sets the last two otherwise.
  */
 class CountValueOracleTest {
 

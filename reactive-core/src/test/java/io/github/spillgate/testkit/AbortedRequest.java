@@ -44,7 +44,7 @@ public record AbortedRequest(String stage, String request, boolean isAnswered) {
                 .flatMap(request -> Stream.of(Arguments.of(request, false), Arguments.of(request, true)));
     }
 
-    /** Writes a file whose response does not end unless its client reads it. */
+    /** Writes a file. Its response does not end unless the client reads it. */
     public static void writeLargeFile(Path path) throws IOException {
         try (RandomAccessFile file = new RandomAccessFile(path.toFile(), "rw")) {
             file.setLength(FILE_SIZE);

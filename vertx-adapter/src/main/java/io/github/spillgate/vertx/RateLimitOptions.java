@@ -365,7 +365,7 @@ public final class RateLimitOptions {
     }
 
     /**
-     * Sets the proxies whose header is trusted.
+     * Sets the proxies with a header that is trusted.
      *
      * @param trustedProxies addresses and networks such as {@code 10.0.0.0/8}; none by default
      * @return this
@@ -375,7 +375,7 @@ public final class RateLimitOptions {
         return this;
     }
 
-    /** {@return the proxies whose header is trusted} */
+    /** {@return the proxies with a header that is trusted} */
     public List<String> getTrustedProxies() {
         return client.texts("trusted-proxies");
     }
