@@ -25,8 +25,10 @@ final class OwnPermits {
     //                 are subtracted from it. All others count until the reply's last permit expires.
     //
     // So it may only hold permits that the store still holds. A refund of a decision is subtracted from its slot. Any
-    // other refund removes the oldest permits of any instance, so as many are subtracted from the oldest slots. Not
-    // covered: refunds by other instances, of which this one does not learn.
+    // other refund removes the oldest permits of any instance, so as many are subtracted from the oldest slots. When
+    // the store executes it, others may be the oldest, and a later refund of a decision then finds nothing there. So if
+    // more permits are known here than are in use, the youngest of them are in use. Not covered: refunds by other
+    // instances, of which this one does not learn.
     //
     // The slots of a log do not depend on whether it is leased, because that may change. Permits that were leased count
     // for a lease time longer, so once a log was leased, all permits here expire as late as that.
@@ -135,11 +137,13 @@ final class OwnPermits {
      * Returns how many of the permits that were certainly in use at a reply have certainly expired since.
      *
      * @param repliedAt the time of the reply, on the store's clock
+     * @param used the permits in use then. If these are fewer, refunds have removed the oldest
      * @param time the present time, on the store's clock
      */
-    long released(Limit limit, long repliedAt, long time) {
+    long released(Limit limit, long repliedAt, long used, long time) {
         long lastExpired = Math.floorDiv(time - reach, lengthOfSlots) - 1;
-        return sum(firstInUse(limit, repliedAt), Math.min(lastExpired, newest));
+        long expired = sum(firstInUse(limit, repliedAt), Math.min(lastExpired, newest));
+        return Math.max(0, expired - Math.max(0, inUse(limit, repliedAt) - used));
     }
 
     /**

@@ -107,7 +107,7 @@ record Snapshot(
         }
         long passed = Math.max(0, time - arrived);
         if (limit.algorithm() == Algorithm.LOG) {
-            return passed == 0 ? used : Math.max(0, used - own.released(limit, at, at + passed));
+            return passed == 0 ? used : used - own.released(limit, at, used, at + passed);
         }
         long then = at + passed - passed % step(limit);
         if (isBucket(limit)) {
@@ -127,8 +127,8 @@ record Snapshot(
         if (certain == 0 || limit.algorithm() != Algorithm.LOG) {
             return certain;
         }
-        double then = own.inUse(limit, at);
-        double left = then == 0 ? 1 : (then - own.released(limit, at, at + Math.max(0, time - arrived))) / then;
+        double then = Math.min(used, own.inUse(limit, at));
+        double left = then == 0 ? 1 : (then - own.released(limit, at, used, at + Math.max(0, time - arrived))) / then;
         return Math.min(certain, (long) Math.ceil(used * left));
     }
 
@@ -182,9 +182,11 @@ record Snapshot(
             addAt(grants, arrived, used);
         } else {
             long others = usedAt(limit, now);
-            for (Grants some : own.grants(limit, at, at + Math.max(0, now - arrived))) {
-                long permits = Math.min(others, some.permits());
-                addAt(grants, some.toMillis() - at + arrived, permits);
+            List<Grants> owned = own.grants(limit, at, at + Math.max(0, now - arrived));
+            // The youngest first: if there are fewer, refunds have removed the oldest.
+            for (int i = owned.size() - 1; i >= 0; i--) {
+                long permits = Math.min(others, owned.get(i).permits());
+                addAt(grants, owned.get(i).toMillis() - at + arrived, permits);
                 others -= permits;
             }
             // They may be as young as the last permit, which expires last.

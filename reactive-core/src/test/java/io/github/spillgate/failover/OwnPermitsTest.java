@@ -51,7 +51,7 @@ class OwnPermitsTest {
 
     private static long expiryOf(OwnPermits usage, Limit limit) {
         return LongStream.range(START, START + 60_000)
-                .filter(time -> usage.released(limit, START, time) > 0)
+                .filter(time -> usage.released(limit, START, 1, time) > 0)
                 .findFirst()
                 .orElseThrow();
     }

@@ -6,6 +6,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.spi.CounterState;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.List;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -14,6 +15,20 @@ class SnapshotTest {
 
     private static final long START = 1_789_999_200_000L;
     private static final long WINDOW = 3_600_000;
+
+    /** A refund without a decision has removed the oldest, after the refund of a decision was subtracted here. */
+    @Test
+    void ifMorePermitsAreKnownThanAreInUseTheYoungestAre() {
+        Limit limit = Limit.parse("100/16s");
+        OwnPermits own = new OwnPermits();
+        own.adjustTo(limit);
+        own.add(START, 3);
+        own.add(START + 8_000, 4);
+        Snapshot seen = new Snapshot(8, 4, START + 24_000, null, START + 8_000, 0, START + 8_000, 0, 0, own);
+        assertThat(seen.usedAt(limit, START + 20_000)).isEqualTo(4);
+        assertThat(seen.estimatedAt(limit, START + 20_000)).isEqualTo(4);
+        assertThat(seen.grants(limit, START + 8_000)).containsExactly(new Grants(START + 8_000, START + 8_000, 4));
+    }
 
     /** The clocks of two servers, and the local one, differ by some milliseconds. */
     @ParameterizedTest
