@@ -60,8 +60,8 @@
 -- reset, in microseconds as text, and lives as long as permits from before the reset could be refunded.
 --
 -- The mark of what was restored has two exclamation marks. It holds the life into which permits were restored, and for
--- each of the last two lives of which they were: that life, the time in microseconds, the number of these permits, and
--- for a log the slot of the latest of them. It lives as long as these permits could be in use.
+-- each of the last two lives of which they were: that life, and three numbers that depend on the kind, see
+-- reconcile.lua. It lives as long as these permits could be in use.
 --
 -- The mark of a reconciliation holds the life in which it was charged: in another life its permits are gone, and it is
 -- charged again.

@@ -236,13 +236,12 @@ local function lifeOf(count)
   return floor(count.life / RESETS)
 end
 
--- Returns the mark of what was restored into this life: for each lost life, what any instance has restored of it.
+-- Returns the mark of what was restored into this life: for each lost life, three numbers that depend on the kind.
 local function readRestored(key, life)
   local mark, restored = redis.pcall('GETRANGE', key, '0', '-1'), {}
   if type(mark) == 'string' and tonumber(string.match(mark, '^%d+') or '') == life then
-    for from, at, permits, newest in string.gmatch(mark, ' (%d+) (%d+) (%d+) (%d+)') do
-      restored[#restored + 1] = {life = tonumber(from), at = tonumber(at), permits = tonumber(permits),
-        newest = tonumber(newest)}
+    for from, first, second, third in string.gmatch(mark, ' (%d+) (%d+) (%d+) (%d+)') do
+      restored[#restored + 1] = {life = tonumber(from), tonumber(first), tonumber(second), tonumber(third)}
     end
   end
   return restored
@@ -269,13 +268,12 @@ local function permitsUpTo(log, last)
 end
 
 -- The next functions restore one kind of count. All permits in it were granted since, and count in addition, but for
--- those that another instance has restored of the same life. Each returns
---   the count,
---   the number of permits that this and an earlier restoration have restored, or nil if this one restored none,
---   for a log, the slot of the latest of these permits.
+-- those that another instance has restored of the same life. Each returns the count, and three numbers for the mark, of
+-- this and earlier restorations; without them, nothing was restored.
 
 -- Another instance may have known earlier permits only. Then, for each slot, the log gets as many restored permits in
--- it and in later slots as any instance knew there. If it has them in earlier slots, they move.
+-- it and in later slots as any instance knew there. If it has them in earlier slots, they move. The mark holds the
+-- number of restored permits, and the slot of the latest of them.
 local function restoreLog(log, grants, earlier)
   local slots, all = slotsOf(grants, log.limit), 0
   for _, some in ipairs(slots) do
@@ -284,7 +282,7 @@ local function restoreLog(log, grants, earlier)
   local last, most, hasFrom, has = 0, 0, nil, 0
   if earlier then
     -- Of those that another instance has restored, some may have expired or been refunded since.
-    last, most, hasFrom = earlier.newest, earlier.permits, permitsUpTo(log, earlier.newest)
+    most, last, hasFrom = earlier[1], earlier[2], permitsUpTo(log, earlier[2])
     has = min(most, permitsUpTo(log, last)(0))
   end
   local missing, known, added = max(0, all - has), 0, 0
@@ -300,51 +298,68 @@ local function restoreLog(log, grants, earlier)
     trimLog(log, added - missing)
     chargeLog(log, slots)
   end
-  return log, added > 0 and max(all, has) or nil, last
+  if added > 0 then
+    return log, max(all, has), last, 0
+  end
+  return log
 end
 
-local function usedOf(counter)
-  local left = counter.limit.window - (now - counter.start)
-  return counter.current + math.ceil(counter.previous * left / counter.limit.window)
+-- Moves a counter to the next window, if that of another counter of the same life is nearer to it: the times under way
+-- of two messages differ.
+local function follow(counter, other)
+  if other.start - counter.start > counter.limit.window / 2 then
+    counter.previous, counter.current = counter.current, 0
+  end
 end
 
+-- Each window gets as many restored permits as any instance knew there. The mark holds the start of the window, and the
+-- restored permits of the previous and of this window.
 local function restoreCounter(counter, grants, earlier)
-  local restored = successorOf(counter, 0, 0)
-  replay(restored, grants)
-  local permits = usedOf(restored)
-  if not earlier then
-    restored.current = restored.current + counter.current + counter.previous
-    return restored, permits > 0 and permits or nil
+  local window, known, has = counter.limit.window, successorOf(counter, 0, 0), successorOf(counter, 0, 0)
+  replay(known, grants)
+  if earlier then
+    has.start, has.previous, has.current = min(now, earlier[1]), earlier[2], earlier[3]
+    advance(has, now)
   end
-  -- Those that another instance has restored may have faded since. Of the others it is not known when they were
-  -- granted: they count as taken now.
-  local has = min(earlier.permits, usedOf(counter))
-  if counter.start > earlier.at / 1000 then
-    local left = counter.limit.window - (now - counter.start)
-    has = math.ceil(min(earlier.permits, counter.previous) * left / counter.limit.window)
+  if has.previous == 0 and has.current == 0 then
+    has.start = known.start
   end
-  local missing = permits - has
-  counter.current = counter.current + max(0, missing)
-  return counter, missing > 0 and permits or nil
+  follow(has, known)
+  follow(known, has)
+  local previous, current = max(0, known.previous - has.previous), max(0, known.current - has.current)
+  if previous == 0 and current == 0 then
+    return counter
+  end
+  local restored = successorOf(counter, previous, current)
+  restored.isInPlace, restored.start = nil, known.start
+  if math.abs(counter.start - known.start) >= window / 2 then
+    -- Windows that begin at other times: what is left of the permits counts in this one.
+    local left = math.ceil(counter.previous * (window - now + counter.start) / window)
+    restored.current = current + counter.current + left
+  elseif counter.previous > 0 or counter.current > 0 then
+    restored.previous, restored.current = previous + counter.previous, current + counter.current
+    restored.start = max(counter.start, known.start)
+  end
+  restored.previous, restored.current = min(MOST_EXACT, restored.previous), min(MOST_EXACT, restored.current)
+  return restored, max(has.start, known.start), previous + has.previous, current + has.current
 end
 
+-- Lost permits return only once they are restored: until then others in the bucket return in their place. The mark holds
+-- the number of restored permits, and the time of the restoration in milliseconds.
 local function restoreBucket(bucket, grants, earlier)
-  local limit, level = bucket.limit, levelAt(bucket, now)
-  local restored = {limit = limit, level = 0, at = 0}
+  local limit, most, has = bucket.limit, 0, 0
   for _, some in ipairs(grants) do
-    local time = max(now - some.to, restored.at)
-    restored.level = min(MOST_EXACT, levelAt(restored, time) + some.permits * limit.window)
-    restored.at = time
+    most = most + (some.to < reachOf(limit) and some.permits or 0)
   end
-  local most, has = levelAt(restored, now), 0
   if earlier then
-    has = max(0, earlier.permits * limit.window - (now - floor(earlier.at / 1000)) * limit.permits)
+    has = max(0, earlier[1] * limit.window - (now - earlier[2]) * limit.permits)
   end
-  local missing = min(most - has, MOST_EXACT - level)
+  local missing = min(most * limit.window - has, MOST_EXACT - levelAt(bucket, now))
   if missing > 0 then
     addToBucket(bucket, missing, now)
+    return bucket, most, now, 0
   end
-  return bucket, missing > 0 and math.ceil(most / limit.window) or nil
+  return bucket
 end
 
 -- Restores permits of a lost life, as far as no other instance has restored them. Returns the count, and whether it has
@@ -362,15 +377,15 @@ local function restore(count, resetMark, key, life, since, grants)
     end
   end
   local restoreKind = limit.isLog and restoreLog or limit.isBucket and restoreBucket or restoreCounter
-  local restored, permits, newest = restoreKind(count, grants, earlier)
-  if not permits then
+  local restored, first, second, third = restoreKind(count, grants, earlier)
+  if not first then
     return count, false
   end
   change(restored)
-  local mark = {lifeOf(restored), life, string.format('%.0f %.0f %.0f', micros, permits, newest or 0)}
+  local mark = {lifeOf(restored), string.format('%.0f %.0f %.0f %.0f', life, first, second, third)}
   local other = marks[1]
   if other then
-    mark[4] = string.format('%.0f %.0f %.0f %.0f', other.life, other.at, other.permits, other.newest)
+    mark[3] = string.format('%.0f %.0f %.0f %.0f', other.life, other[1], other[2], other[3])
   end
   call('SET', key, table.concat(mark, ' '), 'PX', reachOf(limit))
   return restored, true

@@ -70,12 +70,14 @@ public abstract class CountModel {
     }
 
     /**
-     * The last restoration.
+     * What was restored of a lost life.
      *
-     * @param permits the number of restored permits
+     * @param at when, or the start of the window of a counter
+     * @param permits the number of restored permits, of a counter in this window
      * @param newest for a log the slot of the latest of them
+     * @param previous for a counter those in the window before
      */
-    record Restored(long at, long permits, long newest) {}
+    record Restored(long at, long permits, long newest, long previous) {}
 
     /** The first millisecond at which the cost fits, found by trying one after another. */
     long fitsAt(Limit limit, long cost, long now) {

@@ -182,27 +182,46 @@ final class CounterModel extends CountModel {
     @Override
     @Nullable
     Restored restore(Limit limit, List<Grants> ages, @Nullable Restored earlier, long now) {
+        long window = limit.window().toMillis();
         CounterModel before = at(limit, now);
-        CounterModel restored = replayed(limit, StoreModel.times(ages, now), now);
-        long all = restored.used(limit, now);
-        boolean isNew = earlier == null;
-        long has = isNew ? 0 : before.used(limit, now);
+        CounterModel lost = replayed(limit, StoreModel.times(ages, now), now);
+        CounterModel has = new CounterModel();
         if (earlier != null) {
-            has = Math.min(earlier.permits(), has);
-            if (before.start > earlier.at()) {
-                CounterModel theirs = new CounterModel();
-                theirs.become(before);
-                theirs.previous = Math.min(earlier.permits(), before.previous);
-                theirs.current = 0;
-                has = theirs.used(limit, now);
-            }
+            has.start = Math.min(now, earlier.at());
+            has.previous = earlier.previous();
+            has.current = earlier.permits();
+            has.known = true;
+            has.become(has.at(limit, now));
         }
-        if (all <= has) {
+        if (has.previous + has.current == 0) {
+            has.start = lost.start;
+        }
+        has.follow(lost, window);
+        lost.follow(has, window);
+        long previous = Math.max(0, lost.previous - has.previous);
+        long current = Math.max(0, lost.current - has.current);
+        if (previous + current == 0) {
             return null;
         }
-        become(isNew ? restored : before);
-        current += isNew ? before.current + before.previous : all - has;
-        return new Restored(now, all, 0);
+        known = true;
+        this.previous = previous;
+        this.current = current;
+        start = lost.start;
+        if (2 * Math.abs(before.start - lost.start) < window) {
+            start = before.previous + before.current == 0 ? start : Math.max(start, before.start);
+            this.previous += before.previous;
+            this.current += before.current;
+        } else {
+            this.current += before.used(limit, now);
+        }
+        return new Restored(Math.max(has.start, lost.start), current + has.current, 0, previous + has.previous);
+    }
+
+    private void follow(CounterModel other, long window) {
+        if (2 * (other.start - start) > window) {
+            previous = current;
+            current = 0;
+        }
     }
 
     private void becomeIfOther(Limit limit, CounterModel then, long now) {

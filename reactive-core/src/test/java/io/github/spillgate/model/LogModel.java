@@ -158,7 +158,7 @@ final class LogModel extends CountModel {
         refundOldest(limit, toAdd.size() - missing, now);
         hits.addAll(toAdd);
         hits.sort(null);
-        return new Restored(now, Math.max(all, has), Math.max(last, lostHits.get(0)));
+        return new Restored(now, Math.max(all, has), Math.max(last, lostHits.get(0)), 0);
     }
 
     private long hitsIn(long first, long last) {

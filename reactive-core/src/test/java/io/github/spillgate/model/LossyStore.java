@@ -265,9 +265,12 @@ public final class LossyStore extends StoreModel {
         @Override
         @Nullable
         Restored restore(Limit limit, List<Grants> ages, @Nullable Restored earlier, long now) {
-            LevelModel restored = new LevelModel();
-            restored.reconcile(limit, times(ages, now), now);
-            long most = restored.levelAt(limit, now);
+            long reach = limit.reach().toMillis();
+            long permits = ages.stream()
+                    .filter(one -> one.toMillis() < reach)
+                    .mapToLong(Grants::permits)
+                    .sum();
+            long most = BucketState.units(limit, permits);
             long has = 0;
             if (earlier != null) {
                 has = BucketState.levelAfter(limit, BucketState.units(limit, earlier.permits()), now - earlier.at());
@@ -276,7 +279,7 @@ public final class LossyStore extends StoreModel {
                 return null;
             }
             addUnits(limit, most - has, now);
-            return new Restored(now, new BucketState(most, now).used(limit), 0);
+            return new Restored(now, permits, 0, 0);
         }
     }
 }
