@@ -247,9 +247,9 @@ local function readRestored(key, life)
   return restored
 end
 
--- Returns a function that returns how many permits are in a slot and later ones, up to this last one. It must be called
--- with ever earlier slots.
-local function permitsUpTo(log, last)
+-- Returns a function that returns how many permits are in a slot and later ones, up to this last one, of which at most
+-- so many count. It must be called with ever earlier slots.
+local function permitsUpTo(log, last, mostInLast)
   local n, permits = log.last, 0
   return function(first)
     while n >= log.first do
@@ -260,7 +260,7 @@ local function permitsUpTo(log, last)
       if slot < first then
         break
       end
-      permits = permits + (slot <= last and count or 0)
+      permits = permits + (slot < last and count or slot == last and min(count, mostInLast) or 0)
       n = n - 1
     end
     return permits
@@ -273,17 +273,19 @@ end
 
 -- Another instance may have known earlier permits only. Then, for each slot, the log gets as many restored permits in
 -- it and in later slots as any instance knew there. If it has them in earlier slots, they move. The mark holds the
--- number of restored permits, and the slot of the latest of them.
+-- number of restored permits, the slot of the latest of them, and how many were restored into that slot: it may be that
+-- in which others were granted since.
 local function restoreLog(log, grants, earlier)
   local slots, all = slotsOf(grants, log.limit), 0
   for _, some in ipairs(slots) do
     all = all + some.permits
   end
-  local last, most, hasFrom, has = 0, 0, nil, 0
+  local last, most, inLast, hasFrom, has = 0, 0, 0, nil, 0
   if earlier then
     -- Of those that another instance has restored, some may have expired or been refunded since.
-    most, last, hasFrom = earlier[1], earlier[2], permitsUpTo(log, earlier[2])
-    has = min(most, permitsUpTo(log, last)(0))
+    most, last, inLast = earlier[1], earlier[2], earlier[3]
+    hasFrom = permitsUpTo(log, last, inLast)
+    has = min(most, permitsUpTo(log, last, inLast)(0))
   end
   local missing, known, added = max(0, all - has), 0, 0
   for n = #slots, 1, -1 do
@@ -292,16 +294,16 @@ local function restoreLog(log, grants, earlier)
     slots[n].permits = max(0, wanted - added)
     added = added + slots[n].permits
   end
-  if added > 0 then
-    last = max(last, slots[#slots].slot)
-    loadWhole(log)
-    trimLog(log, added - missing)
-    chargeLog(log, slots)
+  if added == 0 then
+    return log
   end
-  if added > 0 then
-    return log, max(all, has), last, 0
-  end
-  return log
+  local latest = slots[#slots]
+  inLast = (latest.slot >= last and latest.permits or 0) + (latest.slot <= last and inLast or 0)
+  last = max(last, latest.slot)
+  loadWhole(log)
+  trimLog(log, added - missing)
+  chargeLog(log, slots)
+  return log, max(all, has), last, inLast
 end
 
 -- Moves a counter to the next window, if that of another counter of the same life is nearer to it: the times under way

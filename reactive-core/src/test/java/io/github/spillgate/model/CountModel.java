@@ -75,9 +75,9 @@ public abstract class CountModel {
      * @param at when, or the start of the window of a counter
      * @param permits the number of restored permits, of a counter in this window
      * @param newest for a log the slot of the latest of them
-     * @param previous for a counter those in the window before
+     * @param others for a log those in that slot, for a counter those in the window before
      */
-    record Restored(long at, long permits, long newest, long previous) {}
+    record Restored(long at, long permits, long newest, long others) {}
 
     /** The first millisecond at which the cost fits, found by trying one after another. */
     long fitsAt(Limit limit, long cost, long now) {

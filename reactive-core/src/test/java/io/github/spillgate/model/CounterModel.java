@@ -188,7 +188,7 @@ final class CounterModel extends CountModel {
         CounterModel has = new CounterModel();
         if (earlier != null) {
             has.start = Math.min(now, earlier.at());
-            has.previous = earlier.previous();
+            has.previous = earlier.others();
             has.current = earlier.permits();
             has.known = true;
             has.become(has.at(limit, now));

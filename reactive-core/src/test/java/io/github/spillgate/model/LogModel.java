@@ -135,6 +135,7 @@ final class LogModel extends CountModel {
         forgetWhatHasLeft(limit, now);
         long last = earlier == null ? Long.MIN_VALUE : earlier.newest();
         long most = earlier == null ? 0 : earlier.permits();
+        long inLast = earlier == null ? 0 : earlier.others();
         List<Long> lostHits = new ArrayList<>();
         for (Grants some : ages) {
             lostHits.addAll(Collections.nCopies((int) some.permits(), slot(limit, now - some.toMillis())));
@@ -142,13 +143,13 @@ final class LogModel extends CountModel {
         lostHits = live(lostHits, limit, now);
         lostHits.sort(Comparator.reverseOrder());
         long all = lostHits.size();
-        long has = Math.min(most, hitsIn(Long.MIN_VALUE, last));
+        long has = Math.min(most, hitsIn(Long.MIN_VALUE, last, inLast));
         long missing = Math.max(0, all - has);
         List<Long> toAdd = new ArrayList<>();
         for (int known = 1; known <= all; known++) {
             long slot = lostHits.get(known - 1);
             if (known == all || lostHits.get(known) != slot) {
-                long wanted = known - Math.min(most, hitsIn(slot, last));
+                long wanted = known - Math.min(most, hitsIn(slot, last, inLast));
                 toAdd.addAll(Collections.nCopies((int) Math.max(0, wanted - toAdd.size()), slot));
             }
         }
@@ -158,11 +159,15 @@ final class LogModel extends CountModel {
         refundOldest(limit, toAdd.size() - missing, now);
         hits.addAll(toAdd);
         hits.sort(null);
-        return new Restored(now, Math.max(all, has), Math.max(last, lostHits.get(0)), 0);
+        long newest = lostHits.get(0);
+        long added = toAdd.stream().filter(slot -> slot == newest).count();
+        long inNewest = (newest >= last ? added : 0) + (newest <= last ? inLast : 0);
+        return new Restored(now, Math.max(all, has), Math.max(last, newest), inNewest);
     }
 
-    private long hitsIn(long first, long last) {
-        return hits.stream().filter(hit -> hit >= first && hit <= last).count();
+    private long hitsIn(long first, long last, long mostInLast) {
+        long inLast = hits.stream().filter(hit -> hit == last && hit >= first).count();
+        return hits.stream().filter(hit -> hit >= first && hit < last).count() + Math.min(inLast, mostInLast);
     }
 
     private void forgetWhatHasLeft(Limit limit, long now) {

@@ -241,6 +241,17 @@ class RestoreTest extends ScriptedFixture {
         assertThat(used(claim)).isEqualTo(left);
     }
 
+    @Test
+    void permitsThatWereGrantedInTheSlotOfTheLatestDoNotStandForRestoredOnes() {
+        Claim claim = claim("100/1s resolution=100ms");
+        pass(1_050 - clock.millis() % 100);
+        restore(claim, new Grants(500, 500, 13), new Grants(20, 20, 20));
+        take(claim, 5);
+        assertThat(restore(claim, new Grants(20, 20, 25))).isEqualTo(38);
+        pass(700);
+        assertThat(used(claim)).isEqualTo(30);
+    }
+
     /** It holds what was granted since, also in the window before the present one. */
     @ParameterizedTest
     @CsvSource({"100/1s counter, 0, 0", "100/1s burst=100, 0, 0", "100/1s counter, 10, 1000", "100/1s counter, 0, 300"})
