@@ -4,7 +4,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.failover.FaultyLink.Call;
-import io.github.spillgate.spi.LostPermits;
+import io.github.spillgate.failover.InstanceKnowledge.Seen;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
@@ -50,11 +50,11 @@ final class AdmissionOracle {
     // If there is one instance that never dies, the first two say: never more than N, whatever the store loses.
     //
     // What an instance must know to be lost, and when, is in InstanceKnowledge: it knows all that was in use in its
-    // newest
-    // reply, once a reply of another life has arrived. If several instances restore what they know of one life, the
-    // store has the most of it. The mark of a restoration counts all permits in use then, so the bound is higher by
-    // what
-    // another instance has restored and this one did not know.
+    // newest reply, once a reply of another life has arrived. If several instances restore what they know of one life,
+    // the store has all that any of them knew.
+    //
+    // The fallback may hand over a grant, and get the result, before the caller gets the grant. It is checked against
+    // what the instance knew when it sent it.
     //
     // Before the store loses anything, nothing must be restored.
 
@@ -84,7 +84,6 @@ final class AdmissionOracle {
         losses++;
         for (KeyHistory key : keys.values()) {
             if (which.test(key)) {
-                members.forEach(member -> member.knowledge(key).storeLoses());
                 key.requests.forEach(Request::isLost);
             }
         }
@@ -133,10 +132,9 @@ final class AdmissionOracle {
 
         final String name;
         final List<Request> requests = new ArrayList<>();
-        final Allowances allowances = new Allowances(limit, clock);
 
         /** By how much reconciliations have made the store exceed the limit. */
-        private final Allowances excess = new Allowances(limit, clock);
+        private final Allowances excess = new Allowances(clock);
 
         private KeyHistory(String name) {
             this.name = name;
@@ -164,12 +162,10 @@ final class AdmissionOracle {
     /** Permits with the times from which on they are allowed, or count. */
     static final class Allowances {
 
-        private final Limit limit;
         private final LongSupplier clock;
         private final List<Allowance> all = new ArrayList<>();
 
-        Allowances(Limit limit, LongSupplier clock) {
-            this.limit = limit;
+        Allowances(LongSupplier clock) {
             this.clock = clock;
         }
 
@@ -177,19 +173,6 @@ final class AdmissionOracle {
             if (permits > 0) {
                 all.add(new Allowance(clock.getAsLong(), permits));
             }
-        }
-
-        boolean isEmpty() {
-            return all.isEmpty();
-        }
-
-        /** Returns the permits of the last two windows. */
-        long recent() {
-            long since = clock.getAsLong() - 2 * limit.reach().toMillis();
-            return all.stream()
-                    .filter(one -> one.at > since)
-                    .mapToLong(Allowance::permits)
-                    .sum();
         }
 
         /** Returns the most permits of one time within a window before this one. */
@@ -235,7 +218,6 @@ final class AdmissionOracle {
         /** What the store had charged before it. */
         private List<Request> before = List.of();
 
-        private long executedStep;
         boolean executedAllowed;
 
         /** Whether the instance knows that the store has charged it, besides a grant of its own. */
@@ -244,7 +226,6 @@ final class AdmissionOracle {
         /** The id of the reconciliation that it is part of. */
         String batch;
 
-        private long handedOverAt = Long.MIN_VALUE;
         boolean reconciled;
 
         private Request(Member by, KeyHistory key, long permits) {
@@ -308,9 +289,6 @@ final class AdmissionOracle {
 
         void refund() {
             refunded = true;
-            if (handedOverAt == at) {
-                knowledge().refundedInExchange(permits);
-            }
         }
 
         @Override
@@ -326,13 +304,10 @@ final class AdmissionOracle {
         KeyHistory key = grant.key;
         Predicate<Request> counted = one -> one.counts() && key.isWithin(one, grant.at);
         long mostUncharged = members.stream()
-                .mapToLong(member -> member.knowledge(key).mostUncharged(grant.at))
+                .mapToLong(member -> member.knowledge(key).uncharged.mostWithin(window(), grant.at))
                 .sum();
         long inAddition = key.excess.mostWithin(window(), grant.at) + key.sum(counted.and(Request::isUncharged));
-        long bound = limit.permits()
-                + key.allowances.recent()
-                + key.sum(counted.and(one -> one.everLost))
-                + Math.max(mostUncharged, inAddition);
+        long bound = limit.permits() + key.sum(counted.and(one -> one.everLost)) + Math.max(mostUncharged, inAddition);
         long all = key.sum(counted.and(one -> one.at <= grant.at));
         check(all, bound, "all within a window", grant, counted);
     }
@@ -384,35 +359,33 @@ final class AdmissionOracle {
         // The first three rules.
 
         private void checkStoreGrant(Request grant) {
-            InstanceKnowledge knowledge = grant.knowledge();
             Set<Request> known = within(grant.before, grant, grant.at);
             known.addAll(uncharged(grant));
-            long bound = limit.permits() + grant.key.allowances.recent();
-            known.addAll(within(knowledge.lostAt(grant.executedStep), grant, clock.getAsLong()));
-            checkWith(known, bound, "a grant of the store with what is known", grant);
+            known.addAll(within(grant.knowledge().lost(), grant, clock.getAsLong()));
+            checkWith(known, limit.permits(), "a grant of the store with what is known", grant);
         }
 
         private void checkLocalGrant(Request grant) {
             InstanceKnowledge knowledge = grant.knowledge();
             long now = clock.getAsLong();
-            Set<Request> known = within(knowledge.newest(), grant, now);
-            long bound = limit.permits() + grant.key.allowances.recent();
-            known.addAll(within(knowledge.lostAt(steps), grant, now));
+            Seen seen = knowledge.seenBy(grant);
+            Set<Request> known = within(seen.requests(), grant, now);
+            known.addAll(within(knowledge.lost(), grant, now));
             if (instances > 1) {
                 known.removeIf(one -> one.by != this);
             }
             known.addAll(uncharged(grant));
-            checkWith(known, bound, "a local grant with what is known", grant);
-            checkShare(grant);
+            checkWith(known, limit.permits(), "a local grant with what is known", grant);
+            checkShare(grant, seen);
         }
 
-        private void checkShare(Request grant) {
+        private void checkShare(Request grant, Seen seen) {
             InstanceKnowledge knowledge = grant.knowledge();
             Set<Request> uncharged = uncharged(grant);
             uncharged.add(grant);
-            knowledge.granted(sum(uncharged, Request::counts));
-            long most = Math.max(1, (long) Math.floor(limit.permits() * knowledge.share(instances)));
-            checkWith(uncharged, most + knowledge.exchanged(), "the share of " + instances + " instances", grant);
+            knowledge.uncharged.add(sum(uncharged, Request::counts));
+            long most = Math.max(1, (long) Math.floor(limit.permits() * knowledge.share(instances, seen)));
+            checkWith(uncharged, most, "the share of " + instances + " instances", grant);
         }
 
         private void checkWith(Set<Request> others, long bound, String what, Request grant) {
@@ -453,12 +426,21 @@ final class AdmissionOracle {
             if (!batches.add(reconciliation.id())) {
                 return;
             }
-            for (Request one : key(reconciliation.claim().key()).requests) {
+            KeyHistory key = key(reconciliation.claim().key());
+            long undelivered = reconciliation.permits();
+            for (Request one : key.requests) {
                 if (one.by == this && one.batch == null && one.isUncharged() && one.counts()) {
                     one.batch = reconciliation.id();
-                    one.handedOverAt = clock.getAsLong();
+                    undelivered -= isRecorded(one) ? one.permits : 0;
                 }
             }
+            knowledge(key).handsOver(reconciliation.id(), undelivered);
+        }
+
+        /** Returns whether a grant of the fallback still counts there, if only in part. */
+        private boolean isRecorded(Request one) {
+            long slot = limit.isAlignedToClock() ? window() : limit.resolution().toMillis();
+            return (one.at / slot + 1) * slot + window() > clock.getAsLong();
         }
 
         @Override
@@ -481,7 +463,6 @@ final class AdmissionOracle {
             Request request = call.context().getOrDefault(Request.class, null);
             if (request != null) {
                 request.before = key.inStore();
-                request.executedStep = steps;
                 if (reply.isAllowed()) {
                     request.executedAllowed = true;
                     request.inStore = true;
@@ -497,17 +478,13 @@ final class AdmissionOracle {
                     one.inStore |= reconciliation.id().equals(one.batch);
                 }
                 if (reconciliation.claim().key().equals(key.name)) {
-                    reconciliation.lost().forEach(some -> restore(some, key));
+                    reconciliation
+                            .lost()
+                            .forEach(some -> knowledge(key).lost(some.life()).forEach(one -> one.inStore = true));
                 }
             }
             Predicate<Request> inUse = one -> one.counts() && key.isWithin(one, clock.getAsLong());
             key.excess.add(sum(key.inStore(), inUse) - limit.permits());
-        }
-
-        private void restore(LostPermits permits, KeyHistory key) {
-            Set<Request> known = knowledge(key).restored(permits, steps);
-            key.allowances.add(key.sum(one -> one.inStore && one.everLost && !known.contains(one)));
-            known.forEach(one -> one.inStore = true);
         }
 
         @Override

@@ -7,17 +7,16 @@ import io.github.spillgate.failover.AdmissionOracle.KeyHistory;
 import io.github.spillgate.failover.AdmissionOracle.Member;
 import io.github.spillgate.failover.AdmissionOracle.Request;
 import io.github.spillgate.failover.FaultyLink.Call;
-import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.util.HashMap;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
+import org.jspecify.annotations.Nullable;
 import reactor.core.scheduler.Schedulers;
 
 /**
@@ -26,153 +25,117 @@ import reactor.core.scheduler.Schedulers;
  */
 final class InstanceKnowledge {
 
-    /** A slot of OwnPermits is this part of the window. */
-    private static final int SLOTS = OwnPermits.STEPS;
-
     private final Member member;
     private final KeyHistory key;
     private final Limit limit;
-
-    // The newest reply.
-
-    private int life;
-    private long newestAt = Long.MIN_VALUE;
-    private long newestStamp;
-    private long arrivedAt = Long.MIN_VALUE;
-    private long newestUsed;
-    private List<Request> newest = List.of();
+    private final LongSupplier clock;
+    private Seen seen = new Seen(0, 0, 0, 0, 0, 0, List.of());
 
     /** What was in use in each life that is lost and was not restored, as far as the instance knows. */
-    private final Map<Integer, Set<Request>> lost = new HashMap<>();
-
-    /** The lives that a reconciliation has restored, with the step of the store, while its reply is on its way. */
-    private final Map<Integer, Long> restoredSteps = new HashMap<>();
-
-    // What the instance has granted itself.
+    private final Map<Integer, List<Request>> lost = new HashMap<>();
 
     /** How many permits the store had not charged, each time that the instance granted some. */
-    private final Allowances uncharged;
+    final Allowances uncharged;
 
-    /** Permits of refunded grants that were handed over in the millisecond in which they were granted. */
-    private final Allowances exchanged;
+    /** The permits of each reconciliation of which it knows the result, as of the last grant. */
+    private final Map<String, Grants> reconciled = new HashMap<>();
 
-    /** The permits of each reconciliation, with those of cancelled requests, and the time of the last one. */
-    private final Map<String, Charged> reconciled = new HashMap<>();
+    private @Nullable HandOver last;
 
     InstanceKnowledge(Member member, KeyHistory key, Limit limit, LongSupplier clock) {
         this.member = member;
         this.key = key;
         this.limit = limit;
-        this.uncharged = new Allowances(limit, clock);
-        this.exchanged = new Allowances(limit, clock);
+        this.clock = clock;
+        this.uncharged = new Allowances(clock);
     }
 
-    private record Charged(long at, long permits) {}
+    /** The newest reply, its step in the store, and what that had charged then, which all expires by its end. */
+    record Seen(int life, long at, long ends, long step, long arrivedAt, long used, List<Request> requests) {}
+
+    /** A reconciliation that was sent after the newest reply, when no caller had got these permits of it. */
+    private record HandOver(String id, long at, long undelivered, Seen seen) {}
 
     // What the oracle asks.
 
-    /** The requests that the store had charged at the newest reply. */
-    List<Request> newest() {
-        return newest;
+    /** Returns the newest reply when it granted a request, which it may hand over before the caller gets it. */
+    Seen seenBy(Request grant) {
+        HandOver sent = last;
+        if (sent == null || sent.at != clock.getAsLong() || sent.undelivered != grant.permits) {
+            return seen;
+        }
+        last = null;
+        grant.batch = sent.id;
+        grant.reconciled = reconciled.containsKey(sent.id);
+        grant.inStore |= grant.reconciled;
+        return sent.seen;
     }
 
-    /** What the instance knows to be lost, and the store had not restored before it executed a step. */
-    Set<Request> lostAt(long step) {
-        Set<Request> all = new LinkedHashSet<>();
-        lost.forEach((one, requests) -> {
-            if (step < restoredSteps.getOrDefault(one, Long.MAX_VALUE)) {
-                all.addAll(requests);
-            }
-        });
-        return all;
+    /** Returns what it knows to be lost, and not to be restored. */
+    List<Request> lost() {
+        return lost.values().stream().flatMap(List::stream).toList();
     }
 
-    /** Returns the most permits in a window that the instance had granted itself at any one time. */
-    long mostUncharged(long time) {
-        return uncharged.mostWithin(limit.window().toMillis(), time);
+    /** Returns what it knows of a lost life. */
+    List<Request> lost(int life) {
+        return lost.getOrDefault(life / StoreUsage.RESETS, List.of());
     }
 
-    /** Returns by how much the permits granted here may exceed the share. */
-    long exchanged() {
-        return exchanged.recent();
-    }
-
-    /** The highest share that this instance may compute. */
-    double share(int instances) {
+    /** Returns the highest share that this instance may compute. */
+    double share(int instances, Seen then) {
         if (instances <= 1) {
             return 1;
         }
         double own = 0.5; // it is rounded
         for (Request one : key.requests) {
             if (one.by == member && one.executedAllowed) {
-                own += one.permits * mostInUse(one.chargedAt);
+                own += one.permits * mostInUse(one.chargedAt, then.at);
             }
         }
-        for (Charged one : reconciled.values()) {
-            own += one.permits * mostInUse(one.at);
+        for (Grants one : reconciled.values()) {
+            own += one.permits() * mostInUse(one.toMillis(), then.at);
         }
         double even = 0.1 * limit.permits();
-        return Math.min(1, (own + even / instances) / (Math.max(own, (double) newestUsed) + even));
+        return Math.min(1, (own + even / instances) / (Math.max(own, (double) then.used) + even));
     }
 
     /** Returns the highest part of a permit that counts in the use of this instance. */
-    private double mostInUse(long chargedAt) {
+    private double mostInUse(long chargedAt, long now) {
         long window = limit.window().toMillis();
         if (!limit.isAlignedToClock()) {
-            return chargedAt > newestAt - window ? 1 : 0;
+            return chargedAt > now - window ? 1 : 0;
         }
         // A slot of OwnPermits may be in two windows.
-        long slot = 2 * window / SLOTS + 1;
-        long start = newestAt - newestAt % window;
+        long slot = 2 * window / OwnPermits.STEPS + 1;
+        long start = now - now % window;
         if (chargedAt >= start - slot) {
             return 1;
         }
-        return chargedAt >= start - window - slot ? 1 - (newestAt - start) / (double) window : 0;
+        return chargedAt >= start - window - slot ? 1 - (now - start) / (double) window : 0;
     }
 
-    // What happens to its requests.
+    // What happens.
 
-    /** The instance has granted permits itself, with which so many are not charged. */
-    void granted(long notCharged) {
-        uncharged.add(notCharged);
-    }
-
-    void refundedInExchange(long permits) {
-        exchanged.add(permits);
-    }
-
-    // The connection.
-
-    /** The store has executed a reconciliation, and restored these permits; returns those that are in use again. */
-    Set<Request> restored(LostPermits permits, long step) {
-        int one = permits.life() / StoreUsage.RESETS;
-        restoredSteps.put(one, step);
-        return lost.getOrDefault(one, Set.of());
-    }
-
-    /** The store has lost its data, and what was restored without a reply so far. */
-    void storeLoses() {
-        restoredSteps.clear();
+    /** The instance sends a reconciliation for the first time. */
+    void handsOver(String id, long undelivered) {
+        last = new HandOver(id, clock.getAsLong(), undelivered, seen);
     }
 
     /** The instance has got a reply. */
     void replied(Call call, StoreDecision reply, StoreUsage usage, Executed then) {
+        int life = usage.life() / StoreUsage.RESETS;
+        boolean isSame = life == seen.life;
         long at = reply.at().toEpochMilli();
-        int replied = usage.life() / StoreUsage.RESETS;
-        boolean isNewer = call.sentAt() >= arrivedAt + (replied == life ? 1 : 0)
-                || (replied == life && isLater(at, reply.stamp(), usage.used()));
-        if (isNewer) {
-            if (replied != life && life != 0 && !newest.isEmpty()) {
-                lost.put(life, new LinkedHashSet<>(newest));
+        if (isSame ? then.step() > seen.step : call.sentAt() >= seen.arrivedAt || at >= seen.ends) {
+            if (!isSame) {
+                lost.put(seen.life, seen.requests);
             }
-            life = replied;
-            newestAt = at;
-            newestStamp = reply.stamp();
-            arrivedAt = Schedulers.parallel().now(TimeUnit.MILLISECONDS);
-            newestUsed = usage.used();
-            newest = then.charged().get(key);
+            long now = Schedulers.parallel().now(TimeUnit.MILLISECONDS);
+            long ends = usage.wholeAt().toEpochMilli();
+            List<Request> charged = then.charged().get(key);
+            seen = new Seen(life, at, ends, then.step(), now, usage.used(), charged);
         }
-        if (replied == life) {
+        if (life == seen.life) {
             Request request = call.context().getOrDefault(Request.class, null);
             if (request != null && call.kind() == Call.Kind.TAKE && reply.isAllowed()) {
                 request.chargeKnown = true;
@@ -181,21 +144,13 @@ final class InstanceKnowledge {
         }
     }
 
-    private boolean isLater(long at, long stamp, long used) {
-        if (at != newestAt) {
-            return at > newestAt;
-        }
-        return stamp > newestStamp || (stamp == newestStamp && used > newestUsed);
-    }
-
     /** The reply to a reconciliation is of the present life: the store has all of it. */
     private void reconciled(Reconciliation one) {
         if (one.claim().key().equals(key.name)) {
             one.lost().forEach(some -> lost.remove(some.life() / StoreUsage.RESETS));
             if (!one.grants().isEmpty()) {
-                reconciled.put(
-                        one.id(),
-                        new Charged(one.grants().get(one.grants().size() - 1).toMillis(), one.permits()));
+                long newest = one.grants().get(one.grants().size() - 1).toMillis();
+                reconciled.put(one.id(), new Grants(newest, newest, one.permits()));
             }
             key.requests.stream().filter(some -> one.id().equals(some.batch)).forEach(some -> some.reconciled = true);
         }
