@@ -20,9 +20,7 @@ import java.time.ZoneOffset;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
-import java.util.function.ObjLongConsumer;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
@@ -43,11 +41,11 @@ final class CircuitGate {
     // The life of a request:
     //
     //   pass()            It is sent (ASK, PROBE), or the fallback decides at once: see Passage.
-    //   recordReply()     The result, for the breaker and for the health; or recordFailure(); or recordRefusal(), which
-    //                     the breaker ignores. At most one of them, once. After a probe always one: the breaker waits
-    //                     for the results of its probes.
+    //   recordReply()     The result, for the breaker and for the health; or recordFailure(); or recordRefusal() or
+    //                     recordNoResult(), which the breaker ignores. At most one of them, once. After a probe always
+    //                     one: the breaker waits for the results of its probes.
     //   release()         It takes no capacity any more, perhaps long after its result was recorded; or
-    //                     releaseWithoutResult(), so that the breaker waits for no result.
+    //                     releaseWithoutResult(), if there is no result.
     //
     // These change the health only: recordLateFailure(), recordMissedDeadline() and recordFallback() if the fallback
     // decides, recordDecision() if the store does. A breaker that closes is not enough for that, see Availability.
@@ -109,18 +107,16 @@ final class CircuitGate {
     /** The highest random change of the pause, as a part of it, so that instances do not probe at the same time. */
     private static final double PAUSE_JITTER = 0.3;
 
-    /** The longest time for the reply to a change for which no caller waits. */
-    private static final Duration CHANGE_TIMEOUT = Duration.ofSeconds(1);
-
     /** A clock that is never set back. On the system clock, a breaker would stay open for hours if that is set back. */
     private static final InstantSource STEADY = () -> Instant.ofEpochSecond(0, Deadlines.now());
 
     private final String store;
+    private final OutageLog log;
     private final Availability availability;
     private final CircuitBreaker breaker;
     private final Semaphore capacity;
 
-    /** How many successes in a row fill the breaker's window; 0 if its window is measured in time. */
+    /** How many calls the breaker's window holds; 0 if its window is measured in time. */
     private final int window;
 
     /** The time from which the breaker counts a reply as slow. */
@@ -128,9 +124,6 @@ final class CircuitGate {
 
     /** The longest time for a decision. */
     private final long deadlineNanos;
-
-    /** How many successes must still be recorded until the breaker's window holds nothing else. */
-    private final AtomicInteger successesToRecord;
 
     /** Whether a thread is asking the open breaker whether it becomes half open. */
     private final AtomicBoolean isAskingOpenBreaker = new AtomicBoolean();
@@ -149,7 +142,8 @@ final class CircuitGate {
             UnaryOperator<CircuitBreakerConfig.Builder> userSettings,
             Runnable onAvailable) {
         this.store = store;
-        this.availability = new Availability(store, fallback, onAvailable);
+        this.log = new OutageLog(store, fallback);
+        this.availability = new Availability(log, onAvailable);
         this.capacity = new Semaphore(mostInFlight);
         this.deadlineNanos = deadlineNanos;
         // From a copy, because the builder rejects a second function for the wait, and users could not replace ours.
@@ -159,7 +153,6 @@ final class CircuitGate {
         this.window =
                 settings.getSlidingWindowType() == SlidingWindowType.COUNT_BASED ? settings.getSlidingWindowSize() : 0;
         this.slowNanos = settings.getSlowCallDurationThreshold().toNanos();
-        this.successesToRecord = new AtomicInteger(window);
     }
 
     private static CircuitBreakerConfig defaults() {
@@ -194,18 +187,14 @@ final class CircuitGate {
     private Passage tryPass() {
         CircuitBreaker.State before = breaker.getState();
         if (before == CircuitBreaker.State.CLOSED) {
+            if (!breaker.tryAcquirePermission()) {
+                return Passage.OPEN;
+            }
             if (!capacity.tryAcquire()) {
+                recordNoResult();
                 return Passage.FULL;
             }
-            boolean passes = false;
-            try {
-                passes = breaker.tryAcquirePermission();
-            } finally {
-                if (!passes) {
-                    capacity.release();
-                }
-            }
-            return passes ? Passage.ASK : Passage.OPEN;
+            return Passage.ASK;
         }
         // Probes are few and may exceed the capacity: requests that are never answered may use all of it.
         boolean passes = before == CircuitBreaker.State.OPEN ? passOpen() : breaker.tryAcquirePermission();
@@ -226,7 +215,7 @@ final class CircuitGate {
 
     /** Releases a request without a result: it was not sent, or was cancelled. */
     void releaseWithoutResult(Passage passage) {
-        breaker.releasePermission();
+        recordNoResult();
         release(passage);
     }
 
@@ -237,39 +226,6 @@ final class CircuitGate {
         }
     }
 
-    /**
-     * Sends a change for which no caller waits, if it passes. Records its result before that is emitted.
-     *
-     * @param name the name of the change, for messages
-     * @return the reply; an error if there is none within a second, or if the change did not pass
-     */
-    <T> Mono<T> change(String name, Supplier<Mono<T>> change) {
-        return send(name, CHANGE_TIMEOUT, change, this::recordChangeFailure);
-    }
-
-    private <T> Mono<T> send(
-            String name, Duration timeout, Supplier<Mono<T>> request, ObjLongConsumer<Throwable> recordFailure) {
-        return Mono.using(
-                this::passOrThrow,
-                passage -> {
-                    long start = Deadlines.now();
-                    return Mono.defer(request)
-                            .timeout(timeout, Mono.error(() -> unanswered(name, timeout)), Background.scheduler())
-                            .doOnCancel(breaker::releasePermission)
-                            .doOnSuccess(reply -> recordReply(Deadlines.now() - start))
-                            .doOnError(error -> recordFailure.accept(error, Deadlines.now() - start));
-                },
-                this::release);
-    }
-
-    private Passage passOrThrow() {
-        Passage passage = pass();
-        if (!passage.isSent()) {
-            throw notAsked(passage);
-        }
-        return passage;
-    }
-
     /** Returns the error of a request that did not pass. */
     LimitStoreUnavailableException notAsked(Passage passage) {
         String problem = problem();
@@ -277,36 +233,42 @@ final class CircuitGate {
         return new LimitStoreUnavailableException(store + " was not asked, because " + why, null);
     }
 
-    private LimitStoreUnansweredException unanswered(String name, Duration timeout) {
-        return new LimitStoreUnansweredException(
-                store + " did not reply to a " + name + " within " + timeout.toMillis() + " ms", null);
-    }
-
     // Results of requests.
 
     /** Records a reply that took this time. */
     void recordReply(long nanos) {
-        if (!isRedundantSuccess(nanos)) {
-            isRefusing = false;
-            try {
-                countSuccess(nanos);
-            } catch (Throwable e) {
-                drop(e);
+        if (isRedundantSuccess(nanos)) {
+            return;
+        }
+        isRefusing = false;
+        try {
+            breaker.onSuccess(Math.max(0, nanos), TimeUnit.NANOSECONDS);
+            // The breaker may open at a success: if that completes the minimum number of calls.
+            if (isOpen()) {
+                availability.recordOpen();
             }
+        } catch (Throwable e) {
+            drop(e);
         }
     }
 
-    private void countSuccess(long nanos) {
-        breaker.onSuccess(Math.max(0, nanos), TimeUnit.NANOSECONDS);
-        if (window > 0 && nanos < slowNanos && breaker.getState() == CircuitBreaker.State.CLOSED) {
-            successesToRecord.updateAndGet(number -> Math.max(0, number - 1));
-        } else {
-            successesToRecord.set(window);
-        }
-        // The breaker may open at a success: if that completes the minimum number of calls.
-        if (isOpen()) {
-            availability.startOutage();
-        }
+    /**
+     * Returns whether another success changes nothing, because the breaker's window holds only fast ones. Spares a
+     * contended write for each of many concurrent replies.
+     */
+    private boolean isRedundantSuccess(long nanos) {
+        CircuitBreaker.Metrics calls = breaker.getMetrics();
+        return window > 0
+                && nanos < slowNanos
+                && !isRefusing
+                && breaker.getState() == CircuitBreaker.State.CLOSED
+                && calls.getNumberOfSuccessfulCalls() == window
+                && calls.getNumberOfSlowCalls() == 0;
+    }
+
+    /** Records that a request says nothing about the store: it was not sent, or not executed. */
+    void recordNoResult() {
+        breaker.releasePermission();
     }
 
     /** Records that the store made a decision by the deadline. */
@@ -322,17 +284,6 @@ final class CircuitGate {
     }
 
     /**
-     * Returns whether another success changes nothing. Spares a contended write for each of many concurrent replies.
-     */
-    private boolean isRedundantSuccess(long nanos) {
-        return window > 0
-                && successesToRecord.get() == 0
-                && availability.problem() == null
-                && nanos < slowNanos
-                && breaker.getState() == CircuitBreaker.State.CLOSED;
-    }
-
-    /**
      * Records a failure after this time. The failures by one lost connection count as one; otherwise a single lost
      * connection with many requests in flight would open the breaker.
      */
@@ -343,48 +294,36 @@ final class CircuitGate {
             recordForeignValue(String.valueOf(error.getMessage()));
             return;
         }
-        if (Availability.isRefusal(error)) {
+        if (FailureKind.of(error) == FailureKind.REFUSAL || error instanceof LimitStoreRefusedException) {
             isRefusing = true;
         }
-        tryCountFailure(nanos, error);
+        countFailure(error, nanos);
     }
 
     /** Records that another program has written a key of the store. */
     void recordForeignValue(String problem) {
-        availability.recordForeignValue(problem);
+        availability.endSuspicion();
+        log.foreignValue(problem);
     }
 
-    private void tryCountFailure(long nanos, Throwable error) {
+    private void countFailure(Throwable error, long nanos) {
         try {
-            countFailure(nanos, error);
+            countInBreaker(error, nanos);
         } catch (Throwable e) {
             drop(e);
         }
+        availability.recordFailure(error, isOpen());
     }
 
-    private void countFailure(long nanos, Throwable error) {
+    private void countInBreaker(Throwable error, long nanos) {
         if (error.getCause() instanceof SharedFailure shared && !shared.isFirstFor(this)) {
             breaker.releasePermission();
         } else {
             breaker.onError(Math.max(0, nanos), TimeUnit.NANOSECONDS, error);
         }
-        successesToRecord.set(window);
-        try {
-            if (error instanceof LimitStoreUnreachableException && !isOpen()) {
-                // A connection that is refused now is refused a millisecond later.
-                breaker.transitionToOpenState();
-            }
-        } finally {
-            availability.recordFailure(error, isOpen());
-        }
-    }
-
-    /** Records that a change for which no caller waits failed after this time. */
-    private void recordChangeFailure(Throwable error, long nanos) {
-        if (mayRetry(error)) {
-            recordFailure(nanos, error);
-        } else {
-            recordRefusal(error);
+        if (error instanceof LimitStoreUnreachableException && !isOpen()) {
+            // A connection that is refused now is refused a millisecond later.
+            breaker.transitionToOpenState();
         }
     }
 
@@ -395,13 +334,15 @@ final class CircuitGate {
 
     /** Records why a request failed after its result was recorded at its deadline. */
     void recordLateFailure(Throwable error) {
-        availability.recordLateFailure(error);
+        if (error instanceof LimitStoreUnreachableException) {
+            log.failed(error);
+        }
     }
 
     /** Records that the store refused a refund or a reset, which says nothing about decisions. */
     void recordRefusal(Throwable error) {
-        breaker.releasePermission();
-        availability.recordRefusal(error);
+        recordNoResult();
+        log.refused(error);
     }
 
     /**
@@ -448,16 +389,29 @@ final class CircuitGate {
         if (probe == NOTHING) {
             return; // It would succeed without asking the store.
         }
-        Duration timeout = Duration.ofNanos(deadlineNanos);
+        Mono<Void> reply =
+                probe.timeout(Duration.ofNanos(deadlineNanos), Mono.error(this::unanswered), Background.scheduler());
         if (isRefusing) {
-            probe.timeout(timeout, Background.scheduler()).subscribe(done -> {}, error -> isRefusing = false);
+            reply.subscribe(done -> {}, error -> isRefusing = false);
             return;
         }
-        send("probe", timeout, () -> probe, this::recordProbeFailure).subscribe(done -> {}, error -> {}, () -> {
-            if (isReconciled.getAsBoolean()) {
-                recordDecision();
-            }
-        });
+        Passage passage = pass();
+        if (passage.isSent()) {
+            long start = Deadlines.now();
+            // If the store refuses the probe, it refuses decisions as well, so it may still be probed.
+            reply.doFinally(end -> release(passage))
+                    .subscribe(done -> {}, error -> countFailure(error, Deadlines.now() - start), () -> {
+                        recordReply(Deadlines.now() - start);
+                        if (isReconciled.getAsBoolean()) {
+                            recordDecision();
+                        }
+                    });
+        }
+    }
+
+    private LimitStoreUnansweredException unanswered() {
+        return new LimitStoreUnansweredException(
+                store + " did not reply to a probe within " + deadlineNanos / 1_000_000 + " ms", null);
     }
 
     private static Mono<Void> probeBy(Supplier<Mono<Void>> prepare) {
@@ -466,11 +420,6 @@ final class CircuitGate {
         } catch (RuntimeException e) {
             return Mono.error(e);
         }
-    }
-
-    /** Records that a probe failed after this time. If the store has refused it, it refuses decisions as well. */
-    private void recordProbeFailure(Throwable error, long nanos) {
-        tryCountFailure(nanos, error);
     }
 
     // State.
@@ -495,7 +444,7 @@ final class CircuitGate {
 
     @Nullable
     String problem() {
-        return availability.problem();
+        return log.problem();
     }
 
     int freeCapacity() {

@@ -181,6 +181,27 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         assertThat(limiter.state().isFallbackActive()).isFalse();
     }
 
+    /** The refusal does not count for the breaker, whose window holds only successes before and after it. */
+    @Test
+    void aRefusalBeforeTheLastSuccessesDoesNotMakeAnOutageLastUntilARequest() {
+        RateLimiter limiter = on(ResilientStore.builder(remote)
+                .fallback(local)
+                .breaker(settings ->
+                        settings.ignoreException(error -> !(error instanceof LimitStoreUnreachableException)))
+                .build());
+        ask(limiter, 20);
+        remote.fails();
+        ask(limiter, 1);
+        remote.isAvailable();
+        ask(limiter, 20);
+        remote.failsWith(new LimitStoreUnreachableException("nothing listens there", null));
+        ask(limiter, 1);
+        assertThat(limiter.state().isFallbackActive()).isTrue();
+        remote.isAvailable();
+        time.pass(Duration.ofSeconds(8));
+        assertThat(limiter.state().isFallbackActive()).isFalse();
+    }
+
     /** The reconciliation is one success of the three that close the breaker. */
     @Test
     void anOutageEndsWithoutRequestsOnceTheStoreHasReconciledAfterARefusal() {

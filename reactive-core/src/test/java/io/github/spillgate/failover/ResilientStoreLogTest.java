@@ -188,6 +188,19 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
     }
 
     @Test
+    void aFailureAfterAnOutageLogsNoLine() {
+        remote.isUnreachable();
+        acquire(1);
+        remote.isAvailable();
+        acquireForTenths(50);
+        assertThat(lines()).hasSize(2);
+        remote.failsWith(new LimitStoreException("Redis refused the script", null));
+        acquire(1);
+        assertThat(limiter.state().problem()).hasValue("Redis refused the script");
+        assertThat(lines()).hasSize(2);
+    }
+
+    @Test
     void theLoggedCausesOfAnOutageAreBounded() {
         remote.isUnreachable();
         acquireForTenths(20);
