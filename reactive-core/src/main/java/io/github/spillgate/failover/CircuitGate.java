@@ -253,15 +253,14 @@ final class CircuitGate {
     }
 
     /**
-     * Returns whether another success changes nothing, because the breaker's window holds only fast ones. Spares a
-     * contended write for each of many concurrent replies.
+     * Returns whether another success changes nothing, because the breaker's window holds only fast ones. A breaker that
+     * is not closed closes sooner. Spares a contended write for each of many concurrent replies.
      */
     private boolean isRedundantSuccess(long nanos) {
         CircuitBreaker.Metrics calls = breaker.getMetrics();
         return window > 0
                 && nanos < slowNanos
                 && !isRefusing
-                && breaker.getState() == CircuitBreaker.State.CLOSED
                 && calls.getNumberOfSuccessfulCalls() == window
                 && calls.getNumberOfSlowCalls() == 0;
     }

@@ -201,6 +201,11 @@ final class Deadlines {
         return stalledUntil - (entry.due - nanos) > 0;
     }
 
+    /** Returns whether this process was stalled since a time, even if its timer is still overdue. */
+    boolean isStalledSince(long time) {
+        return stalledUntil - time > 0 || now() - timerAt >= interval;
+    }
+
     /** Answers one after another; if one throws a fatal error, another thread continues with the rest. */
     private void answerFrom(int from, List<DeadlineEntry> unanswered, long stalledUntil) {
         int next = from;

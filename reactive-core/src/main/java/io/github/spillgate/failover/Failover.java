@@ -1,5 +1,6 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.spi.LimitStore;
 import java.util.concurrent.atomic.LongAdder;
 import reactor.util.context.ContextView;
@@ -34,6 +35,13 @@ record Failover(
     long timeLeft(ContextView context) {
         Object since = context.getOrDefault(LimitStore.WAITING_SINCE, null);
         return since instanceof Long nanos ? deadlineNanos - Math.max(0, Deadlines.now() - nanos) : deadlineNanos;
+    }
+
+    /** Returns the error of a call to which the primary store has not replied by the deadline. */
+    LimitStoreUnansweredException unanswered() {
+        return new LimitStoreUnansweredException(
+                primary + " did not reply within " + deadlineNanos / 1_000_000 + " ms, the deadline of the limiter",
+                null);
     }
 
     /** How many calls the fallback has answered since the start, and how many of them for a certain reason. */

@@ -1,7 +1,6 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.ForeignValueException;
-import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
@@ -36,23 +35,17 @@ import reactor.util.context.Context;
 final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.TimedCall {
     // Design notes.
     //
-    // Four things happen at most once each; a flag stands for each of them. If a lease or a cached denial decides, only
-    // the first one happens:
+    // Three things happen at most once each; a flag stands for each of them. If a lease or a cached denial decides,
+    // only the first two happen:
     //
     //   STARTED   The caller requests the result.
     //   SERVED    The caller gets a result, from the primary store or the fallback, or cancels.
     //   ENDED     The primary store has replied, failed, or is given up.
-    //   JUDGED    The breaker learns how the call went: at the reply, or at the deadline if that is sooner.
     //
     // SERVED and ENDED are independent. A request that was sent takes capacity of the primary store until that replies,
     // so it also keeps its capacity of the gate. Otherwise callers that cancel would overload a store that hangs. The
-    // breaker needs the reply, or its absence at the deadline, whether a caller waits for it or not. So nothing is
-    // cancelled upstream before the call is given up.
-    //
-    // If this process was stalled before the deadline, the store may have replied long ago. Its silence is then judged
-    // one deadline later; the caller does not wait for that. If only an event loop was stalled, or if the call waits
-    // behind too many others, the store knows it (RemoteSubscription). Otherwise one busy loop, or a burst of calls,
-    // would open the breaker for all.
+    // breaker needs the reply, or its absence at the deadline, whether a caller waits for it or not (CallJudge). So
+    // nothing is cancelled upstream before the call is given up.
     //
     // The reply may have arrived by the deadline without having been read. So the fallback decides after the next run
     // of the loop, which begins with reading. Most callers continue on that loop, and lose nothing by the wait. It is
@@ -64,13 +57,9 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
     /** The fallback waits for an event loop that may have to read the reply, for this part of the deadline: a half. */
     private static final int READING_PART = 2;
 
-    /** Only a connection that is silent for this part of the deadline, a half, is judged by the replies on others. */
-    private static final int SILENCE_PART = 2;
-
     private static final int STARTED = 1;
     private static final int SERVED = 2;
     private static final int ENDED = 4;
-    private static final int JUDGED = 8;
 
     @SuppressWarnings("rawtypes")
     private static final AtomicIntegerFieldUpdater<StoreCall> FLAGS =
@@ -99,10 +88,12 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
     private CircuitGate gate;
     private Passage passage = Passage.NO_TIME;
     private long sentAt;
-    private boolean replied;
+
+    /** Null until the primary store is asked. */
+    private @Nullable CallJudge judge;
+
     private volatile @Nullable Subscription upstream;
     private volatile @Nullable Disposable earlyDeadline;
-    private volatile boolean repliedInTime;
     private volatile boolean cancelled;
     private volatile int flags;
 
@@ -230,10 +221,15 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
         return Objects.requireNonNull(pair, "a call that asks a store has a pair");
     }
 
+    private CallJudge judge() {
+        return Objects.requireNonNull(judge, "a call that asks the primary store has a judge");
+    }
+
     // The primary store.
 
     private void askPrimary(boolean waits, long timeLeft) {
         try {
+            judge = new CallJudge(failover, gate);
             sentAt = failover.deadlines().add(this);
             if (waits && timeLeft < failover.deadlineNanos()) {
                 earlyDeadline = Background.scheduler().schedule(this::onEarlyDeadline, timeLeft, TimeUnit.NANOSECONDS);
@@ -261,13 +257,12 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
 
     @Override
     public void onNext(T reply) {
-        replied = true;
         receive(reply);
     }
 
     @Override
     public void onComplete() {
-        if (replied) {
+        if (has(ENDED)) {
             return;
         }
         if (operation.isChange()) {
@@ -285,7 +280,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
             return;
         }
         boolean fits = failover.grants().confirm(reply, sentAt);
-        judgeReply();
+        judge().reply(sentAt);
         if (!mark(ENDED)) {
             return;
         }
@@ -316,7 +311,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
 
     /** Records that the primary store decides, although its reply is not emitted: that is late, or does not fit. */
     private void recordUnusedDecision() {
-        if (repliedInTime && failover.grants().isReconciled()) {
+        if (judge().hasReplied() && failover.grants().isReconciled()) {
             gate.recordDecision();
         }
     }
@@ -329,7 +324,11 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
         Throwable error = signalled instanceof LinkageError e ? unusable(e) : signalled;
         // A refused change is not made in the fallback either: the store's next reply would undo it.
         boolean refused = operation.isChange() && error instanceof LimitStoreRefusedException;
-        judgeError(error, refused);
+        if (refused) {
+            judge().refusal(error);
+        } else {
+            judge().failure(error, sentAt, awaited());
+        }
         gate.release(passage);
         if (!mark(SERVED)) {
             failPair(error);
@@ -368,153 +367,54 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
                 failover.primary() + " cannot run with the libraries on the class path: " + e, e);
     }
 
-    // The breaker.
-
-    private void judgeReply() {
-        if (mark(JUDGED)) {
-            repliedInTime = true;
-            gate.recordReply(Deadlines.now() - sentAt);
-        }
-    }
-
-    private void judgeError(Throwable error, boolean refused) {
-        if (error instanceof LimitStoreDeadlineException) {
-            // If the deadline has passed, its timer finds out whether this process was stalled.
-            long took = Deadlines.now() - sentAt;
-            if (took < failover.deadlineNanos() && hasStoreReplied() && mark(JUDGED)) {
-                gate.recordReply(took);
-            }
-        } else if (!mark(JUDGED)) {
-            if (!refused) {
-                gate.recordLateFailure(error);
-            }
-        } else if (refused) {
-            gate.recordRefusal(error);
-        } else {
-            gate.recordFailure(Deadlines.now() - sentAt, error);
-        }
-    }
-
-    private void judgeSilence() {
-        // A probe is judged at once. Until then the breaker permits no other probe, which may be on a loop that works.
-        if (passage == Passage.ASK && upstream instanceof RemoteSubscription remote) {
-            remote.ifSilentFor(failover.deadlineNanos(), TimeUnit.NANOSECONDS, this::judgeByOtherCalls);
-        } else {
-            judgeUnanswered();
-        }
-    }
-
-    /** If the store replies to other calls, this one is not its failure: the breaker must not open for all callers. */
-    private void judgeByOtherCalls() {
-        if (hasStoreReplied()) {
-            mark(JUDGED);
-        } else {
-            judgeUnanswered();
-        }
-    }
-
-    private void judgeUnanswered() {
-        if (mark(JUDGED)) {
-            gate.recordFailure(failover.deadlineNanos(), unanswered());
-        }
-    }
-
-    /**
-     * Judges a call that has ended without a judgement: the store replied that the request was late, or did not send
-     * it. A request that was not sent says nothing about the store; those for which it waited do.
-     */
-    private void judgeLateRequest(boolean stalled) {
-        if (stalled && hasStoreReplied() && mark(JUDGED)) {
-            gate.recordReply(Deadlines.now() - sentAt);
-        } else if (passage == Passage.ASK && upstream instanceof RemoteSubscription) {
-            mark(JUDGED);
-        } else {
-            judgeUnanswered();
-        }
-    }
-
-    /** Returns whether the store replies: to this request, if that ended, or to later ones while this one waits. */
-    private boolean hasStoreReplied() {
-        return !(upstream instanceof RemoteSubscription remote)
-                || remote.isServerReplying(failover.deadlineNanos() / SILENCE_PART, TimeUnit.NANOSECONDS);
-    }
-
-    private LimitStoreUnansweredException unanswered() {
-        return new LimitStoreUnansweredException(
-                failover.primary() + " did not reply within " + failover.deadlineNanos() / 1_000_000
-                        + " ms, the deadline of the limiter",
-                null);
-    }
-
     // The deadline.
 
     @Override
     public boolean isDone() {
-        return has(ENDED) && has(JUDGED);
+        return has(ENDED);
     }
 
     @Override
     public boolean onDeadline(boolean stalled) {
         if (has(ENDED)) {
-            judgeLateRequest(stalled);
             return false;
         }
-        failover.lateReplies().add(() -> has(ENDED), this::giveUp);
-        if (stalled) {
-            failover.deadlines().add(this::isDone, this::judgeAfterGrace);
-        } else {
-            judgeSilence();
-        }
+        failover.lateReplies().add(this::isDone, this::giveUp);
+        judge().deadline(awaited(), stalled);
         return !fallsBackOnLoop(stalled);
     }
 
-    @Override
-    public void answer(boolean stalled) {
-        fallBackIfUnserved(stalled);
-    }
-
-    private void judgeAfterGrace() {
-        if (has(ENDED)) {
-            judgeLateRequest(true);
-        } else {
-            judgeSilence();
-        }
+    /**
+     * Returns the request to a node, if that may need some time after the deadline to find out about its reply. For a
+     * probe nothing waits: until its result is known, the breaker permits no other probe, which may be on a loop that
+     * works.
+     */
+    private @Nullable RemoteSubscription awaited() {
+        return passage == Passage.ASK && upstream instanceof RemoteSubscription request ? request : null;
     }
 
     /** Falls back earlier than at the deadline, because the caller has waited before. */
     private void onEarlyDeadline() {
         if (!fallsBackOnLoop(false)) {
-            Schedulers.parallel().schedule(() -> fallBackIfUnserved(false));
+            Schedulers.parallel().schedule(() -> answer(false));
         }
     }
 
     /** Falls back on the caller's event loop if that has to read the reply, and returns whether it does. */
     private boolean fallsBackOnLoop(boolean stalled) {
-        if (passage != Passage.ASK
-                || has(SERVED)
-                || !(upstream instanceof RemoteSubscription remote)
-                || !remote.isReadByCaller()) {
+        RemoteSubscription request = awaited();
+        Runnable task = () -> answer(stalled);
+        if (request == null || has(SERVED) || !request.runAfterReading(task)) {
             return false;
         }
-        Runnable task = () -> fallBackIfUnserved(stalled);
-        Thread timers = Thread.currentThread();
-        // Never on the thread of the timers, although a loop that has ended runs the task at once.
-        remote.ifSilentFor(0, TimeUnit.NANOSECONDS, () -> onOtherThread(timers, task));
         if (!has(SERVED)) {
             Schedulers.parallel().schedule(task, failover.deadlineNanos() / READING_PART, TimeUnit.NANOSECONDS);
         }
         return true;
     }
 
-    private static void onOtherThread(Thread than, Runnable task) {
-        if (Thread.currentThread() == than) {
-            Schedulers.parallel().schedule(task);
-        } else {
-            task.run();
-        }
-    }
-
-    private void fallBackIfUnserved(boolean stalled) {
+    @Override
+    public void answer(boolean stalled) {
         if (mark(SERVED)) {
             if (gate.recordMissedDeadline(stalled)) {
                 failover.fallbacks().countMissedDeadline();
@@ -538,7 +438,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
                 asked.cancel();
             }
             gate.release(passage);
-            failPair(unanswered());
+            failPair(failover.unanswered());
         }
     }
 
@@ -551,8 +451,9 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
             gate.recordFallback(passage);
         }
         if (Fallback.isError(failover.fallback())) {
-            Throwable error =
-                    primaryError != null ? primaryError : passage.isSent() ? unanswered() : gate.notAsked(passage);
+            Throwable error = primaryError != null
+                    ? primaryError
+                    : passage.isSent() ? failover.unanswered() : gate.notAsked(passage);
             serveFallback(null, error);
             return;
         }

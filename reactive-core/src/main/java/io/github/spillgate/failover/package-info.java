@@ -7,8 +7,8 @@ package io.github.spillgate.failover;
 //   A decision       ResilientStore makes a StoreCall for it, which reads from top to bottom: ask, receive, fall back,
 //                    serve. StoreOperation is what it asks of both stores, Failover what all calls share
 //   Without a trip   Leases (Lease, LeasedKey), DenialCache
-//   To the store     CircuitGates and CircuitGate: the breaker, and how many are in flight; Deadlines.
-//                    Availability: the health; FailureKind. OutageLog: its log lines
+//   To the store     CircuitGates and CircuitGate: the breaker, and how many are in flight; Deadlines. CallJudge: how a
+//                    call went, for the breaker; FailureKind. Availability: the health. OutageLog: its log lines
 //   The fallback     Fallback, LocalFallback; OutageShare and Instances: the part of a limit that is for this instance
 //   One count in it  Ledger. HoldLedger for holds. RateLedger for permits: Snapshot is what the store has replied
 //                    (OwnPermits, BucketTraffic: of it, for this instance), BucketGrants what was granted here,

@@ -13,6 +13,7 @@ import java.util.Queue;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.LongPredicate;
 import org.jspecify.annotations.Nullable;
@@ -64,8 +65,11 @@ final class BatchQueue {
     private static final int TRIES = 4;
     private static final long BEFORE_NEXT_TRY_MILLIS = 10;
 
-    /** A task with a delay does not run in the event loop's current run. */
+    /** A task that the event loop itself schedules with a delay does not run in the loop's current run. */
     private static final long NEXT_RUN = TimeUnit.MILLISECONDS.toNanos(1);
+
+    /** Only a connection that is silent for this part of the time, a half, is judged by the replies on others. */
+    private static final int SILENCE_PART = 2;
 
     /** Sends a batch to Redis, as {@link Server#decide} does. */
     private final Function<Batch, Mono<byte[]>> decide;
@@ -140,36 +144,33 @@ final class BatchQueue {
         });
     }
 
-    /** Returns whether the event loop of the connection, which reads the replies, is also that of the callers. */
-    boolean isReadByCallers() {
-        return deliverOn == null;
+    /** Runs a task after the next run of the event loop; returns false if that is not the loop of the callers. */
+    boolean runAfterReading(Runnable task) {
+        return deliverOn == null && connection.runLater(0, () -> connection.runLater(NEXT_RUN, task));
     }
 
-    /** Runs a task if Redis has had this time for its reply to a decision, and no reply has arrived. */
-    void ifSilentFor(long nanos, PendingDecision decision, Runnable task) {
-        if (!connection.runLater(0, () -> judgeAfterNextRun(nanos, decision, task))) {
-            task.run();
-        }
-    }
-
-    private void judgeAfterNextRun(long nanos, PendingDecision decision, Runnable task) {
-        Run joined = decision.run();
-        long left = joined == null ? 0 : joined.endedAt + nanos - connection.now();
-        Runnable ifNotDone = () -> {
+    /** Finds out whether Redis has had this time for its reply to a decision, and replies to no later command. */
+    void askIfSilent(long nanos, PendingDecision decision, Consumer<Boolean> isSilent) {
+        Runnable answer = () -> {
             if (!decision.isDone()) {
-                task.run();
+                isSilent.accept(!isReplying(nanos / SILENCE_PART, decision));
             }
         };
-        if (!connection.runLater(Math.max(NEXT_RUN, left), ifNotDone)) {
-            task.run();
+        Runnable ask = () -> {
+            Run joined = decision.run();
+            long left = joined == null ? 0 : joined.endedAt + nanos - connection.now();
+            if (!connection.runLater(Math.max(NEXT_RUN, left), answer)) {
+                answer.run();
+            }
+        };
+        // After the task by which it joins the queue.
+        if (!connection.runLater(0, ask)) {
+            answer.run();
         }
     }
 
-    /**
-     * Returns whether Redis replies to later commands than a decision: here, or elsewhere while this connection is
-     * silent, for this time at least.
-     */
-    boolean isServerReplying(long nanos, PendingDecision decision) {
+    /** Returns whether Redis replies to later commands, here, or elsewhere while only this connection is silent. */
+    private boolean isReplying(long nanos, PendingDecision decision) {
         Run joined = decision.run();
         return (joined != null && connection.hasAnsweredSince(joined.endedAt))
                 || connection.isSilentAlone(nanos, serverAnsweredSince);

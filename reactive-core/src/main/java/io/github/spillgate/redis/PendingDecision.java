@@ -140,25 +140,19 @@ final class PendingDecision implements RemoteSubscription {
     }
 
     @Override
-    public void ifSilentFor(long time, TimeUnit unit, Runnable task) {
+    public void askIfSilent(long time, TimeUnit unit, Consumer<Boolean> isSilent) {
         BatchQueue joined = queue;
         if (joined == null) {
-            task.run();
+            isSilent.accept(true);
         } else {
-            joined.ifSilentFor(unit.toNanos(time), this, task);
+            joined.askIfSilent(unit.toNanos(time), this, isSilent);
         }
     }
 
     @Override
-    public boolean isServerReplying(long time, TimeUnit unit) {
+    public boolean runAfterReading(Runnable task) {
         BatchQueue joined = queue;
-        return joined != null && joined.isServerReplying(unit.toNanos(time), this);
-    }
-
-    @Override
-    public boolean isReadByCaller() {
-        BatchQueue joined = queue;
-        return joined != null && joined.isReadByCallers();
+        return joined != null && joined.runAfterReading(task);
     }
 
     /** Marks the decision as sent; returns false if it was cancelled. */

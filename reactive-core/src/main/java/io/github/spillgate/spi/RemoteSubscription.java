@@ -1,6 +1,7 @@
 package io.github.spillgate.spi;
 
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import org.reactivestreams.Subscription;
 
 /**
@@ -12,37 +13,25 @@ import org.reactivestreams.Subscription;
 public interface RemoteSubscription extends Subscription {
 
     /**
-     * Runs a task if the server has had this time for its reply, and no reply has arrived. Does not run it if the
-     * decision is answered before that is known.
+     * Finds out whether the server is silent: it has had this time for its reply, and has replied neither to this
+     * request nor to later ones. If it replies to later ones, this request waits behind too many others, or its
+     * connection is broken; its missed deadline then does not count as a failure of the server.
      *
      * @param time how long the server may take, from when the request could be sent; the time in which it waits for
      *     earlier requests counts
      * @param unit the unit of the time
-     * @param task runs on any thread, at most once
+     * @param isSilent gets the result on any thread, at most once; not called if the decision is answered before
      */
-    void ifSilentFor(long time, TimeUnit unit, Runnable task);
+    void askIfSilent(long time, TimeUnit unit, Consumer<Boolean> isSilent);
 
     /**
-     * Returns whether the server replies to later requests: to one that was sent on the same connection since this one
-     * could be sent, or to one on another connection while this connection is silent. Then the server works: this
-     * request waits behind too many others, or lacks CPU time, or its connection is broken. A deadline that is missed
-     * for this reason does not count as a failure of the server.
+     * Runs a task on the caller's own event loop after the next run of that, if that loop reads the reply. Each run
+     * begins with reading, and the caller loses nothing by the wait.
      *
-     * @param time how long the connection has been silent at least, if it is
-     * @param unit the unit of the time
-     * @return whether the server replies to later requests; by default false, if that is not known
+     * @param task runs at most once, and not before this method returns; not if the loop ends before
+     * @return whether that loop reads the reply; by default false
      */
-    default boolean isServerReplying(long time, TimeUnit unit) {
+    default boolean runAfterReading(Runnable task) {
         return false;
-    }
-
-    /**
-     * Returns whether the caller's own event loop reads the reply. Then the caller loses nothing by waiting for the
-     * next run of that loop, which begins with reading.
-     *
-     * @return by default true
-     */
-    default boolean isReadByCaller() {
-        return true;
     }
 }

@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
+import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
@@ -93,6 +94,23 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
     }
 
     @Test
+    void aProbeThatTheStoreDidNotExecuteIsFollowedByAnother() {
+        RateLimiter limiter = limiter(LIMIT);
+        open(limiter);
+        time.passMillis(1_400);
+        remote.failsWith(new LimitStoreDeadlineException("too late"));
+        for (int i = 0; i < 10; i++) {
+            now(limiter.peek("a"));
+            assertThat(limiter.state().breaker()).isEqualTo(Breaker.HALF_OPEN);
+        }
+        remote.isAvailable();
+        for (int i = 0; i < 3; i++) {
+            now(limiter.peek("a"));
+        }
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+    }
+
+    @Test
     void unansweredProbesOpenTheBreakerAgain() {
         RateLimiter limiter = limiter(LIMIT);
         open(limiter);
@@ -120,6 +138,25 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
         assertThat(limiter.state().isFallbackActive()).isFalse();
         assertThat(used("a")).isEqualTo(1);
+    }
+
+    @Test
+    void aProbeWithoutRequestsReleasesItsCapacity() {
+        ResilientStore store =
+                ResilientStore.builder(remote).fallback(local).maxInFlight(10).build();
+        RateLimiter limiter = on(store);
+        remote.holdsReplies();
+        for (int i = 0; i < 7; i++) {
+            listen(limiter.peek("a"));
+            time.passMillis(100);
+        }
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+        assertThat(limiter.state().isFallbackActive()).isTrue();
+        remote.replyToAll();
+        remote.isAvailable();
+        time.pass(Duration.ofSeconds(3));
+        assertThat(limiter.state().isFallbackActive()).isFalse();
+        assertThat(store.failover().gates().whole().freeCapacity()).isEqualTo(10);
     }
 
     @Test

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitLookup;
+import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
@@ -89,6 +90,16 @@ class ResilientStoreDeadlineTest extends ResilientStoreFixture {
         assertThat(used("a", Limit.perHour(1_000))).isEqualTo(100);
     }
 
+    /** The refusals were sent before the deadline, and are read before the late timers run. */
+    @Test
+    void aPauseOfTheProcessIsNoFailureIfTheStoreHasRefusedLateRequests() {
+        RateLimiter limiter = limiter(Limit.perHour(1_000));
+        pauseDuring(limiter, 100, () -> remote.failAllHeld(new LimitStoreDeadlineException("too late")));
+        time.passMillis(200);
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
+        assertThat(limiter.state().problem()).isEmpty();
+    }
+
     @Test
     void theBreakerOpensIfTheStoreHangsBeyondAPauseOfTheProcess() {
         RateLimiter limiter = limiter(Limit.perHour(1_000));
@@ -101,11 +112,19 @@ class ResilientStoreDeadlineTest extends ResilientStoreFixture {
 
     /** All timers are late by twice the deadline, after which the fallback decides. */
     private void pauseDuring(RateLimiter limiter, int requests) {
+        pauseDuring(limiter, requests, () -> {});
+    }
+
+    private void pauseDuring(RateLimiter limiter, int requests, Runnable afterPause) {
         remote.holdsReplies();
         for (int i = 0; i < requests; i++) {
             listen(limiter.tryAcquire("a"));
         }
-        Schedulers.parallel().schedule(() -> time.passMillis(200), 10, TimeUnit.MILLISECONDS);
+        Runnable pause = () -> {
+            time.passMillis(200);
+            afterPause.run();
+        };
+        Schedulers.parallel().schedule(pause, 10, TimeUnit.MILLISECONDS);
         time.passMillis(30);
         assertThat(sources()).hasSize(requests).containsOnly(Source.LOCAL);
         assertThat(decisions()).allMatch(Decision::isAllowed);

@@ -249,6 +249,33 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
                                 + "under a key is not ours");
     }
 
+    /** A store that replies with it decides on all other keys. */
+    @Test
+    void aForeignValueBetweenTwoMissedDeadlinesShowsThatThereIsNoOutage() {
+        for (int i = 0; i < 2; i++) {
+            remote.holdsReplies();
+            limiter.peek("a").subscribe();
+            time.passMillis(500);
+            remote.failsWith(new ForeignValueException("the value under a key is not ours", null));
+            limiter.peek("b").subscribe();
+        }
+        assertThat(limiter.state().isFallbackActive()).isFalse();
+    }
+
+    @Test
+    void aForeignValueThatArrivesLateIsNoCauseOfAnOutage() {
+        remote.holdsReplies();
+        for (int i = 0; i < 20; i++) {
+            limiter.tryAcquire("key-" + i).subscribe();
+        }
+        time.passMillis(150);
+        remote.failAllHeld(new ForeignValueException("the value under a key is not ours", null));
+        assertThat(lines())
+                .containsExactly(
+                        "WARN Falling back to LocalFallback; ControlledStore is unavailable: ControlledStore did not "
+                                + "reply within 100 ms, the deadline of the limiter");
+    }
+
     @Test
     void aForeignValueIsLoggedAgainAfterAMinute() {
         for (int minute = 0; minute < 3; minute++) {

@@ -14,12 +14,8 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
-import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.spi.RemoteSubscription;
-import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.testkit.HeldThreads;
 import io.github.spillgate.testkit.RedisForTests;
-import io.github.spillgate.testkit.WithoutDeadline;
 import io.netty.channel.EventLoop;
 import io.netty.channel.EventLoopGroup;
 import io.netty.channel.MultiThreadIoEventLoopGroup;
@@ -38,7 +34,6 @@ import org.junit.jupiter.api.Nested;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
-import reactor.core.CoreSubscriber;
 import reactor.core.Disposable;
 import reactor.core.Disposables;
 import reactor.core.publisher.Flux;
@@ -122,37 +117,6 @@ class ResilientStoreThreadsTest {
         for (int i = 0; i < 10; i++) {
             Mono<Decision> other = free.tryAcquire("other").subscribeOn(Schedulers.parallel());
             assertThat(other.block(LONG)).isNotNull();
-        }
-    }
-
-    /** A store of the user's own may run a task at once: "on any thread". */
-    @Test
-    void aStoreThatKnowsOfSilenceAtOnceDoesNotEmitOnTheThreadOfTheTimers() {
-        LimitStore silent = WithoutDeadline.taking(LocalStore.bounded(16), claims -> new Mono<>() {
-            @Override
-            public void subscribe(CoreSubscriber<? super StoreDecision> caller) {
-                caller.onSubscribe(new Unanswered());
-            }
-        });
-        RateLimiter own = RateLimiter.builder("own").store(silent).build();
-        String thread = own.tryAcquire(Charge.of("a", Limit.perHour(5)))
-                .map(decision -> Thread.currentThread().getName())
-                .block(LONG);
-        assertThat(thread).doesNotStartWith("spillgate");
-        own.close();
-    }
-
-    private record Unanswered() implements RemoteSubscription {
-
-        @Override
-        public void request(long n) {}
-
-        @Override
-        public void cancel() {}
-
-        @Override
-        public void ifSilentFor(long time, TimeUnit unit, Runnable task) {
-            task.run();
         }
     }
 
