@@ -3,8 +3,9 @@ package io.github.spillgate;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The failure of a store to decide. The subclasses show whether a retry can help: {@link
- * LimitStoreUnavailableException} and {@link ForeignValueException}.
+ * The failure of a store to decide. The subclasses show whether a retry can help: after a {@link
+ * LimitStoreUnavailableException} it can, after a {@link LimitStoreRefusedException} or a {@link ForeignValueException}
+ * only when the cause is removed.
  */
 public class LimitStoreException extends RuntimeException {
 

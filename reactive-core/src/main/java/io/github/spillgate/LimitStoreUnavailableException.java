@@ -3,9 +3,8 @@ package io.github.spillgate;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The failure of a store that cannot be reached or cannot answer now; a later retry may succeed. Nothing was charged or
- * refunded, except possibly in the case of a {@link LimitStoreUnansweredException} or a {@link
- * LimitStoreRefusedException}.
+ * The failure of a store that cannot be reached or cannot answer now; a later retry may succeed. Only a request that
+ * ends with the subclass {@link LimitStoreUnansweredException} may have been executed.
  */
 public class LimitStoreUnavailableException extends LimitStoreException {
 

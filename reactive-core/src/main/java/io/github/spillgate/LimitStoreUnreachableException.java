@@ -3,8 +3,8 @@ package io.github.spillgate;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The failure to reach a store, for example because no server listens at its address or because it refuses this user.
- * Nothing was charged or refunded, except possibly in the case of a {@link LimitStoreRefusedException}.
+ * The failure to reach a store, for example because no server listens at its address or because it rejects this user.
+ * Nothing was charged or refunded.
  */
 public class LimitStoreUnreachableException extends LimitStoreUnavailableException {
 

@@ -253,8 +253,8 @@ final class CircuitGate {
     }
 
     /**
-     * Returns whether another success changes nothing, because the breaker's window holds only fast ones. A breaker that
-     * is not closed closes sooner. Spares a contended write for each of many concurrent replies.
+     * Returns whether another success changes nothing, because the breaker's window holds only fast ones. (A half-open
+     * breaker with so many has closed.) Spares a contended write for each of many concurrent replies.
      */
     private boolean isRedundantSuccess(long nanos) {
         CircuitBreaker.Metrics calls = breaker.getMetrics();
@@ -293,7 +293,7 @@ final class CircuitGate {
             recordForeignValue(String.valueOf(error.getMessage()));
             return;
         }
-        if (FailureKind.of(error) == FailureKind.REFUSAL || error instanceof LimitStoreRefusedException) {
+        if (FailureKind.of(error) == FailureKind.REFUSAL) {
             isRefusing = true;
         }
         countFailure(error, nanos);
@@ -320,20 +320,20 @@ final class CircuitGate {
         } else {
             breaker.onError(Math.max(0, nanos), TimeUnit.NANOSECONDS, error);
         }
-        if (error instanceof LimitStoreUnreachableException && !isOpen()) {
+        if (isLasting(error) && !isOpen()) {
             // A connection that is refused now is refused a millisecond later.
             breaker.transitionToOpenState();
         }
     }
 
-    /** Returns whether another attempt at a change may succeed. */
-    static boolean mayRetry(Throwable error) {
-        return error instanceof LimitStoreUnavailableException && !(error instanceof LimitStoreRefusedException);
+    /** Returns whether the next request would fail in the same way. */
+    private static boolean isLasting(Throwable error) {
+        return error instanceof LimitStoreUnreachableException || error instanceof LimitStoreRefusedException;
     }
 
     /** Records why a request failed after its result was recorded at its deadline. */
     void recordLateFailure(Throwable error) {
-        if (error instanceof LimitStoreUnreachableException) {
+        if (isLasting(error)) {
             log.failed(error);
         }
     }

@@ -11,7 +11,7 @@ enum FailureKind {
     /** A reply is missing or a connection was lost, for an unknown reason. */
     SYMPTOM,
 
-    /** The store could not decide, for example because Redis is out of memory. */
+    /** The store could not decide, for example because Redis is out of memory, or denies this user the command. */
     REFUSAL,
 
     /** The store could not be reached, which also explains why it does not reply. */

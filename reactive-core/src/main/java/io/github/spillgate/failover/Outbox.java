@@ -166,16 +166,16 @@ final class Outbox<M> {
         end.tryEmitEmpty();
     }
 
-    /** Returns whether another attempt cannot help: the store has replied, and would reply the same. */
+    /** Returns whether another attempt cannot help: the store would reply the same. A missing right may be granted. */
     private static boolean isFinal(Throwable error) {
-        return error instanceof LimitStoreException && !(error instanceof LimitStoreUnavailableException);
+        return error instanceof LimitStoreException
+                && !(error instanceof LimitStoreUnavailableException)
+                && !(error instanceof LimitStoreRefusedException);
     }
 
     /** Returns whether the store may have executed a batch that failed. */
     private static boolean mayBeExecuted(Throwable error) {
-        return !(error instanceof LimitStoreUnavailableException)
-                || error instanceof LimitStoreUnansweredException
-                || error instanceof LimitStoreRefusedException;
+        return !(error instanceof LimitStoreUnavailableException) || error instanceof LimitStoreUnansweredException;
     }
 
     /**
@@ -495,7 +495,7 @@ final class Outbox<M> {
         }
 
         private void record(Throwable error, long took, CircuitGate gate) {
-            if (channel.affectsDecisions || CircuitGate.mayRetry(error)) {
+            if (channel.affectsDecisions || error instanceof LimitStoreUnavailableException) {
                 gate.recordFailure(took, error);
             } else {
                 gate.recordRefusal(error);

@@ -176,6 +176,15 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
                 new LimitStoreRefusedException("it denied this user the command", null));
     }
 
+    /** The next decision would be refused as well. */
+    @Test
+    void aRefusedDecisionOpensTheBreakerAtOnce() {
+        RateLimiter limiter = limiter(LIMIT);
+        remote.failsWith(new LimitStoreRefusedException("it denied this user the command", null));
+        now(limiter.tryAcquire("a"));
+        assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
+    }
+
     /** A probe takes no permits, so it does not show whether a store that has refused to decide would decide. */
     @ParameterizedTest
     @MethodSource("refusals")

@@ -53,7 +53,7 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
         assertThat(lines())
                 .containsExactly(
                         "WARN Falling back to LocalFallback; ControlledStore is unavailable: nothing listens there",
-                        "WARN ControlledStore cannot be reached: it denied this user the command");
+                        "WARN ControlledStore cannot decide: it denied this user the command");
     }
 
     @Test

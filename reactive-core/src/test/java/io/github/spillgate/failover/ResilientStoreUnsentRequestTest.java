@@ -21,7 +21,7 @@ import reactor.core.CoreSubscriber;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
-/** Requests that wait in the store for others, until it replies late, or drops them because their deadline has passed. */
+/** Requests that wait in the store for others, until it replies late, or drops them because they are late. */
 class ResilientStoreUnsentRequestTest extends ResilientStoreFixture {
 
     /** So many failures open the breaker, if there are not as many successes. */

@@ -93,6 +93,8 @@ class ErrorsTest {
     void missingRightsAreReportedAsRefused(String message) {
         assertThat(Errors.translate(new RedisCommandExecutionException(message), new byte[0][]))
                 .isExactlyInstanceOf(LimitStoreRefusedException.class)
+                .as("no retry helps")
+                .isNotInstanceOf(LimitStoreUnavailableException.class)
                 .hasMessageStartingWith("Redis denied this user the command: " + message + ": expected ");
     }
 
