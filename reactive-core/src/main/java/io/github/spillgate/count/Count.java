@@ -259,9 +259,18 @@ public abstract class Count {
      *
      * @param stamp the stamp of the reset
      */
-    public void reset(long stamp) {
-        resetStamp = stamp;
+    public final void reset(long stamp) {
+        noteReset(stamp);
         clear();
+    }
+
+    /**
+     * Notes a reset of this count.
+     *
+     * @param stamp the stamp of the reset
+     */
+    protected final void noteReset(long stamp) {
+        resetStamp = stamp;
     }
 
     /**

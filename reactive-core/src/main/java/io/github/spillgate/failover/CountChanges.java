@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.internal.Background;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Corrected.CorrectionOutcome;
@@ -14,12 +15,11 @@ import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.RefundOldest;
 import io.github.spillgate.spi.Settlement;
-import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
+import java.util.Objects;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import java.util.function.Function;
@@ -111,13 +111,10 @@ final class CountChanges {
             return fallback.correct(refunds).then();
         }
         return Mono.defer(() -> {
-            Map<RefundCharged, StoreDecision> charged = new LinkedHashMap<>();
-            for (Refund one : refunds) {
-                RefundCharged permits = ledgers.refundGrant(one);
-                if (permits != null) {
-                    charged.put(permits, one.decision());
-                }
-            }
+            List<RefundCharged> charged = refunds.stream()
+                    .map(ledgers::refundGrant)
+                    .filter(Objects::nonNull)
+                    .toList();
             return charged.isEmpty() ? Mono.empty() : refundCharged(charged, ledgers);
         });
     }
@@ -159,7 +156,7 @@ final class CountChanges {
         }
         boolean isDown = failover.gates().to(List.of(one.claim())).isOpen();
         // Only the primary store knows whether a reset has removed what its decision has charged.
-        if (ledgers != null && isDown && one.toCharge() > 0 && !grants.resets().isKnown(one.claim())) {
+        if (ledgers != null && isDown && one.toCharge() > 0 && ledgers.isInPresentLife(one.decision(), one.claim())) {
             ledgers.takeBeyond(one);
             return Mono.empty();
         }
@@ -183,18 +180,16 @@ final class CountChanges {
         }
         Mono<Void> delivered = settlements.add(charged, one.deadline());
         if (failover.gates().to(List.of(one.claim())).isOpen()) {
-            ledgers.refundCharged(charged, one.decision());
+            ledgers.refundCharged(charged);
             return Mono.empty();
         }
         return delivered.timeout(Duration.ofNanos(failover.deadlineNanos()), Mono.empty(), Schedulers.parallel());
     }
 
-    /** Refunds permits in the primary store, each with the decision of the fallback that took it. */
-    private Mono<Void> refundCharged(Map<RefundCharged, StoreDecision> charged, LocalFallback ledgers) {
-        List<RefundCharged> refunds = List.copyOf(charged.keySet());
+    private Mono<Void> refundCharged(List<RefundCharged> charged, LocalFallback ledgers) {
         return refundOnce(
-                claimsOf(refunds),
-                () -> primary.correct(refunds).then(),
+                claimsOf(charged),
+                () -> primary.correct(charged).then(),
                 store -> Mono.fromRunnable(() -> charged.forEach(ledgers::refundCharged)));
     }
 
@@ -284,8 +279,7 @@ final class CountChanges {
 
     /**
      * Resets counts. If the primary store's reply is lost, a local fallback is not reset again, because decisions may
-     * have been made since. If the primary store refuses, nothing has been reset: the fallback takes its grants back,
-     * and reads the usage again.
+     * have been made since. If the primary store refuses, nothing is reset.
      */
     Mono<Void> reset(List<Claim> claims) {
         LocalFallback ledgers = local;
@@ -294,25 +288,14 @@ final class CountChanges {
                 deadline -> resetPrimary(claims, deadline),
                 store -> ledgers == null ? store.reset(claims, LimitStore.NO_DEADLINE) : Mono.empty());
         return denials.freeing(claims, Mono.defer(() -> {
-            AtomicBoolean hasEnded = new AtomicBoolean();
-            Runnable end = () -> {
-                if (hasEnded.compareAndSet(false, true)) {
-                    grants.endReset(claims);
-                    // Those that were leased before the reset, of which this instance has learned since.
-                    failover.leases().reset(claims);
-                }
-            };
             failover.leases().reset(claims);
-            grants.beginReset(claims);
-            Mono<Void> reset = onPrimary;
-            if (ledgers != null) {
-                List<Claim> discarded = ledgers.discardGrants(claims);
-                reset = onPrimary.onErrorResume(LimitStoreRefusedException.class, refused -> {
-                    ledgers.grantAgain(discarded);
-                    return StoreCall.of(failover, claims, StoreOperation.PEEK).then(Mono.error(refused));
-                });
-            }
-            return reset.doOnTerminate(end).doOnCancel(end);
+            Consumer<Boolean> end = ledgers == null ? isReset -> {} : ledgers.beginReset(claims);
+            return onPrimary
+                    .doOnSuccess(done -> end.accept(true))
+                    .doOnError(error -> end.accept(false))
+                    // The primary store may still execute it, until its deadline.
+                    .doOnCancel(() -> Background.scheduler()
+                            .schedule(() -> end.accept(true), failover.deadlineNanos(), TimeUnit.NANOSECONDS));
         }));
     }
 
@@ -324,10 +307,7 @@ final class CountChanges {
                         lost -> Mono.<Void>error(lost)
                                 .delaySubscription(Duration.ofNanos(Math.max(0, deadline - Deadlines.now()))))
                 // The caller may have cancelled long before.
-                .doOnTerminate(() -> {
-                    grants.resets().note(claims);
-                    failover.leases().reset(claims);
-                });
+                .doOnTerminate(() -> failover.leases().reset(claims));
     }
 
     // Holds.

@@ -22,7 +22,6 @@ final class GrantOutbox implements HandOvers.Way {
     private final LimitStore primary;
     private final LimitStore fallback;
     private final CircuitGates gates;
-    private final UnansweredCalls unanswered;
     private final Consumer<RefundCharged> refunds;
     private final Outbox<Reconciliation> outbox;
     private final Mono<Void> end;
@@ -32,19 +31,12 @@ final class GrantOutbox implements HandOvers.Way {
      * Creates an empty one.
      *
      * @param fallback the fallback that grants
-     * @param unanswered the counts on which a call is unanswered
      * @param refunds refunds permits in the primary store
      */
-    GrantOutbox(
-            LimitStore primary,
-            LimitStore fallback,
-            CircuitGates gates,
-            UnansweredCalls unanswered,
-            Consumer<RefundCharged> refunds) {
+    GrantOutbox(LimitStore primary, LimitStore fallback, CircuitGates gates, Consumer<RefundCharged> refunds) {
         this.primary = primary;
         this.fallback = fallback;
         this.gates = gates;
-        this.unanswered = unanswered;
         this.refunds = refunds;
         this.outbox = new Outbox<>(
                 primary, gates, new Outbox.Channel<>("reconciliation", true, LONGEST_REST, primary::correct));
@@ -64,11 +56,6 @@ final class GrantOutbox implements HandOvers.Way {
     @Override
     public void hurry(Ledger ledger) {
         outbox.hurry(ledger.claim());
-    }
-
-    @Override
-    public boolean isUnanswered(Claim claim) {
-        return unanswered.on(claim.identity());
     }
 
     @Override

@@ -16,11 +16,10 @@ import org.jspecify.annotations.Nullable;
  * <caption>What is done when both results are known</caption>
  * <tr><th>fallback</th><th>primary store, late</th><th>what is done</th></tr>
  * <tr><td>allowed</td><td>allowed</td>
- *     <td>the local grant is cancelled, unless a reset may have removed the charge, or may yet; the caller refunds or
- *     settles the charge from then on. If the grant was refunded or settled already, the charge is refunded in the
- *     primary store</td></tr>
- * <tr><td>allowed</td><td>denied, late, or failed without charging</td><td>the local grant is reconciled</td></tr>
- * <tr><td>allowed</td><td>no reply</td><td>the local grant is reconciled, and is perhaps charged twice</td></tr>
+ *     <td>the local grant is cancelled, unless the charge was lost or reset, or may be: then that is refunded. If the
+ *     grant was refunded or settled already, the charge is refunded, too</td></tr>
+ * <tr><td>allowed</td><td>denied, or failed without charging</td><td>the local grant is handed over</td></tr>
+ * <tr><td>allowed</td><td>no reply</td><td>the local grant is handed over, and is perhaps charged twice</td></tr>
  * <tr><td>denied</td><td>allowed</td>
  *     <td>the caller gets the decision of the primary store if it does not have that of the fallback yet; otherwise the
  *     charge is refunded in the primary store</td></tr>
@@ -31,7 +30,7 @@ import org.jspecify.annotations.Nullable;
  *     <td>permits of concurrency limits are released, by their id; others stay charged if they were</td></tr>
  * </table>
  *
- * <p>Until both are known, nothing is reconciled on these counts.
+ * <p>Until both are known, nothing is handed over on these counts.
  */
 final class GrantPair {
     // Design notes.
@@ -39,15 +38,13 @@ final class GrantPair {
     // Invariant: the permits of a decision of the fallback are in one place, and a refund or a settlement changes that
     // place. Under each limit they are
     //
-    //   granted    in the ledger of the fallback, to be reconciled;
+    //   granted    in the ledger of the fallback, to be handed over;
     //   moved      in the primary store, which has charged them. The ledger no longer counts them; or
     //   redeemed   refunded or settled, in the place in which they were.
     //
-    // The ledger finds permits by the time of their grant. So a refund of permits that have left the ledger would
-    // remove those of another grant, and the charge that stays instead is older, and expires earlier. The same applies
-    // to a grant that is cancelled after its refund. So there is one step from granted to each of the others
-    // (StoreDecision.moveTo and redeem): of a late reply and a refund at the same time, the later one sees the earlier
-    // one. What is redeemed after it has moved is a decision of the primary store.
+    // The charge is older than the grant, and expires earlier. So a refund must not take the one for the other, and
+    // there is one step from granted to each of the others (StoreDecision.moveTo and redeem): of a late reply and a
+    // refund at the same time, the later one sees the earlier one.
 
     private static final AtomicReferenceFieldUpdater<GrantPair, @Nullable Object> FIRST_RESULT =
             AtomicReferenceFieldUpdater.newUpdater(GrantPair.class, Object.class, "firstResult");
@@ -63,10 +60,7 @@ final class GrantPair {
     private volatile @Nullable Object firstResult;
     private volatile boolean open;
 
-    /** When the primary store was asked. Written, like the next field, before its reply becomes a result. */
-    private long askedAt;
-
-    /** Whether its reply fits together with local grants. */
+    /** Whether the reply of the primary store fits together with local grants. Written before that is a result. */
     private boolean fits;
 
     /**
@@ -82,7 +76,7 @@ final class GrantPair {
     /** Notes that the fallback is about to be asked, after the primary store was asked. */
     void open() {
         open = true;
-        grants.unanswered().begin(claims);
+        grants.beginCall(claims);
     }
 
     /** Returns whether both stores were asked. */
@@ -93,12 +87,10 @@ final class GrantPair {
     /**
      * Notes a reply of the primary store that was not emitted.
      *
-     * @param sentAt when that was asked
      * @param fits whether it fits together with local grants. Then it counts as granted here, and may still be emitted
      *     if the fallback denies the request
      */
-    void primaryReplied(@Nullable Object reply, long sentAt, boolean fits) {
-        this.askedAt = sentAt;
+    void primaryReplied(@Nullable Object reply, boolean fits) {
         this.fits = fits;
         match(reply == null ? NOT_CHARGED : reply, false);
     }
@@ -131,7 +123,7 @@ final class GrantPair {
         try {
             return byFallback ? resolve(result, other, true) : resolve(other, result, false);
         } finally {
-            grants.unanswered().end(claims);
+            grants.endCall(claims);
         }
     }
 
@@ -143,7 +135,7 @@ final class GrantPair {
             } else if (allowed == null) {
                 grants.refundUnused(charged);
             } else if (allowed.isCharged()) {
-                grants.cancel(allowed, charged, askedAt, fits);
+                grants.cancel(allowed, charged, fits);
             } else {
                 grants.releaseUnused(claims);
             }

@@ -113,9 +113,6 @@ final class HandOvers {
         /** Delivers the grants of an expedited ledger soon. */
         void hurry(Ledger ledger);
 
-        /** Returns whether a call on this count is unanswered, so that nothing of it is handed over. */
-        boolean isUnanswered(Claim claim);
-
         /** Refunds permits in the primary store that were refunded before they were charged there. */
         void refund(RefundCharged permits);
 

@@ -292,14 +292,19 @@ final class HoldLedger extends Ledger {
         super.forgetGrants();
     }
 
+    /** {@inheritDoc} If the reset does not take place, the next renewals restore what is held. */
     @Override
-    public void clear() {
+    Runnable forget() {
         forgetGrants();
         own.clear();
         inFlight = null;
         reported = 0;
         reportedOwn = 0;
+        return () -> {};
     }
+
+    @Override
+    void forgetEarlierReplies() {}
 
     @Override
     public long recorded() {

@@ -33,11 +33,13 @@ final class LeasedKey {
     private double recentPermits;
 
     private volatile long measuredAt;
+    private volatile long resetAt;
     private boolean isLeasing;
 
     LeasedKey(Object handle, long now) {
         this.handle = handle;
         this.measuredAt = now;
+        this.resetAt = now - 1;
     }
 
     /** Returns whether this is the entry of a count. */
@@ -61,6 +63,16 @@ final class LeasedKey {
         Lease before = lease;
         lease = next;
         return before;
+    }
+
+    /** Notes that the count is being reset, or has just been. */
+    void reset(long now) {
+        resetAt = now;
+    }
+
+    /** Returns whether the count may have been reset after a request. */
+    boolean isResetSince(long sentAt) {
+        return resetAt - sentAt > 0;
     }
 
     /** Returns whether the requests were last counted earlier than those of another key. */

@@ -5,6 +5,7 @@ import io.github.spillgate.StoreState;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
@@ -303,7 +304,7 @@ final class Leases {
             end(before);
         }
         // A second check, because the store may have been closed, or the count reset, since the first one.
-        if (closed || grants.resets().isAnySince(charge.claims(), sentAt + 1)) {
+        if (closed || key.isResetSince(sentAt) || find(key.handle()) != key) {
             end(lease);
             return;
         }
@@ -339,18 +340,17 @@ final class Leases {
     private void refundAll() {
         willRefund.set(false);
         // Each count once in a request.
-        Map<Object, StoreDecision> together = new HashMap<>();
+        Map<Object, Refund> together = new HashMap<>();
         for (StoreDecision part = toRefund.poll(); part != null; part = toRefund.poll()) {
-            Object handle = part.claims().get(0).handle();
+            Refund one = Refund.of(part).get(0);
+            Object handle = one.claim().handle();
             if (together.size() == REFUNDS_TOGETHER || together.containsKey(handle)) {
-                grants.refundRates(together.values());
+                grants.refund(List.copyOf(together.values()));
                 together.clear();
             }
-            together.put(handle, part);
+            together.put(handle, one);
         }
-        if (!together.isEmpty()) {
-            grants.refundRates(together.values());
-        }
+        grants.refund(List.copyOf(together.values()));
     }
 
     /** Notes a reply of the store, which may have denied because of leases. */
@@ -383,9 +383,12 @@ final class Leases {
             // Two threads may have created an entry in each place.
             for (int place = 0; place < PLACES; place++) {
                 LeasedKey key = keys.get(slot(claim.handle(), place));
-                Lease lease = key != null && key.isOf(claim.handle()) ? key.lease() : null;
-                if (lease != null) {
-                    end(lease);
+                if (key != null && key.isOf(claim.handle())) {
+                    key.reset(Deadlines.now());
+                    Lease lease = key.lease();
+                    if (lease != null) {
+                        end(lease);
+                    }
                 }
             }
         }

@@ -8,6 +8,8 @@ import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.InstantSource;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -37,6 +39,12 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
 
     /** When the hand-over in flight was last sent. */
     private long sentAt;
+
+    /** How many calls on this count the primary store may still execute. Until they end, nothing is handed over. */
+    private int unanswered;
+
+    /** How many of these calls are resets of this instance. */
+    private int resets;
 
     /** A hand-over that was executed in a life that is lost since, and is to be made again. */
     private @Nullable Reconciliation toRepeat;
@@ -138,7 +146,66 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
      */
     abstract long cancelGrant(long takenAt, long permits);
 
-    // Reconciliation.
+    /**
+     * Forgets all permits.
+     *
+     * @return takes them again, because they were not reset after all
+     */
+    abstract Runnable forget();
+
+    /** Forgets a reply from before the reset that ends now: the primary store may have sent it since the reset began. */
+    abstract void forgetEarlierReplies();
+
+    @Override
+    public final void clear() {
+        Runnable unused = forget();
+    }
+
+    /**
+     * Begins a reset. Nothing is handed over until it has ended: it could remove the charges of later grants.
+     *
+     * @return ends it, and gets whether it took place; only the first call counts
+     */
+    final Consumer<Boolean> beginReset() {
+        Runnable undo = forget();
+        noteReset(handOvers.nextEpoch());
+        resets++;
+        beginCall();
+        AtomicBoolean hasEnded = new AtomicBoolean();
+        return isReset -> {
+            if (hasEnded.compareAndSet(false, true)) {
+                endReset(isReset ? this::forgetEarlierReplies : undo);
+            }
+        };
+    }
+
+    private synchronized void endReset(Runnable end) {
+        advanceToPresent();
+        resets--;
+        endCall();
+        end.run();
+    }
+
+    /** Returns whether a reset of this instance may remove what the primary store has charged. */
+    final boolean isBeingReset() {
+        return resets > 0;
+    }
+
+    /** Notes a call that the primary store may still execute. */
+    final void beginCall() {
+        unanswered++;
+    }
+
+    /** Notes that such a call has ended. */
+    final void endCall() {
+        // It may have begun in a ledger that was evicted since.
+        unanswered = Math.max(0, unanswered - 1);
+    }
+
+    /** Returns whether the primary store may still execute a call. */
+    final boolean isUnanswered() {
+        return unanswered > 0;
+    }
 
     /** Returns how many permits are to be reconciled and not handed over. */
     final long toReconcile() {
@@ -269,9 +336,7 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
 
     @Override
     public final synchronized boolean isHeld() {
-        return toRepeat == null
-                && !isEmpty()
-                && (isInFlight() || handOvers.way().isUnanswered(claim));
+        return toRepeat == null && !isEmpty() && (isInFlight() || isUnanswered());
     }
 
     @Override

@@ -157,7 +157,7 @@ public final class LocalFallback implements LimitStore {
 
     @Override
     public Mono<Void> reset(List<Claim> claims, long deadline) {
-        return Mono.fromRunnable(() -> discardGrants(claims));
+        return Mono.fromRunnable(() -> beginReset(claims).accept(true));
     }
 
     @Override
@@ -250,14 +250,17 @@ public final class LocalFallback implements LimitStore {
         }
     }
 
-    /** Returns whether the primary store has not lost what a decision of it has charged, as far as is known. */
+    /** Returns whether the primary store still has what a decision of it has charged, and no reset may remove it. */
     boolean isInPresentLives(StoreDecision decision) {
         return decision.parts().stream()
-                .flatMap(part -> part.usages().stream())
-                .noneMatch(usage -> Boolean.FALSE.equals(ledgers.apply(
-                        usage.claim(),
-                        false,
-                        ledger -> !(ledger instanceof RateLedger rate) || rate.isInPresentLife(usage))));
+                .allMatch(part -> part.claims().stream().allMatch(claim -> isInPresentLife(part, claim)));
+    }
+
+    /** Returns the same for one of its counts. */
+    boolean isInPresentLife(StoreDecision decision, Claim claim) {
+        int life = decision.life(claim);
+        return !Boolean.FALSE.equals(ledgers.apply(
+                claim, false, ledger -> !(ledger instanceof RateLedger rate) || rate.isPresentLife(life)));
     }
 
     /** Records what the primary store has settled: an additional cost is charged even if it does not fit. */
@@ -307,6 +310,22 @@ public final class LocalFallback implements LimitStore {
         });
     }
 
+    /** Notes that the primary store may still decide on a request: until then, its counts are not handed over. */
+    void beginCall(List<Claim> claims) {
+        claims.forEach(claim -> change(claim, Ledger::beginCall));
+    }
+
+    /** Notes that it is known what the primary store has decided. */
+    void endCall(List<Claim> claims) {
+        claims.forEach(claim -> ledgers.update(claim, Ledger::endCall));
+    }
+
+    /** Returns whether the primary store may still decide on a request for one of these counts. */
+    boolean isUnanswered(List<Claim> claims) {
+        return claims.stream()
+                .anyMatch(claim -> Boolean.TRUE.equals(ledgers.apply(claim, false, Ledger::isUnanswered)));
+    }
+
     /**
      * Cancels a decision of this store, because the primary store has charged the same request after all.
      *
@@ -344,27 +363,17 @@ public final class LocalFallback implements LimitStore {
     }
 
     /**
-     * Resets counts.
+     * Resets counts. The primary store does that until it is called.
      *
-     * @return a claim for each count with the grants that were not handed over, and are forgotten
+     * @return ends the reset, and gets whether it took place
      */
-    List<Claim> discardGrants(List<Claim> claims) {
-        List<Claim> discarded = new ArrayList<>();
+    Consumer<Boolean> beginReset(List<Claim> claims) {
+        List<Consumer<Boolean>> ends = new ArrayList<>();
         for (Claim claim : claims) {
             // Also if nothing is known yet: the first reply, from before the reset, may be in flight.
-            long permits = ledgers.reset(claim, true);
-            if (permits > 0) {
-                discarded.add(claim.withPermits(permits));
-            }
+            change(claim, ledger -> ends.add(ledger.beginReset()));
         }
-        return discarded;
-    }
-
-    /** Grants again what a reset has discarded, because the reset did not take place: as if it were granted now. */
-    void grantAgain(List<Claim> discarded) {
-        for (Claim claim : discarded) {
-            change(claim, ledger -> ledger.take(claim.permits()));
-        }
+        return isReset -> ends.forEach(end -> end.accept(isReset));
     }
 
     // Decisions of the primary store.
@@ -380,22 +389,15 @@ public final class LocalFallback implements LimitStore {
     }
 
     /** Refunds here what {@link #refundGrant} has returned, because the primary store cannot be asked. */
-    void refundCharged(RefundCharged permits, StoreDecision decision) {
-        ofRate(permits.claim(), ledger -> {
-            if (!ledger.isResetSince(decision.stamp())) {
-                ledger.refundCharged(permits, decision.at().toEpochMilli());
-            }
-        });
+    void refundCharged(RefundCharged permits) {
+        ofRate(permits.claim(), ledger -> ledger.refundCharged(permits));
     }
 
     /** Notes that a decision of the primary store is refunded there. Call this before that is asked. */
-    void refundedInPrimary(StoreDecision decision) {
-        for (StoreDecision part : decision.parts()) {
-            long takenAt = part.at().toEpochMilli();
-            for (Claim claim : part.claims()) {
-                ofRate(claim, ledger -> ledger.refundedInPrimary(claim.permits(), takenAt, part.life(claim)));
-            }
-        }
+    void refundedInPrimary(Refund one) {
+        long takenAt = one.decision().at().toEpochMilli();
+        int life = one.decision().life(one.claim());
+        ofRate(one.claim(), ledger -> ledger.refundedInPrimary(one.claim().permits(), takenAt, life));
     }
 
     /** Notes that the oldest permits are refunded in the primary store. Call this before that is asked. */

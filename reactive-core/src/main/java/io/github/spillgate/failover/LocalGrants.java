@@ -7,7 +7,6 @@ import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.StoreDecision;
-import java.util.Collection;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.atomic.LongAdder;
@@ -25,8 +24,6 @@ final class LocalGrants {
     private final @Nullable Local local;
     private final CircuitGates gates;
     private final DenialCache denials;
-    private final ResetLog resets = new ResetLog();
-    private final UnansweredCalls unanswered = new UnansweredCalls();
     private final Releases releases;
     private final LongAdder unknown = new LongAdder();
     private final LongAdder lost = new LongAdder();
@@ -40,7 +37,7 @@ final class LocalGrants {
     }
 
     private Local bind(LocalFallback recording) {
-        GrantOutbox outbox = new GrantOutbox(primary, recording, gates, unanswered, this::refundCharged);
+        GrantOutbox outbox = new GrantOutbox(primary, recording, gates, this::refundCharged);
         return new Local(recording, recording.bindTo(primary, outbox), outbox);
     }
 
@@ -52,23 +49,29 @@ final class LocalGrants {
 
     // Grants, and replies of the primary store.
 
-    /**
-     * Records a reply of the primary store, and returns whether it fits together with the grants of the fallback. What
-     * was charged may have been removed by a reset after the request, so that does not fit.
-     */
-    boolean confirm(@Nullable Object reply, long askedAt) {
-        if (local == null || !(reply instanceof StoreDecision decision)) {
-            return true;
-        }
-        boolean fits = local.fallback.confirm(decision, askedAt);
-        // A request at the very end of a reset is sent afterwards.
-        return fits && !(decision.isCharged() && resets.isAnySince(decision.claims(), askedAt + 1));
+    /** Records a reply of the primary store, and returns whether it fits together with the grants of the fallback. */
+    boolean confirm(@Nullable Object reply, long sentAt) {
+        return local == null || !(reply instanceof StoreDecision decision) || local.fallback.confirm(decision, sentAt);
     }
 
     /** Records the usage of counts that the primary store has settled. */
     void settled(Corrected result) {
         if (local != null) {
             local.fallback.settled(result);
+        }
+    }
+
+    /** Notes that the fallback is asked although the primary store may still decide: it gets no grants until then. */
+    void beginCall(List<Claim> claims) {
+        if (local != null) {
+            local.fallback.beginCall(claims);
+        }
+    }
+
+    /** Notes that both stores have decided. */
+    void endCall(List<Claim> claims) {
+        if (local != null) {
+            local.fallback.endCall(claims);
         }
     }
 
@@ -85,27 +88,27 @@ final class LocalGrants {
     }
 
     /**
-     * Cancels a grant of the fallback that the primary store has charged after all, unless it has lost that charge, or
-     * a reset that ended after the request, or has not ended yet, may remove it. What was already refunded or settled
-     * of the grant is refunded of the charge. What is refunded or settled from now on is refunded or settled there.
+     * Cancels a grant of the fallback that the primary store has charged after all. What was refunded or settled of the
+     * grant is refunded of the charge; what is from now on, is there. If the charge was lost or reset, or may be, it is
+     * refunded instead.
      *
      * @param isNoted whether the charge counts as granted here
      */
-    void cancel(StoreDecision granted, StoreDecision charged, long askedAt, boolean isNoted) {
-        if (local == null || resets.mayRemove(charged.claims(), askedAt) || !local.fallback.isInPresentLives(charged)) {
+    void cancel(StoreDecision granted, StoreDecision charged, boolean isNoted) {
+        if (local == null) {
+            return;
+        }
+        if (!local.fallback.isInPresentLives(charged)) {
+            refund(Refund.of(charged));
             return;
         }
         if (!isNoted) {
-            // It replaces the local grant. Before that moves, because the caller may refund it from then on.
+            // Before the local grant moves, because the caller may refund it from then on.
             local.fallback.granted(charged);
         }
         StoreDecision left = granted.moveTo(charged);
         Set<Object> moved = left.claims().stream().map(Claim::handle).collect(Collectors.toSet());
-        StoreDecision unused =
-                charged.only(usage -> !moved.contains(usage.claim().handle()));
-        if (!unused.usages().isEmpty()) {
-            refundUnused(unused);
-        }
+        refundUnused(charged.only(usage -> !moved.contains(usage.claim().handle())));
         for (Claim refunded : local.fallback.cancelGrants(left)) {
             for (StoreDecision part : charged.parts()) {
                 if (part.claims().stream().anyMatch(claim -> claim.identity().equals(refunded.identity()))) {
@@ -121,23 +124,20 @@ final class LocalGrants {
     /** Refunds a charge of the primary store that no request uses. If the refund fails, that errs towards denying. */
     void refundUnused(StoreDecision charged) {
         releaseUnused(charged.claims());
-        refundRates(List.of(charged));
+        refund(Refund.of(charged));
     }
 
     /** Refunds charges of rate limits, no two on the same count, like {@link #refundUnused}. */
-    void refundRates(Collection<StoreDecision> charges) {
-        for (StoreDecision charged : charges) {
-            if (local != null) {
-                local.fallback.refundedInPrimary(charged);
-            }
+    void refund(List<Refund> refunds) {
+        if (refunds.isEmpty()) {
+            return;
         }
-        List<Refund> refunds =
-                charges.stream().flatMap(charged -> Refund.of(charged).stream()).toList();
-        if (!refunds.isEmpty()) {
-            List<Claim> claims = refunds.stream().map(Refund::claim).toList();
-            denials.freeing(claims, Mono.defer(() -> primary.correct(refunds).then()))
-                    .subscribe(null, error -> {});
+        if (local != null) {
+            refunds.forEach(local.fallback::refundedInPrimary);
         }
+        List<Claim> claims = refunds.stream().map(Refund::claim).toList();
+        denials.freeing(claims, Mono.defer(() -> primary.correct(refunds).then()))
+                .subscribe(null, error -> {});
     }
 
     /** Refunds a charge for which no caller waits. If this fails, that errs towards denying. */
@@ -197,17 +197,12 @@ final class LocalGrants {
 
     /** Returns whether the primary store knows all grants on these counts. */
     boolean isReconciled(List<Claim> claims) {
-        return !mustReconcileFirst(claims) && !unanswered.onAny(claims);
+        return local == null || !(mustReconcileFirst(claims) || local.fallback.isUnanswered(claims));
     }
 
     /** Returns whether the primary store knows all grants. */
     boolean isReconciled() {
         return local == null || local.fallback.isReconciled();
-    }
-
-    /** Returns the counts with grants that must not be reconciled yet. */
-    UnansweredCalls unanswered() {
-        return unanswered;
     }
 
     /** Sends at once what waits for a node that is available again. */
@@ -216,28 +211,6 @@ final class LocalGrants {
         if (local != null) {
             local.outbox.nodeIsBack(node);
         }
-    }
-
-    // Resets.
-
-    /**
-     * Notes that these counts are being reset. Until that has ended, no grants on them are reconciled: the reset would
-     * remove the charges of grants that were made after it began.
-     */
-    void beginReset(List<Claim> claims) {
-        resets.begin(claims);
-        unanswered.begin(claims);
-    }
-
-    /** Notes that these counts have been reset. */
-    void endReset(List<Claim> claims) {
-        resets.end(claims);
-        unanswered.end(claims);
-    }
-
-    /** Returns the times of resets. */
-    ResetLog resets() {
-        return resets;
     }
 
     // The instances of limiters.

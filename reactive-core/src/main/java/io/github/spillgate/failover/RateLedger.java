@@ -48,10 +48,8 @@ final class RateLedger extends Ledger {
     // Each count in the primary store has a life (StoreUsage). A reply of another life, while the permits in "seen"
     // must
     // still count, means that their data was lost: they move to "lost", and are handed over. A reply says something
-    // only
-    // if it is newer than "seen", or of the same life (Snapshot.isOlderThan). If it says nothing, its grant is of a
-    // life
-    // that was lost or reset, so it is refunded, and the fallback decides.
+    // only if it is newer than "seen", or of the same life (Snapshot.isOlderThan). If it says nothing, its grant is of
+    // a life that was lost or reset, so it is refunded, and the fallback decides.
     //
     // Refunds are subtracted before the primary store is asked, because its next reply may be without them already.
     // A refund of pending permits is sent when the primary store has charged them: before that, it would remove
@@ -84,6 +82,9 @@ final class RateLedger extends Ledger {
 
     private @Nullable PendingGrants pending;
     private long chargedSince;
+
+    /** The life of the count before its last reset. */
+    private int lifeBefore;
 
     /** How far the store's clock was ahead of this one when it charged grants since then, at least. */
     private long ahead;
@@ -300,7 +301,8 @@ final class RateLedger extends Ledger {
 
     @Override
     boolean confirm(StoreUsage usage, StoreDecision decision, long sentAt) {
-        if (!record(usage, decision.at().toEpochMilli(), decision.stamp(), sentAt)) {
+        boolean isKnown = record(usage, decision.at().toEpochMilli(), decision.stamp(), sentAt);
+        if (!isKnown || seen.life() != usage.life()) {
             return false;
         }
         Limit limit = usage.limit();
@@ -309,9 +311,9 @@ final class RateLedger extends Ledger {
         return isAlone ? used <= limit.burst() : grantsNow().fits(used + pendingAt(now()));
     }
 
-    /** Returns whether a usage in a reply is of the present life of the count, and not reset, as far as is known. */
-    boolean isInPresentLife(StoreUsage usage) {
-        return seen.life() == usage.life();
+    /** Returns whether a life is the present one, and neither reset nor being reset, as far as is known. */
+    boolean isPresentLife(int life) {
+        return seen.life() == life && !isBeingReset();
     }
 
     /** Notes that the primary store has granted permits of a decision that fits. Call this once for each. */
@@ -424,30 +426,30 @@ final class RateLedger extends Ledger {
     long refundOldestGranted(long permits) {
         long before = granted.recorded();
         granted.refundOldest(permits);
-        long refunded = countRefunded(before);
-        refundedWithoutDecision += refunded;
-        return refunded;
+        long removed = removed(before);
+        refundedWithoutDecision += removed;
+        return removed;
     }
 
-    /** Refunds permits that were granted at a time, and returns how many. */
-    private long refundGranted(long takenAt, long permits) {
+    /** Removes permits that were granted at a time, and returns how many. */
+    private long remove(long takenAt, long permits) {
         long before = granted.recorded();
         granted.refund(takenAt, permits);
-        return countRefunded(before);
+        return removed(before);
     }
 
-    /** Returns how many granted permits were refunded since so many were recorded; they are not to be reconciled. */
-    private long countRefunded(long recordedBefore) {
-        long refunded = recordedBefore - granted.recorded();
-        removeToReconcile(refunded);
-        return refunded;
+    /** Returns how many granted permits were removed since so many were recorded; they are not to be reconciled. */
+    private long removed(long recordedBefore) {
+        long removed = recordedBefore - granted.recorded();
+        removeToReconcile(removed);
+        return removed;
     }
 
     @Override
     @Nullable
     RefundCharged refundGrant(long stamp, long takenAt, long permits) {
         if (stamp >= openSince()) {
-            long unused = refundGranted(takenAt, permits);
+            long unused = remove(takenAt, permits);
             return null;
         } else if (pending != null && stamp >= pending.since()) {
             if (now() < takenAt + OwnPermits.windowOf(limit())) {
@@ -468,9 +470,13 @@ final class RateLedger extends Ledger {
     }
 
     /** Refunds permits that the primary store has charged, while it cannot be asked. */
-    void refundCharged(RefundCharged permits, long takenAt) {
-        if (permits.life() == seen.life() && now() < takenAt + OwnPermits.windowOf(limit())) {
-            seen.own().refundSince(takenAt + ahead, permits.claim().permits());
+    void refundCharged(RefundCharged permits) {
+        long storeTime = seen.at() + Math.max(0, now() - seen.arrived());
+        if (permits.life() == seen.life() && storeTime < permits.until()) {
+            seen.own()
+                    .refundSince(
+                            permits.until() - OwnPermits.windowOf(limit()),
+                            permits.claim().permits());
             subtractCharged(permits.claim().permits());
         }
     }
@@ -487,24 +493,48 @@ final class RateLedger extends Ledger {
 
     @Override
     long cancelGrant(long takenAt, long permits) {
-        long left = permits - refundGranted(takenAt, permits);
+        long left = permits - remove(takenAt, permits);
         long refunded = Math.min(refundedWithoutDecision, left);
         refundedWithoutDecision -= refunded;
         return refunded;
     }
 
     @Override
-    public void clear() {
+    Runnable forget() {
+        long grantedBefore = granted.recorded();
+        Snapshot seenBefore = seen;
+        List<Snapshot> lostBefore = lost;
+        PendingGrants pendingBefore = pending;
         forgetGrants();
         granted.clear();
-        seen.own().clear();
-        seen = Snapshot.reset(seen.own(), now(), Deadlines.now());
-        seen.own().adjustTo(limit());
         lost = List.of();
         pending = null;
-        chargedSince = openSince();
         returnedUntil = 0;
         refundedWithoutDecision = 0;
+        chargedSince = openSince();
+        lifeBefore = seen.life();
+        forgetReplies();
+        return () -> {
+            seen = seen.isKnown() ? seen : seenBefore;
+            lost = lostBefore;
+            pending = pending == null ? pendingBefore : pending;
+            if (grantedBefore > 0) {
+                take(grantedBefore);
+            }
+        };
+    }
+
+    @Override
+    void forgetEarlierReplies() {
+        if (seen.life() == lifeBefore || !seen.isKnown()) {
+            forgetReplies();
+        }
+    }
+
+    /** Forgets the newest reply: those to requests from before now say nothing. */
+    private void forgetReplies() {
+        seen = Snapshot.reset(new OwnPermits(), now(), Deadlines.now());
+        seen.own().adjustTo(limit());
     }
 
     // The hand-over.

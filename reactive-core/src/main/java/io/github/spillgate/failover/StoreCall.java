@@ -290,7 +290,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
             failover.leases().replied(decision);
         }
         if (!mark(SERVED)) {
-            pair().primaryReplied(reply, sentAt, fits);
+            pair().primaryReplied(reply, fits);
             if (reply instanceof StoreDecision decision && decision.isCharged()) {
                 releaseIfCancelled();
             }
@@ -304,7 +304,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
         } else {
             recordUnusedDecision();
             pair().open();
-            pair().primaryReplied(reply, sentAt, false);
+            pair().primaryReplied(reply, false);
             fallBack(null);
         }
     }

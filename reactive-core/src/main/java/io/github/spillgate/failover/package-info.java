@@ -13,10 +13,10 @@ package io.github.spillgate.failover;
 //   One count in it  Ledger. HoldLedger for holds. RateLedger for permits: Snapshot is what the store has replied
 //                    (OwnPermits, BucketTraffic: of it, for this instance), BucketGrants what was granted here,
 //                    PendingGrants what was handed over
-//   If both decide   GrantPair matches the two results; UnansweredCalls: what is not known yet
+//   If both decide   GrantPair matches the two results
 //   Outbox           What must reach the store later, as a Delivery: HandOver for grants (LocalGrants, HandOvers,
 //                    GrantOutbox), Releases, SettlementOutbox
-//   Other changes    CountChanges: refund, settle, release, renew, reset; ResetLog
+//   Other changes    CountChanges: refund, settle, release, renew, reset
 //   Few log lines    SummaryLog
 
 import org.jspecify.annotations.NullMarked;

@@ -220,16 +220,9 @@ public final class CountTable<C extends Count> {
      * Resets the count of a claim.
      *
      * @param claim the claim
-     * @param create whether to create the count if there is none
-     * @return how many permits were recorded in it
      */
-    public long reset(Claim claim, boolean create) {
-        Long recorded = apply(claim, create, count -> {
-            long before = count.recorded();
-            count.reset(epochs.incrementAndGet());
-            return before;
-        });
-        return recorded == null ? 0 : recorded;
+    public void reset(Claim claim) {
+        update(claim, count -> count.reset(nextEpoch()));
     }
 
     /**

@@ -198,7 +198,7 @@ public final class LocalStore implements LimitStore {
 
     @Override
     public Mono<Void> reset(List<Claim> claims, long deadline) {
-        return Mono.fromRunnable(() -> claims.forEach(claim -> counts.reset(claim, false)));
+        return Mono.fromRunnable(() -> claims.forEach(counts::reset));
     }
 
     @Override

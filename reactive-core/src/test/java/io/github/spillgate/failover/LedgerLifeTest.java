@@ -217,7 +217,7 @@ class LedgerLifeTest extends LocalFallbackFixture {
         clock.advanceMillis(1);
         remote.reset(List.of(claim), LimitStore.NO_DEADLINE).block();
         if (isOurs) {
-            store.discardGrants(List.of(claim));
+            store.beginReset(List.of(claim)).accept(true);
         }
         way.handOver(10, any -> false).forEach(one -> deliver(way, one));
         assertThat(used()).isZero();

@@ -74,11 +74,6 @@ final class ManualWay implements HandOvers.Way {
     public void hurry(Ledger ledger) {}
 
     @Override
-    public boolean isUnanswered(Claim claim) {
-        return false;
-    }
-
-    @Override
     public void refund(RefundCharged permits) {
         refund = permits;
     }

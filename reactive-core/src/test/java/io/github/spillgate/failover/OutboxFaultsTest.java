@@ -219,7 +219,6 @@ class OutboxFaultsTest {
 
         private final CircuitGates gates =
                 gates(settings -> settings.waitIntervalFunctionInOpenState(IntervalFunction.of(Duration.ofSeconds(5))));
-        private final UnansweredCalls unanswered = new UnansweredCalls();
         private final LocalFallback local = Fallback.local(1_000, time);
         private final List<List<Reconciliation>> batches = new ArrayList<>();
         private final Outbox<Reconciliation> outbox = outbox(gates, this::send);
@@ -263,7 +262,7 @@ class OutboxFaultsTest {
             fails = false;
             grant("a");
             afterIsHeld = () -> {
-                unanswered.begin(List.of(claimOfA()));
+                local.beginCall(List.of(claimOfA()));
                 grant("a");
             };
             time.passMillis(25);
@@ -334,11 +333,6 @@ class OutboxFaultsTest {
         @Override
         public void hurry(Ledger ledger) {
             outbox.hurry(ledger.claim());
-        }
-
-        @Override
-        public boolean isUnanswered(Claim one) {
-            return unanswered.on(one.identity());
         }
 
         @Override

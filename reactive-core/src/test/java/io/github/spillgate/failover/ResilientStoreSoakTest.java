@@ -78,7 +78,7 @@ class ResilientStoreSoakTest {
         Chaos.report("megabytes before and after", used / MEGABYTE + ", " + usedAfterCollection() / MEGABYTE);
         ResilientStore store = chaos.store();
         await().atMost(Chaos.PATIENCE).untilAsserted(() -> {
-            assertThat(chaos.unansweredCalls()).as("unanswered calls").isZero();
+            assertThat(chaos.callsInFlight()).as("calls in flight").isZero();
             assertThat(store.failover().deadlines().size()).as("deadlines").isZero();
             assertThat(network.connections()).as("connections").isEqualTo(1);
             assertThat(threads()).as("threads").hasSizeLessThanOrEqualTo(threads.size() + A_FEW);
