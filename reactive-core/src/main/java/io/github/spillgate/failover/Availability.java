@@ -30,6 +30,9 @@ final class Availability {
     /** When the fallback first decided since the store last did; not used in other states than SUSPECTED. */
     private volatile long suspectedAt;
 
+    /** When the last outage ended. */
+    private volatile long availableSince = Deadlines.now() - TimeUnit.DAYS.toNanos(1);
+
     private enum State {
         DECIDES,
         SUSPECTED,
@@ -51,6 +54,11 @@ final class Availability {
         return state.get() != State.FALLEN_BACK;
     }
 
+    /** Returns whether there is an outage, or one has ended within a time. */
+    boolean isAfterOutage(long nanos) {
+        return !isAvailable() || Deadlines.now() - availableSince < nanos;
+    }
+
     /**
      * Records that the store made a decision by the deadline.
      *
@@ -61,6 +69,7 @@ final class Availability {
         if (isClosed) {
             log.forgetProblem();
             if (!isAvailable() && state.compareAndSet(State.FALLEN_BACK, State.DECIDES)) {
+                availableSince = Deadlines.now();
                 log.outageEnded();
                 onAvailable.run();
             }

@@ -78,7 +78,10 @@ final class CircuitGate {
         UNRECONCILED("local grants on the same keys are not reconciled yet"),
 
         /** Local grants on these counts cannot be charged. The store decides on all others, so this is no outage. */
-        FOREIGN("another program has written one of the keys");
+        FOREIGN("another program has written one of the keys"),
+
+        /** This instance has taken its share. The store decides on other counts, so this is no outage. */
+        SHARED("other instances may not have reconciled their local grants yet");
 
         /** Why it is not sent, for messages; empty if it is. */
         private final String reason;
@@ -103,6 +106,9 @@ final class CircuitGate {
     private static final int MIN_CALLS = 10;
     private static final int PROBES = 3;
     private static final Duration PAUSE = Duration.ofSeconds(1);
+
+    /** The time after an outage in which the other instances find out that the store is back, in nanoseconds. */
+    private static final long LONGEST_RETURN = TimeUnit.SECONDS.toNanos(3);
 
     /** The highest random change of the pause, as a part of it, so that instances do not probe at the same time. */
     private static final double PAUSE_JITTER = 0.3;
@@ -360,7 +366,7 @@ final class CircuitGate {
 
     /** Records that the fallback decides, for any reason, after this passage. */
     void recordFallback(Passage passage) {
-        if (passage == Passage.FOREIGN) {
+        if (passage == Passage.FOREIGN || passage == Passage.SHARED) {
             return;
         } else if (passage == Passage.NO_TIME) {
             availability.recordMissedDeadline(false);
@@ -422,6 +428,11 @@ final class CircuitGate {
     }
 
     // State.
+
+    /** Returns whether the store is or was lately unavailable, so that other instances may have fallen back, too. */
+    boolean isAfterOutage() {
+        return availability.isAfterOutage(LONGEST_RETURN);
+    }
 
     /** Returns whether decisions are made by the store. */
     boolean decides() {

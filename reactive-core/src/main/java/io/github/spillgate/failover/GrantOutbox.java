@@ -59,6 +59,11 @@ final class GrantOutbox implements HandOvers.Way {
     }
 
     @Override
+    public boolean isAfterOutage(Claim claim) {
+        return gates.to(List.of(claim)).isAfterOutage();
+    }
+
+    @Override
     public void refund(RefundCharged permits) {
         refunds.accept(permits);
     }

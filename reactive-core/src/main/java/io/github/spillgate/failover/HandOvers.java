@@ -113,6 +113,9 @@ final class HandOvers {
         /** Delivers the grants of an expedited ledger soon. */
         void hurry(Ledger ledger);
 
+        /** Returns whether the node of this count is or was lately unavailable, so that other instances fell back, too. */
+        boolean isAfterOutage(Claim claim);
+
         /** Refunds permits in the primary store that were refunded before they were charged there. */
         void refund(RefundCharged permits);
 

@@ -105,9 +105,14 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
 
     // The share.
 
-    /** Returns the share of the limit that this instance may grant, for the decision that begins now. */
+    /**
+     * Returns the share of the limit that this instance may grant, for the decision that begins now. It does not rise
+     * before all grants are charged: at the end of an outage, the store knows the use of those instances that are back.
+     */
     final double share() {
-        localShare = share.of(claim.limit(), instances == null ? 1 : instances.number(), use());
+        double present = share.of(claim.limit(), instances == null ? 1 : instances.number(), use());
+        boolean mayRise = share.fixed().isPresent() || (toReconcile == 0 && !isInFlight());
+        localShare = mayRise ? present : Math.min(localShare, present);
         return localShare;
     }
 
@@ -265,6 +270,11 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
     /** Returns the epoch since which grants are here. */
     final long openSince() {
         return openSince;
+    }
+
+    /** Returns whether the node of this count was down lately. */
+    final boolean isAfterOutage() {
+        return handOvers.way().isAfterOutage(claim);
     }
 
     /** Returns whether the grants in flight cannot be charged, because another program has written the key. */

@@ -429,6 +429,15 @@ public final class LocalFallback implements LimitStore {
         return must;
     }
 
+    /** Returns whether this instance may take these permits, soon after an outage. */
+    boolean haveShare(List<Claim> claims) {
+        return claims.stream()
+                .noneMatch(claim -> Boolean.FALSE.equals(ledgers.apply(
+                        claim,
+                        false,
+                        ledger -> !(ledger instanceof RateLedger rate) || rate.hasShare(claim.permits()))));
+    }
+
     /** Returns whether grants on one of these counts cannot be charged, because another program has written its key. */
     boolean cannotHandOver(List<Claim> claims) {
         return claims.stream().anyMatch(claim -> Boolean.TRUE.equals(ledgers.apply(claim, false, Ledger::isForeign)));

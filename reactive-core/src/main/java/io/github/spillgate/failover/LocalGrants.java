@@ -195,6 +195,11 @@ final class LocalGrants {
         return local != null && local.fallback.cannotHandOver(claims);
     }
 
+    /** Returns whether this instance may take these permits, soon after an outage. */
+    boolean haveShare(List<Claim> claims) {
+        return local == null || local.fallback.haveShare(claims);
+    }
+
     /** Returns whether the primary store knows all grants on these counts. */
     boolean isReconciled(List<Claim> claims) {
         return local == null || !(mustReconcileFirst(claims) || local.fallback.isUnanswered(claims));

@@ -67,6 +67,9 @@ final class RateLedger extends Ledger {
 
     private static final long NEVER = Long.MAX_VALUE;
 
+    /** The longest time for which an instance keeps to its share after an outage, in milliseconds. */
+    private static final long LONGEST_SHARED = 3_000;
+
     /** The highest number of lost lives; of more, the oldest are forgotten. */
     private static final int MOST_LOST = 16;
 
@@ -98,6 +101,15 @@ final class RateLedger extends Ledger {
     /** How many granted permits were refunded without a decision since grants were last handed over. */
     private long refundedWithoutDecision;
 
+    /**
+     * Until when this instance keeps to its share although the primary store decides: others may not have handed over
+     * yet what they granted during the outage.
+     */
+    private long sharedUntil;
+
+    /** How many permits it may take until then. */
+    private long sharedLeft;
+
     /** Creates an empty ledger. */
     RateLedger(Claim claim, HandOvers handOvers, OutageShare share, Instances.@Nullable Group instances) {
         super(claim, handOvers, share, instances);
@@ -111,6 +123,7 @@ final class RateLedger extends Ledger {
     public void advance(Claim claim, long now) {
         super.advance(claim, now);
         returnedUntil = Math.min(returnedUntil, now + limit().reach().toMillis());
+        sharedUntil = Math.min(sharedUntil, now + LONGEST_SHARED);
         granted.advance(claim, now);
         seen.own().adjustTo(limit());
         if (now < seen.arrived()) {
@@ -144,12 +157,13 @@ final class RateLedger extends Ledger {
 
     @Override
     public boolean fits(long cost) {
-        return grantsNow().fits(cost + reserved(now()));
+        return hasShare(cost) && grantsNow().fits(cost + reserved(now()));
     }
 
     @Override
     public void take(long cost) {
         grantsNow().take(cost);
+        sharedLeft -= cost;
         addToReconcile(cost);
     }
 
@@ -183,6 +197,9 @@ final class RateLedger extends Ledger {
      */
     @Override
     public long fitsAt(long cost) {
+        if (!hasShare(cost)) {
+            return sharedUntil;
+        }
         long from = now();
         while (true) {
             long until = reservedUntil(from);
@@ -197,6 +214,11 @@ final class RateLedger extends Ledger {
             }
             from = until;
         }
+    }
+
+    /** Returns whether this instance may take as many permits, soon after an outage. */
+    boolean hasShare(long permits) {
+        return permits == 0 || permits <= sharedLeft || now() >= sharedUntil;
     }
 
     /** Returns the grants. Those of a bucket return only once nothing else is in use that returns at the same rate. */
@@ -308,6 +330,11 @@ final class RateLedger extends Ledger {
         Limit limit = usage.limit();
         long used = Math.max(usage.used(), seen.usedAt(limit, now())) + lostAt(now());
         boolean isAlone = toReconcile() == 0 && pending == null;
+        // The store does not know what other instances have granted during an outage either.
+        boolean isBeyondShare = !hasShare(usage.cost()) || (!isAlone && localShare() < 1 && isAfterOutage());
+        if (decision.isCharged() && isBeyondShare) {
+            return false;
+        }
         return isAlone ? used <= limit.burst() : grantsNow().fits(used + pendingAt(now()));
     }
 
@@ -318,6 +345,7 @@ final class RateLedger extends Ledger {
 
     /** Notes that the primary store has granted permits of a decision that fits. Call this once for each. */
     void grantedInPrimary(StoreUsage usage, StoreDecision decision) {
+        sharedLeft -= usage.claim().permits();
         granted(usage.claim().permits(), decision.at().toEpochMilli(), usage.life());
     }
 
@@ -510,6 +538,7 @@ final class RateLedger extends Ledger {
         lost = List.of();
         pending = null;
         returnedUntil = 0;
+        sharedUntil = 0;
         refundedWithoutDecision = 0;
         chargedSince = openSince();
         lifeBefore = seen.life();
@@ -613,6 +642,7 @@ final class RateLedger extends Ledger {
                 granted(some.permits(), reply.at() - some.toMillis(), seen.life());
             }
         }
+        keepToShare(reconciliation.permits());
         long isAhead = reply == null ? 0 : reply.at() - now();
         ahead = chargedSince < once.since() ? Math.min(ahead, isAhead) : isAhead;
         RefundCharged refund = once.refunded() == 0 ? null : chargedRefund(once.refundedFrom(), once.refunded());
@@ -620,6 +650,19 @@ final class RateLedger extends Ledger {
             subtractCharged(once.refunded());
         }
         return refund;
+    }
+
+    /**
+     * After an outage, keeps to the share of this instance for a while: of the limit without the permits of others, and
+     * without its own.
+     */
+    private void keepToShare(long handedOver) {
+        if (localShare() < 1 && now() >= sharedUntil && isAfterOutage()) {
+            double own = Math.max((double) handedOver, isBucket() ? 0 : seen.ownUsed(limit()));
+            double others = Math.max(0, seen.used() - own);
+            sharedLeft = (long) Math.floor((limit().burst() - others) * localShare() - own);
+            sharedUntil = now() + Math.min(LONGEST_SHARED, limit().window().toMillis());
+        }
     }
 
     @Override

@@ -210,9 +210,15 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
             return Passage.FAILED;
         }
         Passage passed = gate.pass();
-        if (passed == Passage.ASK && !operation.isChange() && failover.grants().mustReconcileFirst(claims)) {
+        if (passed != Passage.ASK || operation.isChange()) {
+            return passed;
+        }
+        if (failover.grants().mustReconcileFirst(claims)) {
             gate.releaseWithoutResult(passed);
             return failover.grants().cannotCharge(claims) ? Passage.FOREIGN : Passage.UNRECONCILED;
+        } else if (gate.isAfterOutage() && !failover.grants().haveShare(claims)) {
+            gate.releaseWithoutResult(passed);
+            return Passage.SHARED;
         }
         return passed;
     }

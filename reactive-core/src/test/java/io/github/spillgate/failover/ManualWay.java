@@ -74,6 +74,11 @@ final class ManualWay implements HandOvers.Way {
     public void hurry(Ledger ledger) {}
 
     @Override
+    public boolean isAfterOutage(Claim claim) {
+        return false;
+    }
+
+    @Override
     public void refund(RefundCharged permits) {
         refund = permits;
     }

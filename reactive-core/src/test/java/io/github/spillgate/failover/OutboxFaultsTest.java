@@ -336,6 +336,11 @@ class OutboxFaultsTest {
         }
 
         @Override
+        public boolean isAfterOutage(Claim claim) {
+            return false;
+        }
+
+        @Override
         public void refund(RefundCharged permits) {}
 
         @Override
