@@ -253,7 +253,7 @@ public class StoreModel implements LimitStore {
         CountModel count = count(reconciliation.claim());
         count.pull(limit, now);
         Integer before = reconciled.get(reconciliation.id());
-        if (before != null && before == life(reconciliation.claim()) / StoreUsage.RESETS
+        if ((before != null && before == life(reconciliation.claim()) / StoreUsage.RESETS)
                 || !count.reconcile(limit, times(reconciliation.agesToSend(), now), now)) {
             return false;
         }
