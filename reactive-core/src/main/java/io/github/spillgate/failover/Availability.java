@@ -25,7 +25,7 @@ final class Availability {
 
     private final OutageLog log;
     private final Runnable onAvailable;
-    private final AtomicReference<State> state = new AtomicReference<>(State.DECIDES);
+    private final AtomicReference<OutageState> state = new AtomicReference<>(OutageState.DECIDES);
 
     /** When the fallback first decided since the store last did; not used in other states than SUSPECTED. */
     private volatile long suspectedAt;
@@ -33,7 +33,7 @@ final class Availability {
     /** When the last outage ended. */
     private volatile long availableSince = Deadlines.now() - TimeUnit.DAYS.toNanos(1);
 
-    private enum State {
+    private enum OutageState {
         DECIDES,
         SUSPECTED,
         FALLEN_BACK
@@ -51,7 +51,7 @@ final class Availability {
     }
 
     boolean isAvailable() {
-        return state.get() != State.FALLEN_BACK;
+        return state.get() != OutageState.FALLEN_BACK;
     }
 
     /** Returns whether there is an outage, or one has ended within a time. */
@@ -68,7 +68,7 @@ final class Availability {
         endSuspicion();
         if (isClosed) {
             log.forgetProblem();
-            if (!isAvailable() && state.compareAndSet(State.FALLEN_BACK, State.DECIDES)) {
+            if (!isAvailable() && state.compareAndSet(OutageState.FALLEN_BACK, OutageState.DECIDES)) {
                 availableSince = Deadlines.now();
                 log.outageEnded();
                 onAvailable.run();
@@ -78,8 +78,8 @@ final class Availability {
 
     /** Records that the store replies, so that it is no outage if the fallback decides. */
     void endSuspicion() {
-        if (state.get() == State.SUSPECTED) {
-            state.compareAndSet(State.SUSPECTED, State.DECIDES);
+        if (state.get() == OutageState.SUSPECTED) {
+            state.compareAndSet(OutageState.SUSPECTED, OutageState.DECIDES);
         }
     }
 
@@ -89,9 +89,9 @@ final class Availability {
      * @param whyNotAsked why the store was not asked; empty if it was
      */
     void recordFallback(String whyNotAsked) {
-        if (state.get() == State.DECIDES) {
+        if (state.get() == OutageState.DECIDES) {
             suspectedAt = Deadlines.now();
-            state.compareAndSet(State.DECIDES, State.SUSPECTED);
+            state.compareAndSet(OutageState.DECIDES, OutageState.SUSPECTED);
         } else if (isSuspectedForLong()) {
             startOutage(whyNotAsked);
         }
@@ -122,12 +122,12 @@ final class Availability {
     }
 
     private void startOutage(String whyNotAsked) {
-        if (isAvailable() && state.getAndSet(State.FALLEN_BACK) != State.FALLEN_BACK) {
+        if (isAvailable() && state.getAndSet(OutageState.FALLEN_BACK) != OutageState.FALLEN_BACK) {
             log.outageBegan(whyNotAsked);
         }
     }
 
     private boolean isSuspectedForLong() {
-        return state.get() == State.SUSPECTED && Deadlines.now() - suspectedAt >= LONGEST_SUSPICION;
+        return state.get() == OutageState.SUSPECTED && Deadlines.now() - suspectedAt >= LONGEST_SUSPICION;
     }
 }

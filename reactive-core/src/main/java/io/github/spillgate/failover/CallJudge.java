@@ -21,14 +21,14 @@ final class CallJudge {
     // If this process was stalled before the deadline, the store may have replied long ago. Its node is then asked one
     // deadline later; the caller does not wait for that.
 
-    private static final AtomicReferenceFieldUpdater<CallJudge, @Nullable Verdict> VERDICT =
-            AtomicReferenceFieldUpdater.newUpdater(CallJudge.class, Verdict.class, "verdict");
+    private static final AtomicReferenceFieldUpdater<CallJudge, @Nullable CallVerdict> VERDICT =
+            AtomicReferenceFieldUpdater.newUpdater(CallJudge.class, CallVerdict.class, "verdict");
 
     private final Failover failover;
     private final CircuitGate gate;
-    private volatile @Nullable Verdict verdict;
+    private volatile @Nullable CallVerdict verdict;
 
-    private enum Verdict {
+    private enum CallVerdict {
         REPLIED,
         FAILED,
         SILENT,
@@ -42,18 +42,18 @@ final class CallJudge {
         this.gate = gate;
     }
 
-    private boolean decide(Verdict first) {
+    private boolean decide(CallVerdict first) {
         return VERDICT.compareAndSet(this, null, first);
     }
 
     /** Returns whether the store has replied in time: before it could be found silent. */
     boolean hasReplied() {
-        return verdict == Verdict.REPLIED;
+        return verdict == CallVerdict.REPLIED;
     }
 
     /** Judges a reply to a request that was sent at this time. */
     void reply(long sentAt) {
-        if (decide(Verdict.REPLIED)) {
+        if (decide(CallVerdict.REPLIED)) {
             gate.recordReply(Deadlines.now() - sentAt);
         }
     }
@@ -67,10 +67,10 @@ final class CallJudge {
         if (error instanceof LimitStoreDeadlineException) {
             if (request == null && hasMissedDeadline(sentAt)) {
                 silence(true);
-            } else if (decide(Verdict.UNKNOWN)) {
+            } else if (decide(CallVerdict.UNKNOWN)) {
                 gate.recordNoResult();
             }
-        } else if (decide(Verdict.FAILED)) {
+        } else if (decide(CallVerdict.FAILED)) {
             gate.recordFailure(Deadlines.now() - sentAt, error);
         } else {
             gate.recordLateFailure(error);
@@ -84,7 +84,7 @@ final class CallJudge {
 
     /** Judges that the store refused a refund or a reset. */
     void refusal(Throwable error) {
-        if (decide(Verdict.FAILED)) {
+        if (decide(CallVerdict.FAILED)) {
             gate.recordRefusal(error);
         }
     }
@@ -112,7 +112,7 @@ final class CallJudge {
     }
 
     private void silence(boolean isSilent) {
-        if (decide(isSilent ? Verdict.SILENT : Verdict.UNKNOWN) && isSilent) {
+        if (decide(isSilent ? CallVerdict.SILENT : CallVerdict.UNKNOWN) && isSilent) {
             gate.recordFailure(failover.deadlineNanos(), failover.unanswered());
         }
     }

@@ -113,7 +113,7 @@ final class HandOvers {
         /** Delivers the grants of an expedited ledger soon. */
         void hurry(Ledger ledger);
 
-        /** Returns whether the node of this count is or was lately unavailable, so that other instances fell back, too. */
+        /** Returns whether the node of this count is unavailable, or was lately, so that others fell back, too. */
         boolean isAfterOutage(Claim claim);
 
         /** Refunds permits in the primary store that were refunded before they were charged there. */

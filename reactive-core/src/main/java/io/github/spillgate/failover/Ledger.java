@@ -158,7 +158,7 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
      */
     abstract Runnable forget();
 
-    /** Forgets a reply from before the reset that ends now: the primary store may have sent it since the reset began. */
+    /** Forgets a reply from before the reset that ends now, which may have arrived since the reset began. */
     abstract void forgetEarlierReplies();
 
     @Override

@@ -20,9 +20,8 @@ final class OwnPermits {
     //
     //   the share     The part of the use that is of this instance.
     //   released()    The permits of a log that have expired since a reply. This must be a lower bound, so a slot
-    // counts
-    //                 as expired only when its last permit is, and only permits that were certainly in use at the reply
-    //                 are subtracted from it. All others count until the reply's last permit expires.
+    //                 counts as expired only when its last permit is, and only permits that were certainly in use
+    //                 at the reply are subtracted from it. All others count until the reply's last permit expires.
     //
     // So it may only hold permits that the store still holds. A refund of a decision is subtracted from its slot. Any
     // other refund removes the oldest permits of any instance, so as many are subtracted from the oldest slots. When

@@ -46,10 +46,9 @@ final class RateLedger extends Ledger {
     // is in "seen" before it leaves "pending".
     //
     // Each count in the primary store has a life (StoreUsage). A reply of another life, while the permits in "seen"
-    // must
-    // still count, means that their data was lost: they move to "lost", and are handed over. A reply says something
-    // only if it is newer than "seen", or of the same life (Snapshot.isOlderThan). If it says nothing, its grant is of
-    // a life that was lost or reset, so it is refunded, and the fallback decides.
+    // must still count, means that their data was lost: they move to "lost", and are handed over. A reply says
+    // something only if it is newer than "seen", or of the same life (Snapshot.isOlderThan). If it says nothing, its
+    // grant is of a life that was lost or reset, so it is refunded, and the fallback decides.
     //
     // Refunds are subtracted before the primary store is asked, because its next reply may be without them already.
     // A refund of pending permits is sent when the primary store has charged them: before that, it would remove

@@ -346,7 +346,7 @@ local function restoreCounter(counter, grants, earlier)
   return restored, max(has.start, known.start), previous + has.previous, current + has.current
 end
 
--- Lost permits return only once they are restored: until then others in the bucket return in their place. The mark holds
+-- Lost permits return only once they are restored: until then others in the bucket return in their place. The mark has
 -- the number of restored permits, and the time of the restoration in milliseconds.
 local function restoreBucket(bucket, grants, earlier)
   local limit, most, has = bucket.limit, 0, 0
