@@ -51,11 +51,12 @@ class OutageEndRedisTest {
     void togetherTheyStayNearTheLimit(int instances, int millis, boolean isKilled, boolean isAllAtOne) {
         try (RedisForTests redis = RedisForTests.startOwn()) {
             List<Instance> all = IntStream.range(0, instances)
-                    .mapToObj(i -> new Instance(redis))
+                    .mapToObj(i -> new Instance(redis, instances))
                     .toList();
             List<Stream> streams = streams();
             long start = System.nanoTime();
             run(streams, all, isAllAtOne, start, BEFORE);
+            all.forEach(Instance::assertKnowsTheOthers);
             Duration outage = Duration.ofMillis(millis);
             during(redis, isKilled, () -> run(streams, all, isAllAtOne, start, BEFORE.plus(outage)));
             long back = System.currentTimeMillis();
@@ -104,12 +105,14 @@ class OutageEndRedisTest {
 
     private static final class Instance {
 
+        private final int instances;
         private final RedisClient client;
         private final RedisStore redis;
         private final ResilientStore store;
         private final List<RateLimiter> limiters = new ArrayList<>();
 
-        Instance(RedisForTests server) {
+        Instance(RedisForTests server, int instances) {
+            this.instances = instances;
             client = RedisClient.create(server.uri());
             redis = RedisStore.create(client);
             store = ResilientStore.builder(redis).build();
@@ -118,6 +121,14 @@ class OutageEndRedisTest {
                         .store(store)
                         .limit(stream.limit)
                         .build());
+            }
+        }
+
+        void assertKnowsTheOthers() {
+            for (int load : LOADS) {
+                assertThat(store.failover().grants().instances("load" + load))
+                        .as("known instances")
+                        .isEqualTo(instances);
             }
         }
 
