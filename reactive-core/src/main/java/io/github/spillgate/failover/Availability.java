@@ -68,8 +68,10 @@ final class Availability {
         endSuspicion();
         if (isClosed) {
             log.forgetProblem();
-            if (!isAvailable() && state.compareAndSet(OutageState.FALLEN_BACK, OutageState.DECIDES)) {
+            if (!isAvailable()) {
                 availableSince = Deadlines.now();
+            }
+            if (!isAvailable() && state.compareAndSet(OutageState.FALLEN_BACK, OutageState.DECIDES)) {
                 log.outageEnded();
                 onAvailable.run();
             }

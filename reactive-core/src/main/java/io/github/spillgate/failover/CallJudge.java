@@ -112,8 +112,12 @@ final class CallJudge {
     }
 
     private void silence(boolean isSilent) {
-        if (decide(isSilent ? CallVerdict.SILENT : CallVerdict.UNKNOWN) && isSilent) {
+        if (!decide(isSilent ? CallVerdict.SILENT : CallVerdict.UNKNOWN)) {
+            return;
+        } else if (isSilent) {
             gate.recordFailure(failover.deadlineNanos(), failover.unanswered());
+        } else {
+            gate.recordNoResult();
         }
     }
 }

@@ -80,7 +80,7 @@ final class CircuitGate {
         /** Local grants on these counts cannot be charged. The store decides on all others, so this is no outage. */
         FOREIGN("another program has written one of the keys"),
 
-        /** This instance has taken its share. The store decides on other counts, so this is no outage. */
+        /** This is more than what is left of the share of this instance. The store decides on other counts. */
         SHARED("other instances may not have reconciled their local grants yet");
 
         /** Why it is not sent, for messages; empty if it is. */
@@ -432,6 +432,11 @@ final class CircuitGate {
     /** Returns whether the store is or was lately unavailable, so that other instances may have fallen back, too. */
     boolean isAfterOutage() {
         return availability.isAfterOutage(LONGEST_RETURN);
+    }
+
+    /** Returns whether instances may keep to their shares: they begin when their grants are charged. */
+    boolean maySharesHold() {
+        return availability.isAfterOutage(2 * LONGEST_RETURN);
     }
 
     /** Returns whether decisions are made by the store. */

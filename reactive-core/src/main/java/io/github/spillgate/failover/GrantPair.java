@@ -16,8 +16,8 @@ import org.jspecify.annotations.Nullable;
  * <caption>What is done when both results are known</caption>
  * <tr><th>fallback</th><th>primary store, late</th><th>what is done</th></tr>
  * <tr><td>allowed</td><td>allowed</td>
- *     <td>the local grant is cancelled, unless the charge was lost or reset, or may be: then that is refunded. If the
- *     grant was refunded or settled already, the charge is refunded, too</td></tr>
+ *     <td>the local grant is cancelled, unless the charge was lost or reset, or may be: then the charge
+ *     is refunded. So it is if the grant was refunded or settled already</td></tr>
  * <tr><td>allowed</td><td>denied, or failed without charging</td><td>the local grant is handed over</td></tr>
  * <tr><td>allowed</td><td>no reply</td><td>the local grant is handed over, and is perhaps charged twice</td></tr>
  * <tr><td>denied</td><td>allowed</td>

@@ -169,7 +169,7 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
     /**
      * Begins a reset. Nothing is handed over until it has ended: it could remove the charges of later grants.
      *
-     * @return ends it, and gets whether it took place; only the first call counts
+     * @return a function that ends it; its argument is whether it took place; only the first call counts
      */
     final Consumer<Boolean> beginReset() {
         Runnable undo = forget();

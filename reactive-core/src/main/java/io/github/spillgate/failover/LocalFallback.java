@@ -363,9 +363,9 @@ public final class LocalFallback implements LimitStore {
     }
 
     /**
-     * Resets counts. The primary store does that until it is called.
+     * Begins to reset counts.
      *
-     * @return ends the reset, and gets whether it took place
+     * @return a function that ends the reset; its argument is whether that took place
      */
     Consumer<Boolean> beginReset(List<Claim> claims) {
         List<Consumer<Boolean>> ends = new ArrayList<>();

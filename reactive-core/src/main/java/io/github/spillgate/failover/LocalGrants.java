@@ -61,7 +61,7 @@ final class LocalGrants {
         }
     }
 
-    /** Notes that the fallback is asked although the primary store may still decide: it gets no grants until then. */
+    /** Notes that the fallback is asked although the primary store may still decide: nothing is handed over until then. */
     void beginCall(List<Claim> claims) {
         if (local != null) {
             local.fallback.beginCall(claims);
@@ -88,9 +88,9 @@ final class LocalGrants {
     }
 
     /**
-     * Cancels a grant of the fallback that the primary store has charged after all. What was refunded or settled of the
-     * grant is refunded of the charge; what is from now on, is there. If the charge was lost or reset, or may be, it is
-     * refunded instead.
+     * Cancels a grant of the fallback that the primary store has charged after all. Later refunds and settlements of
+     * the grant are made there, and so is a refund of what was refunded or settled before. If the charge was lost or
+     * reset, or may be, it is refunded instead.
      *
      * @param isNoted whether the charge counts as granted here
      */

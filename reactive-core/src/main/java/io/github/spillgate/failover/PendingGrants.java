@@ -5,7 +5,7 @@ import io.github.spillgate.spi.Reconciliation;
 import java.util.List;
 
 /**
- * The hand-over of a {@link RateLedger} that is on its way: it is not known yet whether the primary store has executed
+ * The hand-over of a {@link RateLedger} that is in flight: it is not known yet whether the primary store has executed
  * it. Guarded by the monitor of its ledger.
  */
 final class PendingGrants {

@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.count.RateCount;
+import io.github.spillgate.local.CountTable;
 import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
@@ -15,6 +16,7 @@ import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** The ledger of a rate limit. */
@@ -53,7 +55,7 @@ final class RateLedger extends Ledger {
     // Refunds are subtracted before the primary store is asked, because its next reply may be without them already.
     // A refund of pending permits is sent when the primary store has charged them: before that, it would remove
     // permits that other instances use. An epoch says where the permits of a decision are: from openSince() on they are
-    // here, from that of "pending" on they are on their way, and from chargedSince on they are in the present life of
+    // here, from that of "pending" on they are in flight, and from chargedSince on they are in the present life of
     // the count, as it is since its last reset. Earlier ones are gone.
     //
     // Not covered: lost permits of a count that this instance did not use, evicted counts, and grants of other
@@ -156,7 +158,7 @@ final class RateLedger extends Ledger {
 
     @Override
     public boolean fits(long cost) {
-        return hasShare(cost) && grantsNow().fits(cost + reserved(now()));
+        return hasShare(cost - ofOthers()) && grantsNow().fits(cost + reserved(now()));
     }
 
     @Override
@@ -196,10 +198,7 @@ final class RateLedger extends Ledger {
      */
     @Override
     public long fitsAt(long cost) {
-        if (!hasShare(cost)) {
-            return sharedUntil;
-        }
-        long from = now();
+        long from = hasShare(cost - ofOthers()) ? now() : sharedUntil;
         while (true) {
             long until = reservedUntil(from);
             long all = cost + reserved(from);
@@ -213,6 +212,11 @@ final class RateLedger extends Ledger {
             }
             from = until;
         }
+    }
+
+    /** Returns how many permits the table adds to the cost of a claim, because they are for other instances. */
+    private long ofOthers() {
+        return CountTable.ofOthers(limit(), localShare());
     }
 
     /** Returns whether this instance may take as many permits, soon after an outage. */
@@ -520,7 +524,9 @@ final class RateLedger extends Ledger {
 
     @Override
     long cancelGrant(long takenAt, long permits) {
-        long left = permits - remove(takenAt, permits);
+        long removed = remove(takenAt, permits);
+        sharedLeft += removed;
+        long left = permits - removed;
         long refunded = Math.min(refundedWithoutDecision, left);
         refundedWithoutDecision -= refunded;
         return refunded;
@@ -530,7 +536,7 @@ final class RateLedger extends Ledger {
     Runnable forget() {
         long grantedBefore = granted.recorded();
         Snapshot seenBefore = seen;
-        List<Snapshot> lostBefore = lost;
+        List<Snapshot> lostBefore = allLost();
         PendingGrants pendingBefore = pending;
         forgetGrants();
         granted.clear();
@@ -540,14 +546,18 @@ final class RateLedger extends Ledger {
         sharedUntil = 0;
         refundedWithoutDecision = 0;
         chargedSince = openSince();
-        lifeBefore = seen.life();
+        lifeBefore = seen.isKnown() ? seen.life() : lifeBefore;
         forgetReplies();
         return () -> {
             seen = seen.isKnown() ? seen : seenBefore;
-            lost = lostBefore;
-            pending = pending == null ? pendingBefore : pending;
-            if (grantedBefore > 0) {
-                take(grantedBefore);
+            lost = Stream.concat(lostBefore.stream(), lost.stream()).toList();
+            // The hand-over in flight may have ended, so its grants are handed over again, as of now.
+            long handedOver = pendingBefore == null ? 0 : pendingBefore.at(now());
+            if (grantedBefore + handedOver > 0) {
+                take(grantedBefore + handedOver);
+            }
+            if (hasMore()) {
+                enqueue();
             }
         };
     }
@@ -652,11 +662,12 @@ final class RateLedger extends Ledger {
     }
 
     /**
-     * After an outage, keeps to the share of this instance for a while: of the limit without the permits of others, and
-     * without its own.
+     * After an outage, keeps to the share of this instance for a while: to its part of what others do not use, of which
+     * it has taken its own permits already.
      */
     private void keepToShare(long handedOver) {
-        if (localShare() < 1 && now() >= sharedUntil && isAfterOutage()) {
+        // Once for each outage: the charges of denied requests go on.
+        if (localShare() < 1 && now() >= sharedUntil + LONGEST_SHARED && isAfterOutage()) {
             double own = Math.max((double) handedOver, isBucket() ? 0 : seen.ownUsed(limit()));
             double others = Math.max(0, seen.used() - own);
             sharedLeft = (long) Math.floor((limit().burst() - others) * localShare() - own);

@@ -216,7 +216,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
         if (failover.grants().mustReconcileFirst(claims)) {
             gate.releaseWithoutResult(passed);
             return failover.grants().cannotCharge(claims) ? Passage.FOREIGN : Passage.UNRECONCILED;
-        } else if (gate.isAfterOutage() && !failover.grants().haveShare(claims)) {
+        } else if (gate.maySharesHold() && !failover.grants().haveShare(claims)) {
             gate.releaseWithoutResult(passed);
             return Passage.SHARED;
         }

@@ -350,8 +350,14 @@ public final class CountTable<C extends Count> {
         return ofOthers(claim.limit(), share.applyAsDouble(count));
     }
 
-    /** Returns how many of a limit's permits are not for this process. Its share is at least one permit. */
-    private static long ofOthers(Limit limit, double share) {
+    /**
+     * Returns how many of a limit's permits are not for this process. Its share is at least one permit.
+     *
+     * @param limit the limit
+     * @param share the share of this process
+     * @return the number of permits; they are added to the cost that a count is asked for
+     */
+    public static long ofOthers(Limit limit, double share) {
         return share == 1 ? 0 : limit.burst() - Math.max(1, (long) Math.floor(limit.burst() * share));
     }
 

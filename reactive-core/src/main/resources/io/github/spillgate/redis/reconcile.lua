@@ -306,8 +306,8 @@ local function restoreLog(log, grants, earlier)
   return log, max(all, has), last, inLast
 end
 
--- Moves a counter to the next window, if that of another counter of the same life is nearer to it: the times under way
--- of two messages differ.
+-- Moves a counter to the next window, if that of another counter of the same life is nearer to it: two messages are in
+-- flight for different times.
 local function follow(counter, other)
   if other.start - counter.start > counter.limit.window / 2 then
     counter.previous, counter.current = counter.current, 0

@@ -14,6 +14,7 @@ import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import java.util.List;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -221,6 +222,25 @@ class LedgerLifeTest extends LocalFallbackFixture {
         }
         way.handOver(10, any -> false).forEach(one -> deliver(way, one));
         assertThat(used()).isZero();
+    }
+
+    /** What is known and in flight then counts until it is in the store. */
+    @Test
+    void aRefusedResetForgetsNothing() {
+        take(60);
+        remote.loseAll();
+        clock.advanceMillis(1);
+        peek();
+        grant(10);
+        Reconciliation inFlight = way.handOver(10, any -> false).get(0);
+        Consumer<Boolean> end = store.beginReset(List.of(claim));
+        way.notCharged(inFlight);
+        end.accept(false);
+        assertThat(store.isReconciled()).isFalse();
+        assertThat(lost(handOver())).isEqualTo(60);
+        assertThat(used()).isEqualTo(70);
+        assertThat(store.isReconciled()).isTrue();
+        assertThat(store.mustHandOver(List.of(claim))).isFalse();
     }
 
     // What happens

@@ -61,6 +61,22 @@ class OutageEndTest {
         assertThat(history.grantedSince(before)).isEqualTo(60);
     }
 
+    @Test
+    void untilThenTheFallbackGrantsWhatIsLeftOfTheShare() {
+        FailoverHistory history = historyInAnOutage(Limit.parse("60/1m"), 2);
+        Instance first = history.instance(0);
+        first.acquire(3);
+        first.reconnect();
+        time.passMillis(150);
+        first.acquire(1);
+        first.connection(Mode.DOWN);
+        int before = history.requests();
+        first.acquire(1);
+        assertThat(history.grantedSince(before)).isEqualTo(1);
+        first.acquireAll();
+        assertThat(history.grantedSince(before)).isBetween(10L, 30L);
+    }
+
     /** Returns instances that know of each other, have used nothing, and have lost their connections. */
     private FailoverHistory historyInAnOutage(Limit limit, int instances) {
         FailoverHistory history = new FailoverHistory(time, limit, instances);
