@@ -61,7 +61,7 @@ final class LocalGrants {
         }
     }
 
-    /** Notes that the fallback is asked although the primary store may still decide: nothing is handed over until then. */
+    /** Notes that the fallback is asked although the primary store may still decide; until then, it gets no grants. */
     void beginCall(List<Claim> claims) {
         if (local != null) {
             local.fallback.beginCall(claims);
