@@ -68,10 +68,12 @@ final class Availability {
         endSuspicion();
         if (isClosed) {
             log.forgetProblem();
-            if (!isAvailable()) {
-                availableSince = Deadlines.now();
+            if (isAvailable()) {
+                return;
             }
-            if (!isAvailable() && state.compareAndSet(OutageState.FALLEN_BACK, OutageState.DECIDES)) {
+            // Before the state, so that it is after an outage at once.
+            availableSince = Deadlines.now();
+            if (state.compareAndSet(OutageState.FALLEN_BACK, OutageState.DECIDES)) {
                 log.outageEnded();
                 onAvailable.run();
             }

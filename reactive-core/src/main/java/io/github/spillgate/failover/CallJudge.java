@@ -13,7 +13,7 @@ final class CallJudge {
     // A call is judged when it ends, or after its deadline if it has not ended by then:
     //
     // - A request that was not executed because it was late says nothing about the store. But if that is found out at
-    //   the deadline only, by a store whose nodes cannot be asked, the store has missed the deadline.
+    //   the deadline only, by a store without nodes to ask, the store has missed the deadline.
     // - If there is no reply, the node is asked once whether it is silent. It is not if it replies to later requests:
     //   then the call waits behind too many others, or an event loop was stalled, or one connection is broken.
     //   Otherwise one busy loop, or a burst of calls, would open the breaker for all.

@@ -259,8 +259,8 @@ final class CircuitGate {
     }
 
     /**
-     * Returns whether another success changes nothing, because the breaker's window holds only fast ones. (A half-open
-     * breaker with so many has closed.) Spares a contended write for each of many concurrent replies.
+     * Returns whether another success changes nothing, because the breaker is closed and its window holds only fast
+     * ones. Spares a contended write for each of many concurrent replies.
      */
     private boolean isRedundantSuccess(long nanos) {
         CircuitBreaker.Metrics calls = breaker.getMetrics();
@@ -268,7 +268,8 @@ final class CircuitGate {
                 && nanos < slowNanos
                 && !isRefusing
                 && calls.getNumberOfSuccessfulCalls() == window
-                && calls.getNumberOfSlowCalls() == 0;
+                && calls.getNumberOfSlowCalls() == 0
+                && breaker.getState() == CircuitBreaker.State.CLOSED;
     }
 
     /** Records that a request says nothing about the store: it was not sent, or not executed. */

@@ -414,7 +414,11 @@ final class RateLedger extends Ledger {
         List<Snapshot> all = new ArrayList<>(lost);
         all.removeIf(other -> other.isOfSameLife(one.life()));
         all.add(isBucket() ? one.fallenTo(limit(), now()) : one);
-        lost = List.copyOf(all.subList(Math.max(0, all.size() - MOST_LOST), all.size()));
+        lost = newest(all);
+    }
+
+    private static List<Snapshot> newest(List<Snapshot> all) {
+        return List.copyOf(all.subList(Math.max(0, all.size() - MOST_LOST), all.size()));
     }
 
     // Refunds and resets.
@@ -550,7 +554,7 @@ final class RateLedger extends Ledger {
         forgetReplies();
         return () -> {
             seen = seen.isKnown() ? seen : seenBefore;
-            lost = Stream.concat(lostBefore.stream(), lost.stream()).toList();
+            lost = newest(Stream.concat(lostBefore.stream(), lost.stream()).toList());
             // The hand-over in flight may have ended, so its grants are handed over again, as of now.
             long handedOver = pendingBefore == null ? 0 : pendingBefore.at(now());
             if (grantedBefore + handedOver > 0) {

@@ -75,6 +75,23 @@ class CircuitGateTest {
         }
     }
 
+    /** As many successes as the window has do not close it if the user asks for more. */
+    @Test
+    void aHalfOpenBreakerGetsTheResultOfEachProbe() {
+        try (VirtualTime time = new VirtualTime()) {
+            CircuitGate gate =
+                    gate(how -> how.permittedNumberOfCallsInHalfOpenState(40).minimumNumberOfCalls(40));
+            failed(gate, 20);
+            assertThat(gate.state()).isEqualTo(Breaker.OPEN);
+            time.pass(Duration.ofSeconds(2));
+            for (int i = 0; i < 40; i++) {
+                assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
+            }
+            answered(gate, 40, 0);
+            assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
+        }
+    }
+
     @Test
     void aProbeThatTurnsBackFreesItsPermissionForOthers() {
         try (VirtualTime time = new VirtualTime()) {

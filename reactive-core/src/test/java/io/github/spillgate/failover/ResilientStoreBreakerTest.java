@@ -227,7 +227,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         assertThat(limiter.state().isFallbackActive()).isFalse();
     }
 
-    /** The refusal does not count for the breaker, whose window holds only successes before and after it. */
+    /** The breaker does not count the refusal: its window holds only successes before and after that. */
     @Test
     void aRefusalBeforeTheLastSuccessesDoesNotMakeAnOutageLastUntilARequest() {
         RateLimiter limiter = on(ResilientStore.builder(remote)
