@@ -1,6 +1,7 @@
 package io.github.spillgate;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.tuple;
 
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
@@ -11,9 +12,11 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -117,7 +120,7 @@ class DecisionTest {
         StoreDecision granted = onAAndB(Source.LOCAL);
         StoreDecision charged = onAAndB(Source.OTHER);
         assertThat(granted.redeem(usage -> usage.key().equals("a")).source()).isEqualTo(Source.LOCAL);
-        assertThat(granted.moveTo(charged).claims()).extracting(Claim::key).containsExactly("b");
+        assertThat(granted.moveTo(charged)).extracting(Claim::key).containsExactly("b");
         StoreDecision redeemed = granted.redeem(usage -> true);
         assertThat(redeemed.source()).isEqualTo(Source.OTHER);
         assertThat(redeemed.claims()).extracting(Claim::key).containsExactly("b");
@@ -128,8 +131,27 @@ class DecisionTest {
     void nothingMovesFromADecisionThatIsRedeemed() {
         StoreDecision granted = onAAndB(Source.LOCAL);
         granted.redeem(usage -> true);
-        assertThat(granted.moveTo(onAAndB(Source.OTHER)).usages()).isEmpty();
+        assertThat(granted.moveTo(onAAndB(Source.OTHER))).isEmpty();
         assertThat(granted.redeem(usage -> true)).isNull();
+    }
+
+    @Test
+    void whatASettlementHasLeftMoves() {
+        Claim lower = claim("lower", 5);
+        Claim higher = claim("higher", 5);
+        Claim refunded = claim("refunded", 5);
+        Claim whole = claim("whole", 5);
+        StoreDecision granted = StoreDecision.ofTake(
+                Source.LOCAL,
+                1_000,
+                Stream.of(lower, higher, refunded, whole)
+                        .map(claim -> usage(claim, 5, 1_000))
+                        .toList());
+        granted.redeem(usage -> usage.claim().equals(refunded));
+        granted.redeem(usage -> !usage.claim().equals(whole), Map.of(lower.handle(), 2L, higher.handle(), 7L));
+        assertThat(granted.moveTo(granted))
+                .extracting(Claim::key, Claim::permits)
+                .containsExactly(tuple("lower", 2L), tuple("higher", 5L), tuple("whole", 5L));
     }
 
     /** Otherwise a late reply would cancel a grant that is refunded at the same time. */
@@ -142,8 +164,8 @@ class DecisionTest {
             granted.add(onAAndB(Source.LOCAL));
         }
         StoreDecision charged = onAAndB(Source.OTHER);
-        CompletableFuture<List<StoreDecision>> moving = CompletableFuture.supplyAsync(() -> {
-            List<StoreDecision> left = new ArrayList<>();
+        CompletableFuture<List<List<Claim>>> moving = CompletableFuture.supplyAsync(() -> {
+            List<List<Claim>> left = new ArrayList<>();
             for (StoreDecision one : granted) {
                 awaitAtLeast(started, left.size() + 1);
                 left.add(one.moveTo(charged));
@@ -157,9 +179,9 @@ class DecisionTest {
             redeemed.add(one.redeem(usage -> true));
             awaitAtLeast(moved, redeemed.size());
         }
-        List<StoreDecision> left = moving.join();
+        List<List<Claim>> left = moving.join();
         for (int i = 0; i < redeemed.size(); i++) {
-            Source holder = left.get(i).usages().isEmpty() ? Source.LOCAL : Source.OTHER;
+            Source holder = left.get(i).isEmpty() ? Source.LOCAL : Source.OTHER;
             assertThat(redeemed.get(i).source()).isEqualTo(holder);
             assertThat(redeemed.get(i).usages()).hasSize(2);
         }

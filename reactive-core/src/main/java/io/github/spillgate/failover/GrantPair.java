@@ -17,7 +17,7 @@ import org.jspecify.annotations.Nullable;
  * <tr><th>fallback</th><th>primary store, late</th><th>what is done</th></tr>
  * <tr><td>allowed</td><td>allowed</td>
  *     <td>the local grant is cancelled, unless the charge was lost or reset, or may be: then the charge
- *     is refunded. So it is if the grant was refunded or settled already</td></tr>
+ *     is refunded. What was refunded of the grant, also by a settlement, is refunded of the charge</td></tr>
  * <tr><td>allowed</td><td>denied, or failed without charging</td><td>the local grant is handed over</td></tr>
  * <tr><td>allowed</td><td>no reply</td><td>the local grant is handed over, and is perhaps charged twice</td></tr>
  * <tr><td>denied</td><td>allowed</td>

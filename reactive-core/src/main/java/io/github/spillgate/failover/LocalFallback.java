@@ -327,16 +327,17 @@ public final class LocalFallback implements LimitStore {
     }
 
     /**
-     * Cancels a decision of this store, because the primary store has charged the same request after all.
+     * Cancels grants of this store, because the primary store has charged the same request after all.
      *
      * @param decision a decision of which nothing has been handed over
+     * @param claims the permits to cancel
      * @return a claim for each count with the permits that must be refunded in the primary store, because a refund
      *     without a decision had already refunded them here
      */
-    List<Claim> cancelGrants(StoreDecision decision) {
+    List<Claim> cancelGrants(StoreDecision decision, List<Claim> claims) {
         long takenAt = decision.at().toEpochMilli();
         List<Claim> refunded = new ArrayList<>();
-        for (Claim claim : decision.claims()) {
+        for (Claim claim : claims) {
             Long permits = ofGrant(decision, claim, false, ledger -> ledger.cancelGrant(takenAt, claim.permits()));
             if (permits != null && permits > 0) {
                 refunded.add(claim.withPermits(permits));

@@ -8,7 +8,7 @@ import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.StoreDecision;
 import java.util.List;
-import java.util.Set;
+import java.util.Map;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
@@ -89,8 +89,8 @@ final class LocalGrants {
 
     /**
      * Cancels a grant of the fallback that the primary store has charged after all. Later refunds and settlements of
-     * the grant are made there, and so is a refund of what was refunded or settled before. If the charge was lost or
-     * reset, or may be, it is refunded instead.
+     * the grant are made there, and what was refunded before, also by a settlement, is refunded there now. If the charge
+     * was lost or reset, or may be, it is refunded instead.
      *
      * @param isNoted whether the charge counts as granted here
      */
@@ -106,10 +106,9 @@ final class LocalGrants {
             // Before the local grant moves, because the caller may refund it from then on.
             local.fallback.granted(charged);
         }
-        StoreDecision left = granted.moveTo(charged);
-        Set<Object> moved = left.claims().stream().map(Claim::handle).collect(Collectors.toSet());
-        refundUnused(charged.only(usage -> !moved.contains(usage.claim().handle())));
-        for (Claim refunded : local.fallback.cancelGrants(left)) {
+        List<Claim> moved = granted.moveTo(charged);
+        refundRest(charged, moved);
+        for (Claim refunded : local.fallback.cancelGrants(granted, moved)) {
             for (StoreDecision part : charged.parts()) {
                 if (part.claims().stream().anyMatch(claim -> claim.identity().equals(refunded.identity()))) {
                     long until = part.at().toEpochMilli() + OwnPermits.windowOf(refunded.limit());
@@ -120,6 +119,18 @@ final class LocalGrants {
     }
 
     // Refunds.
+
+    /** Refunds what was charged beyond the permits that are in use. */
+    private void refundRest(StoreDecision charged, List<Claim> inUse) {
+        Map<Object, Long> used = inUse.stream().collect(Collectors.toMap(Claim::handle, Claim::permits));
+        releaseUnused(charged.claims().stream()
+                .filter(claim -> !used.containsKey(claim.handle()))
+                .toList());
+        refund(Refund.of(charged).stream()
+                .map(one -> one.without(used.getOrDefault(one.claim().handle(), 0L)))
+                .filter(one -> one.claim().permits() > 0)
+                .toList());
+    }
 
     /** Refunds a charge of the primary store that no request uses. If the refund fails, that errs towards denying. */
     void refundUnused(StoreDecision charged) {

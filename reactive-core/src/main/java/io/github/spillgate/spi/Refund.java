@@ -32,4 +32,14 @@ public record Refund(Claim claim, StoreDecision decision) implements Correction 
         }
         return refunds;
     }
+
+    /**
+     * Returns this refund without some permits.
+     *
+     * @param permits how many are not refunded, at most those of the claim
+     * @return a refund of the others
+     */
+    public Refund without(long permits) {
+        return permits == 0 ? this : new Refund(claim.withPermits(claim.permits() - permits), decision);
+    }
 }

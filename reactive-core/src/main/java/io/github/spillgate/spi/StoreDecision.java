@@ -8,13 +8,12 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
+import java.util.concurrent.atomic.AtomicReferenceFieldUpdater;
 import java.util.function.Predicate;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -25,13 +24,10 @@ public final class StoreDecision implements Decision {
     /** The value of {@code fitsAt} if no wait helps. */
     public static final long NEVER = Long.MAX_VALUE;
 
-    private static final AtomicIntegerFieldUpdater<StoreDecision> STATE =
-            AtomicIntegerFieldUpdater.newUpdater(StoreDecision.class, "state");
+    private static final AtomicReferenceFieldUpdater<StoreDecision, Use> USE =
+            AtomicReferenceFieldUpdater.newUpdater(StoreDecision.class, Use.class, "use");
 
     private static final long NO_STAMP = 0;
-
-    /** The bit of {@code state} for permits that another store holds. All others are for usages. */
-    private static final int MOVED = 1 << (Integer.SIZE - 1);
 
     private final Source source;
     private final long at;
@@ -49,14 +45,8 @@ public final class StoreDecision implements Decision {
      */
     private final List<StoreDecision> parts;
 
-    /**
-     * A bit for each usage that is redeemed: the first usage has the lowest. No decision of a limiter has more than 16.
-     * The highest bit is set if the permits that were not redeemed before have moved to another decision.
-     */
-    private volatile int state;
-
-    /** The decision that holds the permits since they have moved. Written before {@code state}, and read after it. */
-    private @Nullable StoreDecision holder;
+    /** What became of the permits. */
+    private volatile Use use = Use.NEW;
 
     /**
      * The fallbacks that have decided; several if one of them has a fallback itself. Changed only before the store that
@@ -523,30 +513,38 @@ public final class StoreDecision implements Decision {
     }
 
     /**
-     * Claims the right to refund or to settle some usages of this decision, so that this happens to each of them at
-     * most once.
+     * Claims the right to refund some usages of this decision, so that this happens to each of them at most once.
      *
      * @param wanted selects the usages
-     * @return a decision with those that have not been redeemed before, which is the one to refund or to settle: a
-     *     decision of another store if they have {@linkplain #moveTo moved} to it; null if there are none, or nothing
-     *     was charged
+     * @return a decision with those that have not been redeemed before, which is the one to refund: a decision of
+     *     another store if they have {@linkplain #moveTo moved} to it; null if there are none, or nothing was charged
      */
     public @Nullable StoreDecision redeem(Predicate<? super StoreUsage> wanted) {
-        int selected = 0;
-        for (int i = 0; isCharged() && i < usages.size(); i++) {
-            selected |= wanted.test(usages.get(i)) ? bit(i) : 0;
+        return redeem(wanted, Map.of());
+    }
+
+    /**
+     * Claims the right to settle some usages of this decision, like {@link #redeem(Predicate)}.
+     *
+     * @param wanted selects the usages
+     * @param costs the costs that they have from now on, by the handles of their claims; 0 for others
+     * @return a decision with those that have not been redeemed before, which is the one to settle
+     */
+    public @Nullable StoreDecision redeem(Predicate<? super StoreUsage> wanted, Map<Object, Long> costs) {
+        Map<Object, Long> selected = new HashMap<>();
+        for (StoreUsage usage : isCharged() ? usages : List.<StoreUsage>of()) {
+            if (wanted.test(usage)) {
+                Object handle = usage.claim().handle();
+                selected.put(handle, costs.getOrDefault(handle, 0L));
+            }
         }
-        if ((selected & ~state) == 0) {
+        if (use.redeemed.keySet().containsAll(selected.keySet())) {
             return null;
         }
-        int before = STATE.getAndAccumulate(this, selected, (known, more) -> known | more);
-        int first = selected & ~before;
-        if (first == 0) {
-            return null;
-        }
-        boolean isMoved = (before & MOVED) != 0;
-        StoreDecision redeemed = (isMoved ? Objects.requireNonNull(holder) : this).onlyOf(handlesOf(first));
-        if (isMoved) {
+        Use before = USE.getAndUpdate(this, known -> known.redeemed(selected));
+        selected.keySet().removeAll(before.redeemed.keySet());
+        StoreDecision redeemed = (before.holder == null ? this : before.holder).onlyOf(selected.keySet());
+        if (before.holder != null) {
             // They have left the first fallback for the store around it, which may be a fallback itself.
             fallbacks.stream().skip(1).forEach(redeemed::noteFallback);
         }
@@ -559,32 +557,23 @@ public final class StoreDecision implements Decision {
      * afterwards, from the other one. Call this once at most.
      *
      * @param other the decision of the other store on the same claims
-     * @return this decision with the usages that have moved, which are those that were not redeemed before; without
-     *     usages if there are none
+     * @return the claims of this decision, with as many of their permits as have moved: without those that were refunded
+     *     before, or settled to a lower cost; without claims of which nothing has moved
      */
-    public StoreDecision moveTo(StoreDecision other) {
-        holder = other;
-        int before = STATE.getAndAccumulate(this, MOVED, (known, more) -> known | more);
-        return onlyOf(handlesOf(~before));
-    }
-
-    /** Returns the handles of the claims that have a bit. */
-    private Set<Object> handlesOf(int bits) {
-        Set<Object> handles = new HashSet<>();
-        for (int i = 0; i < usages.size(); i++) {
-            if ((bits & bit(i)) != 0) {
-                handles.add(usages.get(i).claim().handle());
+    public List<Claim> moveTo(StoreDecision other) {
+        Use before = USE.getAndUpdate(this, known -> new Use(known.redeemed, other));
+        List<Claim> moved = new ArrayList<>(usages.size());
+        for (Claim claim : claims()) {
+            long left = Math.min(claim.permits(), before.redeemed.getOrDefault(claim.handle(), claim.permits()));
+            if (left > 0) {
+                moved.add(left == claim.permits() ? claim : claim.withPermits(left));
             }
         }
-        return handles;
+        return moved;
     }
 
     private StoreDecision onlyOf(Set<Object> handles) {
         return only(usage -> handles.contains(usage.claim().handle()));
-    }
-
-    private static int bit(int usage) {
-        return 1 << Math.min(usage, Integer.SIZE - 2);
     }
 
     /** Returns the decision for log messages, without keys. */
@@ -618,6 +607,23 @@ public final class StoreDecision implements Decision {
 
         static Admission denied(long fitsAt, List<Limit> violated) {
             return new Admission(false, false, fitsAt, violated);
+        }
+    }
+
+    /**
+     * What became of the permits of a decision.
+     *
+     * @param redeemed the usages that were refunded or settled, by the handles of their claims, with their costs since
+     * @param holder the decision that holds the other permits instead of this one; null if none does
+     */
+    private record Use(Map<Object, Long> redeemed, @Nullable StoreDecision holder) {
+
+        private static final Use NEW = new Use(Map.of(), null);
+
+        Use redeemed(Map<Object, Long> costs) {
+            Map<Object, Long> all = new HashMap<>(costs);
+            all.putAll(redeemed);
+            return new Use(Map.copyOf(all), holder);
         }
     }
 }

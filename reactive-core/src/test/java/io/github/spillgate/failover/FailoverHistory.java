@@ -262,10 +262,21 @@ final class FailoverHistory {
             List<Request> granted = unsettledGrants();
             if (!granted.isEmpty()) {
                 Request request = granted.get(random.nextInt(granted.size()));
-                request.actual = random.nextInt(2 * (int) request.permits + 1);
-                request.settled = true;
-                limiter.settle(request.decision, request.actual).subscribe();
+                settle(request, random.nextInt(2 * (int) request.permits + 1));
             }
+        }
+
+        /** Settles all that this instance has granted itself. */
+        void settleLocal(long actual) {
+            unsettledGrants().stream()
+                    .filter(request -> request.source == Source.LOCAL)
+                    .forEach(request -> settle(request, actual));
+        }
+
+        private void settle(Request request, long actual) {
+            request.actual = actual;
+            request.settled = true;
+            limiter.settle(request.decision, actual).subscribe();
         }
 
         private List<Request> unsettledGrants() {
@@ -375,12 +386,9 @@ final class FailoverHistory {
             return decision != null && decision.isAllowed() && !refunded ? settled ? actual : permits : 0;
         }
 
-        /** Permits that stay charged if their refund is lost: all of a late charge, if the local grant was settled. */
+        /** Permits that stay charged if the refund of a settlement is lost. */
         private long settledInVain() {
-            if (!settled) {
-                return 0;
-            }
-            return source == Source.LOCAL && executed ? permits : Math.max(0, permits - actual);
+            return settled ? Math.max(0, permits - actual) : 0;
         }
 
         @Override
