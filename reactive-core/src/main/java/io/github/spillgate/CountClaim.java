@@ -3,6 +3,7 @@ package io.github.spillgate;
 import io.github.spillgate.CountName.Prefix;
 import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.internal.Text;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import java.util.ArrayList;
@@ -72,7 +73,7 @@ final class CountClaim implements Claim {
 
     @Override
     public CountClaim withHoldId(UUID id) {
-        return new CountClaim(store, name, key, permits, new HoldId(id, Holds.now()));
+        return new CountClaim(store, name, key, permits, new HoldId(id, Time.nanos()));
     }
 
     /** Returns a claim with the same key under another limit, which holds nothing. */

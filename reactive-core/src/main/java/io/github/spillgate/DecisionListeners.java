@@ -2,13 +2,12 @@ package io.github.spillgate;
 
 import io.github.spillgate.internal.LoggedCauses;
 import io.github.spillgate.internal.Text;
+import io.github.spillgate.internal.Time;
 import java.time.Duration;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
-import reactor.core.scheduler.Schedulers;
 import reactor.util.Logger;
 import reactor.util.Loggers;
 
@@ -21,7 +20,7 @@ final class DecisionListeners {
     private final String limiter;
     private final List<DecisionListener> listeners;
 
-    private final LoggedCauses loggedCauses = new LoggedCauses(DecisionListeners::now);
+    private final LoggedCauses loggedCauses = new LoggedCauses(Time::nanos);
 
     private DecisionListeners(String limiter, List<DecisionListener> listeners) {
         this.limiter = limiter;
@@ -33,15 +32,10 @@ final class DecisionListeners {
         return listeners.isEmpty() ? null : new DecisionListeners(limiter, List.copyOf(listeners));
     }
 
-    /** Returns the current time in nanoseconds, which virtual time replaces in tests. */
-    static long now() {
-        return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
-    }
-
     /** Returns a Mono that reports the decision just before it emits it, unless the subscriber has cancelled. */
     Mono<Decision> reporting(Mono<Decision> decision) {
         return Mono.defer(() -> {
-            long since = now();
+            long since = Time.nanos();
             AtomicBoolean isCancelled = new AtomicBoolean();
             return decision.doOnNext(made -> {
                         if (!isCancelled.get()) {
@@ -54,7 +48,7 @@ final class DecisionListeners {
 
     /** Reports a decision that is emitted now. */
     void report(Decision decision, long since) {
-        Duration took = Duration.ofNanos(Math.max(0, now() - since));
+        Duration took = Duration.ofNanos(Math.max(0, Time.nanos() - since));
         for (DecisionListener listener : listeners) {
             try {
                 listener.decided(limiter, decision, took);

@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
@@ -84,16 +85,6 @@ final class Holds {
         this.onRelease = onRelease;
     }
 
-    /** Returns the time in nanoseconds. The scheduler is looked up on each use, so that tests can set the time. */
-    static long now() {
-        return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
-    }
-
-    /** Returns the time of the wall clock, in milliseconds. */
-    private static long wallTime() {
-        return Schedulers.parallel().now(TimeUnit.MILLISECONDS);
-    }
-
     /** Returns how many holds there are. */
     int size() {
         return active.size();
@@ -103,7 +94,7 @@ final class Holds {
      * Holds the permits of a decision until the result is disposed of, or they are lost.
      *
      * @param claims the claims of the decision
-     * @param sentAt when the request was sent, or earlier, by {@link #now()}
+     * @param sentAt when the request was sent, or earlier, by {@link Time#nanos()}
      * @param onExpired called if the permits are lost; before this returns if the hold time has passed already
      */
     WorkHold add(List<Claim> claims, long sentAt, Consumer<HoldExpiredException> onExpired) {
@@ -112,7 +103,7 @@ final class Holds {
             active.add(hold);
             if (hold.wasReleased()) {
                 hold.dispose();
-            } else if (hold.hasExpired(now())) {
+            } else if (hold.hasExpired(Time.nanos())) {
                 hold.expire("the decision took longer than their hold time");
             } else {
                 setTimer(hold.nextAt());
@@ -127,7 +118,7 @@ final class Holds {
 
     /** Returns when the first claim of a decision got its id: before the request was sent. */
     static long sentAt(List<Claim> claims) {
-        long first = now();
+        long first = Time.nanos();
         for (Claim claim : HoldIds.holdsIn(claims)) {
             long since = ((CountClaim) claim).heldSince();
             first = since - first < 0 ? since : first;
@@ -180,7 +171,7 @@ final class Holds {
             }
             timerAt = at;
             timer = Schedulers.parallel()
-                    .schedule(this::run, Math.max(SHORTEST_PAUSE, at - now()), TimeUnit.NANOSECONDS);
+                    .schedule(this::run, Math.max(SHORTEST_PAUSE, at - Time.nanos()), TimeUnit.NANOSECONDS);
         }
     }
 
@@ -189,7 +180,7 @@ final class Holds {
             timer = null;
         }
         try {
-            long now = now();
+            long now = Time.nanos();
             renewDue(now);
             endOver(now);
         } finally {
@@ -234,7 +225,7 @@ final class Holds {
     }
 
     private void setTimerForNext() {
-        long now = now();
+        long now = Time.nanos();
         boolean isAny = false;
         long next = 0;
         for (WorkHold hold : active) {
@@ -257,7 +248,7 @@ final class Holds {
             return;
         }
         long shortest = holds.stream().mapToLong(hold -> hold.life).min().orElse(longest);
-        long wallAt = wallTime();
+        long wallAt = Time.millis();
         AtomicBoolean isDone = new AtomicBoolean();
         Mono.defer(() -> store.hold(claims, HoldAction.RENEW))
                 .timeout(Duration.ofNanos(shortest / RENEWAL), Schedulers.parallel())
@@ -288,8 +279,8 @@ final class Holds {
                 case RELEASED, FULL, FOREIGN -> lost.put(id, renewal.outcome());
             }
         }
-        long now = now();
-        long wallNow = wallTime();
+        long now = Time.nanos();
+        long wallNow = Time.millis();
         for (WorkHold hold : holds) {
             UUID id = hold.permits.get(0).holdId();
             if (restored.contains(id) && (hold.hasExpired(now) || hold.hasPassedByWallClock(wallNow))) {
@@ -333,7 +324,7 @@ final class Holds {
             this.heldSince = sentAt;
             this.onExpired = onExpired;
             this.life = lifeOf(permits);
-            extend(sentAt, wallTime());
+            extend(sentAt, Time.millis());
         }
 
         private void extend(long sentAt, long wallAt) {
@@ -381,7 +372,7 @@ final class Holds {
 
         /** Ends a renewal without a result. The next one follows soon. */
         private void notRenewed() {
-            renewAt = now() + life / TOGETHER;
+            renewAt = Time.nanos() + life / TOGETHER;
             endRenewal();
             setTimer(nextAt());
         }
@@ -403,7 +394,7 @@ final class Holds {
             }
             List<Limit> limits = permits.stream().map(Claim::limit).toList();
             try {
-                onExpired.accept(new HoldExpiredException(limits, Duration.ofNanos(now() - heldSince), reason));
+                onExpired.accept(new HoldExpiredException(limits, Duration.ofNanos(Time.nanos() - heldSince), reason));
             } catch (Throwable e) {
                 Exceptions.throwIfFatal(e);
                 Operators.onErrorDropped(e, Context.empty());

@@ -1,6 +1,7 @@
 package io.github.spillgate;
 
 import io.github.spillgate.internal.Bounds;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
@@ -10,9 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.ThreadLocalRandom;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
-import reactor.core.scheduler.Schedulers;
 
 /** Translates the real cost of a decision into settlements for the store. */
 final class Settlements {
@@ -52,7 +51,7 @@ final class Settlements {
     List<Settlement> of(StoreDecision decision, Map<Object, Long> costs) {
         List<Settlement> settlements = new ArrayList<>();
         String id = PROCESS + "-" + IDS.incrementAndGet();
-        long deadline = Schedulers.parallel().now(TimeUnit.NANOSECONDS) + HORIZON.toNanos();
+        long deadline = Time.nanos() + HORIZON.toNanos();
         for (StoreDecision part : decision.parts()) {
             for (StoreUsage usage : part.usages()) {
                 long cost = Objects.requireNonNull(costs.get(usage.claim().handle()), "each claim has a cost");

@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import io.github.spillgate.internal.Time;
 import java.util.Objects;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -231,7 +232,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
             while (!cancelled && !terminated) {
                 boolean ended = done;
                 WaitingElement next = waiting.peek();
-                long now = throttle.queues.nanos();
+                long now = Time.nanos();
                 if (next != null && next.mustReacquire(now)) {
                     reacquireAll(now);
                     continue;
@@ -259,7 +260,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
                     maxOutstanding = next.fittingAfterGrant(maxOutstanding);
                     next.report();
                     actual.onNext(next.element);
-                    if (throttle.queues.nanos() - now > STALE_NANOS / 2) {
+                    if (Time.nanos() - now > STALE_NANOS / 2) {
                         maxOutstanding = 1;
                     }
                 } else {
@@ -350,7 +351,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
 
             private final T element;
             private final long permits;
-            private final long since = throttle.listeners == null ? 0 : DecisionListeners.now();
+            private final long since = throttle.listeners == null ? 0 : Time.nanos();
             private volatile PendingPermit permit = new PendingPermit();
             private boolean retried;
 
@@ -431,7 +432,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
 
                 synchronized boolean grant(@Nullable Decision answer) {
                     decision = answer;
-                    grantedAt = throttle.queues.nanos();
+                    grantedAt = Time.nanos();
                     granted = !released;
                     return granted;
                 }

@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
@@ -124,7 +125,7 @@ final class WaitQueue {
     /** Appends the waiter, or denies it. */
     synchronized void join(Waiter waiter) {
         waiter.queue = this;
-        long now = queues.nanos();
+        long now = Time.nanos();
         waiter.deadline = saturatedSum(now, waiter.longestWait);
         HeadDenial denied = denial;
         long earliest = saturatedSum(headServedAt(now), waiters.delayBehindHead(waiter));
@@ -178,7 +179,7 @@ final class WaitQueue {
         synchronized (this) {
             wakes++;
             lastGrant = null;
-            long now = queues.nanos();
+            long now = Time.nanos();
             for (Waiter one : waiters.clear()) {
                 renew(one, now, moved);
             }
@@ -305,7 +306,7 @@ final class WaitQueue {
     // Attempts.
 
     private Runnable startAttempts(Waiter head, int number) {
-        HeadRequest request = new HeadRequest(head.claims, head.context, queues.nanos(), wakes);
+        HeadRequest request = new HeadRequest(head.claims, head.context, Time.nanos(), wakes);
         firstSentAt = inFlight == 0 ? request.sentAt : firstSentAt;
         inFlight += number;
         sender = Thread.currentThread();
@@ -435,7 +436,7 @@ final class WaitQueue {
     }
 
     private HeadDenial headDenial(HeadRequest request, StoreDecision decision, Duration wait) {
-        return new HeadDenial(request.claims, request.sentAt, decision, wait, queues.nanos());
+        return new HeadDenial(request.claims, request.sentAt, decision, wait, Time.nanos());
     }
 
     /**
@@ -475,7 +476,7 @@ final class WaitQueue {
 
     /** Denies the waiters that have waited for their longest wait and fulfil the condition. */
     private void denyOverdue(HeadDenial denied, Predicate<Waiter> isDenied) {
-        long now = queues.nanos();
+        long now = Time.nanos();
         if (waiters.canAllWait(now + 1)) {
             return;
         }
@@ -496,7 +497,7 @@ final class WaitQueue {
         if (isHead && waiter.requestsSameAs(denied.claims)) {
             tasks.add(() -> waiter.deny(denied.decision));
         } else {
-            deny(waiter, denied, queues.nanos(), earliest);
+            deny(waiter, denied, Time.nanos(), earliest);
         }
     }
 
@@ -524,7 +525,7 @@ final class WaitQueue {
 
     /** Clears the denial if its retry time has come. Otherwise denies overdue waiters, and begins to set the timer. */
     private void followDenial(HeadDenial denied) {
-        long now = queues.nanos();
+        long now = Time.nanos();
         if (denied.isPoll() && now < denied.retryAt) {
             denyOverdue(denied, one -> true);
         }
@@ -546,7 +547,7 @@ final class WaitQueue {
     private void setTimer(HeadDenial denied, long at) {
         Disposable set;
         try {
-            set = queues.schedule(() -> onTimer(denied), at - queues.nanos());
+            set = queues.schedule(() -> onTimer(denied), at - Time.nanos());
         } catch (RejectedExecutionException e) {
             failIfDenied(denied, e);
             return;

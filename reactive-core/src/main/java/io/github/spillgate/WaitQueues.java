@@ -219,11 +219,6 @@ final class WaitQueues {
 
     // The scheduler is looked up on each use, as in Reactor's own operators, so that tests can set a virtual time.
 
-    /** Returns the time of the monotonic clock, which never steps back. */
-    long nanos() {
-        return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
-    }
-
     void schedule(Runnable task) {
         Schedulers.parallel().schedule(task);
     }

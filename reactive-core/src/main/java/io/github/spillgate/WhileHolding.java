@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.StoreDecision;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
@@ -160,7 +161,7 @@ final class WhileHolding<T> extends Flux<T> {
         private final class DecisionSubscriber implements CoreSubscriber<Decision> {
 
             private final Operators.DeferredSubscription upstream = new Operators.DeferredSubscription();
-            private final long sentAt = Holds.now();
+            private final long sentAt = Time.nanos();
 
             @Override
             public Context currentContext() {

@@ -28,6 +28,8 @@ class ArchitectureTest {
     private static final String COUNT = "io.github.spillgate.count";
     private static final String LOCAL = "io.github.spillgate.local";
     private static final String FAILOVER = "io.github.spillgate.failover";
+    private static final String LEDGER = "io.github.spillgate.failover.ledger";
+    private static final String LEASE = "io.github.spillgate.failover.lease";
     private static final String HTTP = "io.github.spillgate.http";
     private static final String METRICS = "io.github.spillgate.metrics";
 
@@ -99,6 +101,8 @@ class ArchitectureTest {
         onlyUses(
                 FAILOVER,
                 FAILOVER,
+                LEDGER,
+                LEASE,
                 API,
                 SPI,
                 INTERNAL,
@@ -111,13 +115,19 @@ class ArchitectureTest {
                 "org.jspecify..");
         noClasses()
                 .that()
-                .resideOutsideOfPackage(FAILOVER)
+                .resideOutsideOfPackage(FAILOVER + "..")
                 .and()
                 .areNotAssignableTo(RateLimiter.class)
                 .and()
                 .areNotAssignableTo(RateLimiter.Builder.class)
-                .should(use(FAILOVER, "io.github.resilience4j.."))
+                .should(use(FAILOVER + "..", "io.github.resilience4j.."))
                 .check(OurClasses.ALL);
+    }
+
+    @Test
+    void ledgersAndLeasesDoNotUseTheCallsAroundThem() {
+        onlyUses(LEDGER, LEDGER, API, SPI, INTERNAL, COUNT, LOCAL, "java..", "reactor.core..", "org.jspecify..");
+        onlyUses(LEASE, LEASE, API, SPI, INTERNAL, "java..", "reactor.core..", "org.jspecify..");
     }
 
     @Test

@@ -1,5 +1,6 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.internal.Time;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 
@@ -31,7 +32,7 @@ final class Availability {
     private volatile long suspectedAt;
 
     /** When the last outage ended. */
-    private volatile long availableSince = Deadlines.now() - TimeUnit.DAYS.toNanos(1);
+    private volatile long availableSince = Time.nanos() - TimeUnit.DAYS.toNanos(1);
 
     private enum OutageState {
         DECIDES,
@@ -56,7 +57,7 @@ final class Availability {
 
     /** Returns whether there is an outage, or one has ended within a time. */
     boolean isAfterOutage(long nanos) {
-        return !isAvailable() || Deadlines.now() - availableSince < nanos;
+        return !isAvailable() || Time.nanos() - availableSince < nanos;
     }
 
     /**
@@ -72,7 +73,7 @@ final class Availability {
                 return;
             }
             // Before the state, so that it is after an outage at once.
-            availableSince = Deadlines.now();
+            availableSince = Time.nanos();
             if (state.compareAndSet(OutageState.FALLEN_BACK, OutageState.DECIDES)) {
                 log.outageEnded();
                 onAvailable.run();
@@ -94,7 +95,7 @@ final class Availability {
      */
     void recordFallback(String whyNotAsked) {
         if (state.get() == OutageState.DECIDES) {
-            suspectedAt = Deadlines.now();
+            suspectedAt = Time.nanos();
             state.compareAndSet(OutageState.DECIDES, OutageState.SUSPECTED);
         } else if (isSuspectedForLong()) {
             startOutage(whyNotAsked);
@@ -132,6 +133,6 @@ final class Availability {
     }
 
     private boolean isSuspectedForLong() {
-        return state.get() == OutageState.SUSPECTED && Deadlines.now() - suspectedAt >= LONGEST_SUSPICION;
+        return state.get() == OutageState.SUSPECTED && Time.nanos() - suspectedAt >= LONGEST_SUSPICION;
     }
 }

@@ -1,6 +1,7 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.LimitStoreDeadlineException;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.RemoteSubscription;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReferenceFieldUpdater;
@@ -54,7 +55,7 @@ final class CallJudge {
     /** Judges a reply to a request that was sent at this time. */
     void reply(long sentAt) {
         if (decide(CallVerdict.REPLIED)) {
-            gate.recordReply(Deadlines.now() - sentAt);
+            gate.recordReply(Time.nanos() - sentAt);
         }
     }
 
@@ -71,14 +72,14 @@ final class CallJudge {
                 gate.recordNoResult();
             }
         } else if (decide(CallVerdict.FAILED)) {
-            gate.recordFailure(Deadlines.now() - sentAt, error);
+            gate.recordFailure(Time.nanos() - sentAt, error);
         } else {
             gate.recordLateFailure(error);
         }
     }
 
     private boolean hasMissedDeadline(long sentAt) {
-        return Deadlines.now() - sentAt >= failover.deadlineNanos()
+        return Time.nanos() - sentAt >= failover.deadlineNanos()
                 && !failover.deadlines().isStalledSince(sentAt);
     }
 

@@ -13,6 +13,7 @@ import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.internal.SharedFailure;
+import io.github.spillgate.internal.Time;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.InstantSource;
@@ -114,7 +115,7 @@ final class CircuitGate {
     private static final double PAUSE_JITTER = 0.3;
 
     /** A clock that is never set back. On the system clock, a breaker would stay open for hours if that is set back. */
-    private static final InstantSource STEADY = () -> Instant.ofEpochSecond(0, Deadlines.now());
+    private static final InstantSource STEADY = () -> Instant.ofEpochSecond(0, Time.nanos());
 
     private final String store;
     private final OutageLog log;
@@ -403,11 +404,11 @@ final class CircuitGate {
         }
         Passage passage = pass();
         if (passage.isSent()) {
-            long start = Deadlines.now();
+            long start = Time.nanos();
             // If the store refuses the probe, it refuses decisions as well, so it may still be probed.
             reply.doFinally(end -> release(passage))
-                    .subscribe(done -> {}, error -> countFailure(error, Deadlines.now() - start), () -> {
-                        recordReply(Deadlines.now() - start);
+                    .subscribe(done -> {}, error -> countFailure(error, Time.nanos() - start), () -> {
+                        recordReply(Time.nanos() - start);
                         if (isReconciled.getAsBoolean()) {
                             recordDecision();
                         }

@@ -2,6 +2,7 @@ package io.github.spillgate.failover;
 
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
 import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import java.util.Comparator;
@@ -75,7 +76,7 @@ final class CircuitGates {
         if (name.isEmpty()) {
             return whole;
         }
-        long now = Deadlines.now();
+        long now = Time.nanos();
         NodeGate known = nodes.get(name);
         if (known == null || known.isExpired(now)) {
             nodes.values().removeIf(node -> node.isExpired(now));
@@ -130,7 +131,7 @@ final class CircuitGates {
         if (nodes.isEmpty()) {
             return List.of(whole);
         }
-        long now = Deadlines.now();
+        long now = Time.nanos();
         List<NodeGate> known = List.copyOf(nodes.values());
         List<CircuitGate> gates = known.stream()
                 .filter(node -> !node.isExpired(now))

@@ -4,6 +4,7 @@ import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.internal.Background;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Corrected.CorrectionOutcome;
@@ -214,7 +215,7 @@ final class CountChanges {
     }
 
     private Mono<Void> refundAfterReconciliation(List<Claim> claims, LocalFallback ledgers) {
-        long since = Deadlines.now();
+        long since = Time.nanos();
         return Mono.deferContextual(context -> untilReconciled(claims, context))
                 .then(Mono.defer(() -> refundNow(claims, ledgers)))
                 .contextWrite(context -> context.hasKey(LimitStore.WAITING_SINCE)
@@ -305,7 +306,7 @@ final class CountChanges {
                 .onErrorResume(
                         LimitStoreUnansweredException.class,
                         lost -> Mono.<Void>error(lost)
-                                .delaySubscription(Duration.ofNanos(Math.max(0, deadline - Deadlines.now()))))
+                                .delaySubscription(Duration.ofNanos(Math.max(0, deadline - Time.nanos()))))
                 // The caller may have cancelled long before.
                 .doOnTerminate(() -> failover.leases().reset(claims));
     }
@@ -360,7 +361,7 @@ final class CountChanges {
 
     /** Notes renewals. If they are late, the fallback has renewed the holds, and they may have been released since. */
     private void renewed(List<HoldRenewal> renewals, long deadline) {
-        if (local != null && Deadlines.now() - deadline < 0) {
+        if (local != null && Time.nanos() - deadline < 0) {
             local.renewedInPrimary(renewals);
         }
     }

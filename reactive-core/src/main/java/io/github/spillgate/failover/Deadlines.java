@@ -1,6 +1,7 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.internal.Background;
+import io.github.spillgate.internal.Time;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Queue;
@@ -58,7 +59,7 @@ final class Deadlines {
     /** The number of the newest timer. */
     private final AtomicLong timers = new AtomicLong();
 
-    private volatile long timerAt = now();
+    private volatile long timerAt = Time.nanos();
 
     /** The end of the last stall of this process. */
     private volatile long stalledUntil = timerAt - 1;
@@ -71,13 +72,9 @@ final class Deadlines {
         this.interval = Math.max(SHORTEST, nanos / RUNS);
     }
 
-    static long now() {
-        return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
-    }
-
     /** Adds a call that begins now, and returns the time. */
     long add(TimedCall call) {
-        long now = now();
+        long now = Time.nanos();
         queue.add(new DeadlineEntry(call, now + nanos));
         if (isHeadLocked.compareAndSet(false, true)) {
             dropEnded();
@@ -115,7 +112,7 @@ final class Deadlines {
         if (!isArmed.get() && isArmed.compareAndSet(false, true)) {
             try {
                 long mine = timers.incrementAndGet();
-                timerAt = now() + delay;
+                timerAt = Time.nanos() + delay;
                 Background.scheduler().schedule(() -> run(mine), delay, TimeUnit.NANOSECONDS);
             } catch (RejectedExecutionException e) {
                 isArmed.set(false);
@@ -135,7 +132,7 @@ final class Deadlines {
         if (timers.get() != timer) {
             return;
         }
-        long now = now();
+        long now = Time.nanos();
         if (now - timerAt >= interval) {
             stalledUntil = now;
         }
@@ -203,7 +200,7 @@ final class Deadlines {
 
     /** Returns whether this process was stalled since a time, even if its timer is still overdue. */
     boolean isStalledSince(long time) {
-        return stalledUntil - time > 0 || now() - timerAt >= interval;
+        return stalledUntil - time > 0 || Time.nanos() - timerAt >= interval;
     }
 
     /** Answers one after another; if one throws a fatal error, another thread continues with the rest. */

@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
@@ -65,7 +66,7 @@ final class DenialCache {
         int slots = this.longest == 0 ? 0 : SLOTS;
         denials = new AtomicReferenceArray<>(slots);
         freedAt = new AtomicLongArray(slots);
-        long now = Deadlines.now();
+        long now = Time.nanos();
         for (int i = 0; i < slots; i++) {
             freedAt.set(i, now - 1);
         }
@@ -83,7 +84,7 @@ final class DenialCache {
         for (Claim claim : claims) {
             CachedDenial known = known(claim);
             if (known != null && known.covers(room(claim), rate(claim))) {
-                long now = Deadlines.now();
+                long now = Time.nanos();
                 if (holds(known, now)) {
                     return denial(claims, known.at(now), now);
                 }
@@ -117,7 +118,7 @@ final class DenialCache {
         if (longest == 0 || decision.isAllowed()) {
             return;
         }
-        long repliedAt = Deadlines.now();
+        long repliedAt = Time.nanos();
         long at = decision.at().toEpochMilli();
         for (StoreUsage usage : decision.usages()) {
             if (usage.limit().algorithm() == Algorithm.CONCURRENT) {
@@ -177,7 +178,7 @@ final class DenialCache {
         if (longest == 0) {
             return;
         }
-        long now = Deadlines.now();
+        long now = Time.nanos();
         for (Claim claim : claims) {
             freedAt.set(slot(claim.handle()), now);
         }

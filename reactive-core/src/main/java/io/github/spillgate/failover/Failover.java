@@ -1,6 +1,8 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.failover.lease.Leases;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.LimitStore;
 import java.util.concurrent.atomic.LongAdder;
 import reactor.util.context.ContextView;
@@ -34,7 +36,7 @@ record Failover(
     /** Returns how long a caller still waits, less the time that it has already spent waiting for something else. */
     long timeLeft(ContextView context) {
         Object since = context.getOrDefault(LimitStore.WAITING_SINCE, null);
-        return since instanceof Long nanos ? deadlineNanos - Math.max(0, Deadlines.now() - nanos) : deadlineNanos;
+        return since instanceof Long nanos ? deadlineNanos - Math.max(0, Time.nanos() - nanos) : deadlineNanos;
     }
 
     /** Returns the error of a call to which the primary store has not replied by the deadline. */

@@ -1,5 +1,8 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.failover.lease.Leases;
+import io.github.spillgate.failover.ledger.Instances;
+import io.github.spillgate.failover.ledger.OwnPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.HoldAction;
@@ -18,7 +21,7 @@ import reactor.core.publisher.Mono;
  * The permits that the fallback has granted instead of the primary store, and their reconciliation. If the fallback is
  * no {@link LocalFallback}, its grants are only counted, as lost to the primary store.
  */
-final class LocalGrants {
+final class LocalGrants implements Leases.Charges {
 
     private final LimitStore primary;
     private final @Nullable Local local;
@@ -49,9 +52,9 @@ final class LocalGrants {
 
     // Grants, and replies of the primary store.
 
-    /** Records a reply of the primary store, and returns whether it fits together with the grants of the fallback. */
-    boolean confirm(@Nullable Object reply, long sentAt) {
-        return local == null || !(reply instanceof StoreDecision decision) || local.fallback.confirm(decision, sentAt);
+    @Override
+    public boolean confirm(StoreDecision reply, long sentAt) {
+        return local == null || local.fallback.confirm(reply, sentAt);
     }
 
     /** Records the usage of counts that the primary store has settled. */
@@ -138,8 +141,8 @@ final class LocalGrants {
         refund(Refund.of(charged));
     }
 
-    /** Refunds charges of rate limits, no two on the same count, like {@link #refundUnused}. */
-    void refund(List<Refund> refunds) {
+    @Override
+    public void refund(List<Refund> refunds) {
         if (refunds.isEmpty()) {
             return;
         }
@@ -243,8 +246,8 @@ final class LocalGrants {
         return local == null ? Mono.empty() : local.instances.registerAll();
     }
 
-    /** Returns how many instances of a limiter there are, as far as is known. */
-    int instances(String limiter) {
+    @Override
+    public int instances(String limiter) {
         return local == null ? 1 : local.instances.of(limiter).number();
     }
 

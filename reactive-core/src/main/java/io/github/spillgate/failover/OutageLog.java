@@ -2,6 +2,7 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.internal.LoggedCauses;
 import io.github.spillgate.internal.Text;
+import io.github.spillgate.internal.Time;
 import java.util.HashSet;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicLong;
@@ -48,7 +49,7 @@ final class OutageLog {
     private final AtomicLong missedWhileStalled = new AtomicLong();
 
     /** The causes of log lines about single keys and operations. */
-    private final LoggedCauses loggedCauses = new LoggedCauses(Deadlines::now);
+    private final LoggedCauses loggedCauses = new LoggedCauses(Time::nanos);
 
     /**
      * Creates the log of a store with which nothing is wrong.

@@ -5,7 +5,10 @@ import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.failover.ledger.Delivery;
+import io.github.spillgate.failover.ledger.DeliverySource;
 import io.github.spillgate.internal.Background;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Corrected.CorrectionOutcome;
@@ -23,7 +26,6 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
-import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
@@ -192,30 +194,6 @@ final class Outbox<M> {
             Duration longestRest,
             Function<List<M>, Mono<List<Corrected>>> send) {}
 
-    /**
-     * Something that has a delivery when it is its turn.
-     *
-     * @param <M> what is sent to the store
-     */
-    interface DeliverySource<M> {
-
-        /** Returns a claim on the count, which names the node. */
-        Claim claim();
-
-        /** Returns whether there is nothing to deliver any more. */
-        boolean isEmpty();
-
-        /** Returns whether its delivery must wait. */
-        boolean isHeld();
-
-        /** Returns whether a batch may have no other one of its count. */
-        boolean isAlone();
-
-        /** Returns its delivery, and is not waiting any more; null if there is none. */
-        @Nullable
-        Delivery<M> take();
-    }
-
     /** What is to be delivered to one node. */
     private final class NodeQueue {
 
@@ -273,7 +251,7 @@ final class Outbox<M> {
         /** Ends a pause that has been so long at least. */
         void wake(long nanos) {
             synchronized (this) {
-                if (state != QueueState.PAUSED || Deadlines.now() - pausedAt < nanos) {
+                if (state != QueueState.PAUSED || Time.nanos() - pausedAt < nanos) {
                     return;
                 }
                 state = QueueState.RUNNING;
@@ -285,7 +263,7 @@ final class Outbox<M> {
             long mine;
             synchronized (this) {
                 state = QueueState.PAUSED;
-                pausedAt = Deadlines.now();
+                pausedAt = Time.nanos();
                 mine = ++pauses;
             }
             Background.scheduler().schedule(() -> endPause(mine), nanos, TimeUnit.NANOSECONDS);
@@ -405,8 +383,8 @@ final class Outbox<M> {
             unanswered = List.of();
             take(urgent, batch);
             take(waiting, batch);
-            if (!refused.isEmpty() && Deadlines.now() - refusedAt >= LONGEST_PAUSE) {
-                refusedAt = Deadlines.now();
+            if (!refused.isEmpty() && Time.nanos() - refusedAt >= LONGEST_PAUSE) {
+                refusedAt = Time.nanos();
                 take(refused, batch);
             }
             return batch;
@@ -453,20 +431,20 @@ final class Outbox<M> {
         }
 
         private void send(List<Delivery<M>> batch, CircuitGate gate, CircuitGate.Passage passage) {
-            long start = Deadlines.now();
+            long start = Time.nanos();
             Mono.defer(() -> sendNow(batch))
                     .timeout(TIMEOUT, Mono.error(this::timedOut), Background.scheduler())
                     .defaultIfEmpty(Collections.nCopies(batch.size(), Corrected.of(CorrectionOutcome.UNSUPPORTED)))
                     .doOnNext(results -> checkLength(results, batch.size()))
                     .subscribe(
                             results -> {
-                                long took = Deadlines.now() - start;
+                                long took = Time.nanos() - start;
                                 gate.recordReply(took);
                                 gate.release(passage);
                                 answered(batch, results, gate, took);
                             },
                             error -> {
-                                record(error, Deadlines.now() - start, gate);
+                                record(error, Time.nanos() - start, gate);
                                 gate.release(passage);
                                 failed(batch, error);
                             });
@@ -531,7 +509,7 @@ final class Outbox<M> {
                 case NOT_POSSIBLE -> {
                     if (one.refused()) {
                         refused.add(one);
-                        refusedAt = Deadlines.now();
+                        refusedAt = Time.nanos();
                     } else {
                         one.lost("the store cannot apply it");
                     }

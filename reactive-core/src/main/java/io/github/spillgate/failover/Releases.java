@@ -1,5 +1,7 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.failover.ledger.Delivery;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Corrected.CorrectionOutcome;
@@ -44,7 +46,7 @@ final class Releases {
             if (id != null && waiting.size() < MOST) {
                 HoldKey key = new HoldKey(claim.handle(), id);
                 Release one = new Release(
-                        key, claim, Deadlines.now() + claim.limit().window().toNanos());
+                        key, claim, Time.nanos() + claim.limit().window().toNanos());
                 if (waiting.putIfAbsent(key, one) == null) {
                     outbox.add(one);
                 }
@@ -94,7 +96,7 @@ final class Releases {
 
         @Override
         public boolean isExpired() {
-            return Deadlines.now() - expiresAt >= 0;
+            return Time.nanos() - expiresAt >= 0;
         }
 
         @Override

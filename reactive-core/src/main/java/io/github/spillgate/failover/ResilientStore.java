@@ -2,6 +2,7 @@ package io.github.spillgate.failover;
 
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.failover.lease.Leases;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.local.LocalStore;

@@ -1,5 +1,7 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.failover.ledger.Delivery;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
@@ -161,7 +163,7 @@ final class SettlementOutbox {
 
         @Override
         public boolean isExpired() {
-            return deadline - Deadlines.now() <= 0;
+            return deadline - Time.nanos() <= 0;
         }
 
         @Override

@@ -285,7 +285,8 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
         if (has(ENDED)) {
             return;
         }
-        boolean fits = failover.grants().confirm(reply, sentAt);
+        boolean fits =
+                !(reply instanceof StoreDecision made) || failover.grants().confirm(made, sentAt);
         judge().reply(sentAt);
         if (!mark(ENDED)) {
             return;

@@ -1,5 +1,6 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.internal.Time;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
@@ -18,7 +19,7 @@ final class SummaryLog {
     private final LongConsumer line;
     private final AtomicLong events = new AtomicLong();
     private final AtomicBoolean isScheduled = new AtomicBoolean();
-    private volatile long loggedAt = Deadlines.now() - PAUSE;
+    private volatile long loggedAt = Time.nanos() - PAUSE;
 
     /**
      * Creates a log without events.
@@ -33,7 +34,7 @@ final class SummaryLog {
     void count() {
         events.incrementAndGet();
         if (!isScheduled.get() && isScheduled.compareAndSet(false, true)) {
-            long delay = Math.max(COUNTED, loggedAt + PAUSE - Deadlines.now());
+            long delay = Math.max(COUNTED, loggedAt + PAUSE - Time.nanos());
             Schedulers.parallel().schedule(this::log, delay, TimeUnit.NANOSECONDS);
         }
     }
@@ -47,7 +48,7 @@ final class SummaryLog {
         isScheduled.set(false);
         long counted = events.getAndSet(0);
         if (counted > 0) {
-            loggedAt = Deadlines.now();
+            loggedAt = Time.nanos();
             line.accept(counted);
         }
     }

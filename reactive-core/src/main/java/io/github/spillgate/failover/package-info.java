@@ -6,17 +6,15 @@ package io.github.spillgate.failover;
 //
 //   A decision       ResilientStore makes a StoreCall for it, which reads from top to bottom: ask, receive, fall back,
 //                    serve. StoreOperation is what it asks of both stores, Failover what all calls share
-//   Without a trip   Leases (Lease, LeasedKey), DenialCache
+//   Without a trip   the package lease, and DenialCache
 //   To the store     CircuitGates and CircuitGate: the breaker, and how many are in flight; Deadlines. CallJudge: how a
 //                    call went, for the breaker; FailureKind. Availability: the health. OutageLog: its log lines
-//   The fallback     Fallback, LocalFallback; OutageShare and Instances: the part of a limit that is for this instance
-//   One count in it  Ledger. HoldLedger for holds. RateLedger for permits: Snapshot is what the store has replied
-//                    (OwnPermits, BucketTraffic: of it, for this instance), BucketGrants what was granted here,
-//                    PendingGrants what was handed over
-//   If both decide   GrantPair matches the two results
-//   Outbox           What must reach the store later, as a Delivery: HandOver for grants (LocalGrants, HandOvers,
-//                    GrantOutbox), Releases, SettlementOutbox
+//   The fallback     Fallback; LocalFallback: a table of ledgers, of the package ledger
+//   If both decide   GrantPair matches the two results. LocalGrants: what becomes of the permits
+//   Outbox           what must reach the store later: GrantOutbox for grants, Releases, SettlementOutbox
 //   Other changes    CountChanges: refund, settle, release, renew, reset
 //   Few log lines    SummaryLog
+//
+// This package uses the packages ledger and lease, and they do not use it.
 
 import org.jspecify.annotations.NullMarked;

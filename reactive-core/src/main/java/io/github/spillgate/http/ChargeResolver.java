@@ -6,6 +6,7 @@ import io.github.spillgate.http.ResolvedRule.Refusal;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.LookupTimeout;
+import io.github.spillgate.internal.Time;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -62,7 +63,7 @@ final class ChargeResolver {
 
     /** Resolves the charge of one permit for a key; an error if its limits cannot be looked up. */
     static Mono<Charge> resolveForKey(Rule rule, String key) {
-        ChargeResolver resolver = new ChargeResolver(NoRequest.match(rule), RuleDecision.now());
+        ChargeResolver resolver = new ChargeResolver(NoRequest.match(rule), Time.nanos());
         return whenResolved(
                 resolver.limits(key),
                 limits ->
@@ -218,7 +219,7 @@ final class ChargeResolver {
 
     /** The lookups of key, limits and cost share the timeout of the rule. The limiter's deadline begins after them. */
     private Duration timeLeft() {
-        return rule.timeout().minusNanos(RuleDecision.now() - start);
+        return rule.timeout().minusNanos(Time.nanos() - start);
     }
 
     /** Returns the timeout and its setting, as {@code 50 ms (timeout)}. */

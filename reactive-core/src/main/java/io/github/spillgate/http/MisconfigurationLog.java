@@ -4,9 +4,8 @@ import io.github.spillgate.http.Rule.WhenLookupFails;
 import io.github.spillgate.http.Rule.WhenUndecided;
 import io.github.spillgate.internal.LoggedCauses;
 import io.github.spillgate.internal.Text;
-import java.util.concurrent.TimeUnit;
+import io.github.spillgate.internal.Time;
 import java.util.concurrent.atomic.AtomicBoolean;
-import reactor.core.scheduler.Schedulers;
 import reactor.util.Logger;
 import reactor.util.Loggers;
 
@@ -26,8 +25,7 @@ final class MisconfigurationLog {
     private final boolean trustsNoProxy;
     private final String remedy;
     private final AtomicBoolean isProxyLogged = new AtomicBoolean();
-    private final LoggedCauses loggedCauses =
-            new LoggedCauses(() -> Schedulers.parallel().now(TimeUnit.NANOSECONDS));
+    private final LoggedCauses loggedCauses = new LoggedCauses(Time::nanos);
 
     MisconfigurationLog(ClientAddress client, String remedy) {
         this.trustsNoProxy = client.isPeer();

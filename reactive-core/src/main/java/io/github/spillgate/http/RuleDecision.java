@@ -6,13 +6,12 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.ResolvedRule.Refusal;
 import io.github.spillgate.http.Rule.WhenUndecided;
+import io.github.spillgate.internal.Time;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
 import reactor.core.Disposable;
 import reactor.core.Disposables;
 import reactor.core.publisher.Mono;
-import reactor.core.scheduler.Schedulers;
 
 /**
  * The decision on one request that rules match. It looks up what each rule charges, charges all of them together, and
@@ -34,7 +33,7 @@ final class RuleDecision {
     private final List<RuleMatch> enforced;
     private final List<ShadowDecision> shadows;
     private final DecisionEvents events;
-    private final long start = now();
+    private final long start = Time.nanos();
     private final Disposable.Swap permits = Disposables.swap();
     private volatile boolean isEnded;
 
@@ -77,11 +76,6 @@ final class RuleDecision {
             DecisionEvents withSpans = enforced.isEmpty() ? events : events.start(enforced, context);
             return new RuleDecision(limiter, verdicts, enforced, shadows, withSpans).decide();
         });
-    }
-
-    /** Returns the nanoseconds of the clock that timers use, so that tests can replace it by virtual time. */
-    static long now() {
-        return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
     }
 
     private static List<RuleMatch> notYetApplied(List<RuleMatch> matches, Verdicts verdicts) {
@@ -198,7 +192,7 @@ final class RuleDecision {
     }
 
     private Verdict decided(List<ResolvedRule> charged, Decision decision) {
-        long took = now() - start;
+        long took = Time.nanos() - start;
         hold(charged, decision);
         for (ResolvedRule resolved : charged) {
             events.decided(resolved, decision, took);

@@ -3,6 +3,7 @@ package io.github.spillgate.http;
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Decision;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.internal.Time;
 import java.util.List;
 import reactor.core.Disposable;
 import reactor.core.Disposables;
@@ -77,12 +78,12 @@ final class ShadowDecision {
     }
 
     private Mono<Decision> decide(DecisionEvents events) {
-        long start = RuleDecision.now();
+        long start = Time.nanos();
         return ChargeResolver.resolve(match, start)
                 .flatMap(resolved -> {
                     // The time for which the rule waits for the enforced rules does not count as its own.
-                    long took = RuleDecision.now() - start;
-                    return allowed.asMono().then(Mono.defer(() -> charge(resolved, RuleDecision.now() - took, events)));
+                    long took = Time.nanos() - start;
+                    return allowed.asMono().then(Mono.defer(() -> charge(resolved, Time.nanos() - took, events)));
                 })
                 .doOnError(error -> events.undecided(match, error));
     }
@@ -99,7 +100,7 @@ final class ShadowDecision {
                 ? Mono.empty()
                 : limiter.tryAcquire(resolved.charge()).doOnNext(made -> {
                     hold(resolved, made, events);
-                    events.decided(resolved, made, RuleDecision.now() - start);
+                    events.decided(resolved, made, Time.nanos() - start);
                 });
     }
 

@@ -4,6 +4,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.internal.Bounds;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.StoreDecision;
 import java.util.ArrayList;
 import java.util.List;
@@ -19,7 +20,7 @@ final class UsagePeek {
     private UsagePeek() {}
 
     static Mono<Decision> of(RateLimiter limiter, List<Rule> rules, Request request) {
-        long start = RuleDecision.now();
+        long start = Time.nanos();
         List<Mono<ResolvedRule>> resolved = new ArrayList<>(rules.size());
         for (Rule rule : rules) {
             if (!rule.isShadow()) {

@@ -3,6 +3,7 @@ package io.github.spillgate.redis;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.internal.Background;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.redis.ScriptRequest.RefundMode;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisCommandExecutionException;
@@ -13,14 +14,12 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.TimeUnit;
 import java.util.function.BiFunction;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Scheduler;
-import reactor.core.scheduler.Schedulers;
 
 /** One Redis server: its lanes, and its scripts. */
 final class Server {
@@ -61,8 +60,7 @@ final class Server {
         this.connectOn = connectOn;
         this.topology = topology;
         this.settings = settings;
-        settings.scripts()
-                .forEach((purpose, script) -> scripts.put(purpose, new ScriptRunner(script, Server::nanoTime)));
+        settings.scripts().forEach((purpose, script) -> scripts.put(purpose, new ScriptRunner(script, Time::nanos)));
         this.waiting = new WaitingDecisions(settings.bounds(), settings.deliverOn());
         this.lane = newLane(connect, settings.deliverOn());
     }
@@ -129,7 +127,7 @@ final class Server {
                 connect,
                 commands -> script(Script.Purpose.DECIDE)
                         .sendText(commands, topology.idleKeys(name), ScriptRequest.decideNothing()),
-                Server::nanoTime,
+                Time::nanos,
                 settings.longestSilence(),
                 open -> new BatchQueue(
                         open,
@@ -236,11 +234,6 @@ final class Server {
     @Nullable
     Supplier<LimitStoreException> whyClosed() {
         return lane.whyClosed();
-    }
-
-    /** Returns the local time, by the clock of the deadlines. */
-    static long nanoTime() {
-        return Schedulers.parallel().now(TimeUnit.NANOSECONDS);
     }
 
     @Override

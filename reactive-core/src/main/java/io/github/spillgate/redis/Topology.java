@@ -1,5 +1,6 @@
 package io.github.spillgate.redis;
 
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
@@ -60,7 +61,7 @@ interface Topology {
          */
         SingleServer(RedisClient client, List<RedisURI> nodes, Server.Settings settings) {
             keys = settings.keys();
-            Role role = new Role(settings.eviction(), Server::nanoTime);
+            Role role = new Role(settings.eviction(), Time::nanos);
             server = new Server(
                     "",
                     // With an address, all connections use that one, so that they lead to the same counts.

@@ -3,6 +3,7 @@ package io.github.spillgate.redis;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.internal.Background;
+import io.github.spillgate.internal.Time;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.cluster.models.partitions.RedisClusterNode;
@@ -101,12 +102,12 @@ final class TopologyRefresh {
         /** Cached, because an error would otherwise reach cancelled subscribers too. */
         private final Mono<Void> awaited = Mono.fromFuture(outcome, true).cache();
 
-        private final long since = Server.nanoTime();
+        private final long since = Time.nanos();
         private volatile long endedAt;
         private volatile @Nullable Throwable lastError;
 
         boolean isOld() {
-            return outcome.isDone() ? Server.nanoTime() - endedAt > PAUSE : Server.nanoTime() - since > LONGEST_ATTEMPT;
+            return outcome.isDone() ? Time.nanos() - endedAt > PAUSE : Time.nanos() - since > LONGEST_ATTEMPT;
         }
 
         /** Fails the callers that wait, because another attempt has begun. Its result is used all the same. */
@@ -217,7 +218,7 @@ final class TopologyRefresh {
         }
 
         private void end(@Nullable Throwable why) {
-            endedAt = Server.nanoTime();
+            endedAt = Time.nanos();
             if (why == null) {
                 outcome.complete(null);
             } else {

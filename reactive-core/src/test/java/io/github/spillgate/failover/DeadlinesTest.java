@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.testkit.InterceptedScheduler;
 import io.github.spillgate.testkit.VirtualTime;
 import java.util.ArrayList;
@@ -148,7 +149,7 @@ class DeadlinesTest {
                 Deadlines deadlines = new Deadlines(NANOS);
                 time.passMillis(10_000);
                 Waiter first = waiter("first");
-                assertThat(deadlines.add(first)).isEqualTo(Deadlines.now());
+                assertThat(deadlines.add(first)).isEqualTo(Time.nanos());
                 for (int i = 0; i < 10; i++) {
                     time.passMillis(10);
                     deadlines.add(waiter("later"));
@@ -252,11 +253,11 @@ class DeadlinesTest {
             new Thread(() -> {
                         for (int i = 0; i < each; i++) {
                             boolean answered = i % 10 != 0;
-                            long start = Deadlines.now();
+                            long start = Time.nanos();
                             Waiter one = new Waiter(() -> {
                                 told.incrementAndGet();
-                                if (Deadlines.now() - start < NANOS) {
-                                    early.add(Deadlines.now() - start);
+                                if (Time.nanos() - start < NANOS) {
+                                    early.add(Time.nanos() - start);
                                 }
                             });
                             one.answered = answered;

@@ -10,6 +10,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.spi.Claim;
@@ -576,7 +577,7 @@ class DenialCacheTest {
                         .toList());
         for (int look = 0; look < 5 * number; look++) {
             DenialCache denials = new DenialCache(Duration.ofMinutes(1));
-            denials.remember(denial, Deadlines.now());
+            denials.remember(denial, Time.nanos());
             assertThat(denials.find(asked)).isNotNull();
             int freedAt = look;
             AtomicInteger looks = new AtomicInteger();

@@ -4,6 +4,7 @@ import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
@@ -118,7 +119,7 @@ final class FaultyLink implements LimitStore {
 
     @Override
     public Mono<StoreDecision> take(StoreRequest request) {
-        Supplier<Mono<StoreDecision>> inTime = () -> Deadlines.now() > request.deadline()
+        Supplier<Mono<StoreDecision>> inTime = () -> Time.nanos() > request.deadline()
                 ? Mono.error(new LimitStoreDeadlineException("late"))
                 : remote.take(request);
         return switch (request.mode()) {
@@ -163,7 +164,7 @@ final class FaultyLink implements LimitStore {
         if (mode == Mode.REFUSES_RESETS) {
             return Mono.error(new LimitStoreRefusedException("no permission", null));
         }
-        return ask(() -> Deadlines.now() > deadline
+        return ask(() -> Time.nanos() > deadline
                 ? Mono.error(new LimitStoreDeadlineException("late"))
                 : remote.reset(claims, NO_DEADLINE));
     }

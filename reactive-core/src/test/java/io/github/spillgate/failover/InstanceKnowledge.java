@@ -7,6 +7,8 @@ import io.github.spillgate.failover.AdmissionOracle.KeyHistory;
 import io.github.spillgate.failover.AdmissionOracle.Member;
 import io.github.spillgate.failover.AdmissionOracle.Request;
 import io.github.spillgate.failover.FaultyLink.Call;
+import io.github.spillgate.failover.ledger.HandOver;
+import io.github.spillgate.failover.ledger.OwnPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreDecision;

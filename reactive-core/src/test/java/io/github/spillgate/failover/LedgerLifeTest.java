@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.model.LossyStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
@@ -249,12 +250,12 @@ class LedgerLifeTest extends LocalFallbackFixture {
 
     /** The store decides on a request; the reply is on its way. */
     private Reply send(int permits) {
-        long sentAt = Deadlines.now();
+        long sentAt = Time.nanos();
         return new Reply(now(remote.take(StoreRequest.take(List.of(claim.withPermits(permits))))), sentAt);
     }
 
     private Reply peeked() {
-        long sentAt = Deadlines.now();
+        long sentAt = Time.nanos();
         return new Reply(now(remote.take(StoreRequest.peek(List.of(claim)))), sentAt);
     }
 

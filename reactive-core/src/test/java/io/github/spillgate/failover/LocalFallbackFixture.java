@@ -8,6 +8,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
@@ -65,7 +66,7 @@ abstract class LocalFallbackFixture {
     /** Confirms a grant of the primary store for an unused key. */
     StoreDecision taken(RateLimiter limiter, String key, long permits) {
         StoreDecision taken = reply(claim(limiter, key).withPermits(permits), permits, clock.millis(), WINDOW);
-        store.confirm(taken, Deadlines.now());
+        store.confirm(taken, Time.nanos());
         return taken;
     }
 
@@ -80,11 +81,11 @@ abstract class LocalFallbackFixture {
         store.confirm(
                 StoreDecision.ofPeek(
                         Source.OTHER, at, List.of(StoreUsage.of(claim(limiter, key), used, false, at, at + millis))),
-                Deadlines.now());
+                Time.nanos());
     }
 
     boolean remember(Claim claim, long used, long millis) {
-        return store.confirm(reply(claim, used, clock.millis(), millis), Deadlines.now());
+        return store.confirm(reply(claim, used, clock.millis(), millis), Time.nanos());
     }
 
     /** Returns a grant of the primary store, and this usage, which expires after this time. */

@@ -6,6 +6,7 @@ import static org.awaitility.Awaitility.await;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.failover.ledger.Ledger;
 import io.github.spillgate.local.CountTables;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;

@@ -7,6 +7,8 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.failover.ledger.Ledger;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.local.CountTables;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
@@ -59,7 +61,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
         // But a reply of a clock that stepped back is accepted.
         long back = at - Duration.ofHours(1).toMillis();
-        store.confirm(reply(claim, 2, back, WINDOW), Deadlines.now());
+        store.confirm(reply(claim, 2, back, WINDOW), Time.nanos());
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(8);
     }
 
@@ -94,7 +96,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
             clock.advanceMillis(100);
             later += 100;
             long at = clock.millis() - 30_000;
-            fits = store.confirm(reply(claim, 1, at, 1_000), Deadlines.now());
+            fits = store.confirm(reply(claim, 1, at, 1_000), Time.nanos());
         }
         assertThat(later).isLessThanOrEqualTo(2_000);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(9);

@@ -1,5 +1,8 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.failover.ledger.HandOver;
+import io.github.spillgate.failover.ledger.HandOvers;
+import io.github.spillgate.failover.ledger.Ledger;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Reconciliation;

@@ -5,6 +5,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.failover.AdmissionOracle.Member;
 import io.github.spillgate.failover.AdmissionOracle.Request;
 import io.github.spillgate.failover.FaultyLink.Mode;
+import io.github.spillgate.failover.ledger.Instances;
 import io.github.spillgate.model.LossyStore;
 import io.github.spillgate.testkit.VirtualTime;
 import java.util.ArrayList;

@@ -6,6 +6,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.model.StoreModel;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.CounterState;
@@ -58,7 +59,7 @@ class OutageRecoveryTest extends LocalFallbackFixture {
         clock.advanceMillis(1_000);
         long then = there + 1_000 - 40_000;
         for (int used = 2; used <= 10; used++) {
-            store.confirm(reply(claim.withPermits(1), used, then, WINDOW), Deadlines.now());
+            store.confirm(reply(claim.withPermits(1), used, then, WINDOW), Time.nanos());
         }
         for (int passed = 0; passed < 59_000; passed += 1_000) {
             assertThat(now(limiter.peek("a")).remaining())

@@ -12,6 +12,11 @@ import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.failover.ledger.Delivery;
+import io.github.spillgate.failover.ledger.DeliverySource;
+import io.github.spillgate.failover.ledger.HandOvers;
+import io.github.spillgate.failover.ledger.Ledger;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
@@ -204,7 +209,7 @@ class OutboxFaultsTest {
         List<Claim> noted = new ArrayList<>();
         SettlementOutbox outbox = new SettlementOutbox(
                 failing, gates(UnaryOperator.identity()), new DenialCache(Duration.ZERO), result -> {}, noted::addAll);
-        outbox.add(new RefundCharged(claim.withPermits(3), 1, Long.MAX_VALUE), Deadlines.now() + 50_000_000_000L)
+        outbox.add(new RefundCharged(claim.withPermits(3), 1, Long.MAX_VALUE), Time.nanos() + 50_000_000_000L)
                 .subscribe();
         time.pass(Duration.ofSeconds(10));
         fails[0] = false;
@@ -350,7 +355,7 @@ class OutboxFaultsTest {
         public void reportForeign(Claim one) {}
 
         /** A ledger that lets something happen after a step. */
-        private final class Steps implements Outbox.DeliverySource<Reconciliation> {
+        private final class Steps implements DeliverySource<Reconciliation> {
 
             private final Ledger ledger;
 

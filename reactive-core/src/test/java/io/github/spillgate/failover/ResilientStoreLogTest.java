@@ -11,6 +11,7 @@ import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.testkit.LogForTests;
 import java.time.Duration;
@@ -383,7 +384,7 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
         Duration longer = Duration.ofSeconds(1);
         for (int tenth = 0; tenth < 9; tenth++) {
             limiter.tryAcquire("a")
-                    .contextWrite(context -> context.put(LimitStore.WAITING_SINCE, Deadlines.now() - longer.toNanos()))
+                    .contextWrite(context -> context.put(LimitStore.WAITING_SINCE, Time.nanos() - longer.toNanos()))
                     .subscribe();
             time.passMillis(100);
         }

@@ -7,12 +7,12 @@ import io.github.spillgate.http.Rule.WhenUndecided;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.LoggedCauses;
 import io.github.spillgate.internal.Text;
+import io.github.spillgate.internal.Time;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.context.properties.bind.BindException;
 import org.springframework.cloud.gateway.event.FilterArgsEvent;
@@ -22,7 +22,6 @@ import org.springframework.cloud.gateway.route.RouteDefinitionRouteLocator;
 import org.springframework.cloud.gateway.support.ConfigurationService;
 import org.springframework.http.HttpHeaders;
 import reactor.core.publisher.Mono;
-import reactor.core.scheduler.Schedulers;
 import reactor.util.Logger;
 import reactor.util.Loggers;
 
@@ -70,8 +69,7 @@ public final class GatewayRateLimiter extends AbstractRateLimiter<GatewayRateLim
     private final ConfigurationService configurations;
     private final Map<String, Config> configs = new ConcurrentHashMap<>();
     private final Map<String, GatewayPlan> plans = new ConcurrentHashMap<>();
-    private final LoggedCauses loggedCauses =
-            new LoggedCauses(() -> Schedulers.parallel().now(TimeUnit.NANOSECONDS));
+    private final LoggedCauses loggedCauses = new LoggedCauses(Time::nanos);
 
     private GatewayRateLimiter(
             RateLimiter limiter, RateLimitResponses responses, Fields fields, ConfigurationService configurations) {

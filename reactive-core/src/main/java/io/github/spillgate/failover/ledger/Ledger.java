@@ -1,6 +1,7 @@
-package io.github.spillgate.failover;
+package io.github.spillgate.failover.ledger;
 
 import io.github.spillgate.count.Count;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Reconciliation;
@@ -19,7 +20,7 @@ import org.jspecify.annotations.Nullable;
  * <p>This class has what all limits have in common: the share of the instance, and how many permits are to be
  * reconciled. {@link RateLedger} is for rate limits, {@link HoldLedger} for concurrency limits.
  */
-abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliation> {
+public abstract class Ledger extends Count implements DeliverySource<Reconciliation> {
 
     private final HandOvers handOvers;
     private final OutageShare share;
@@ -109,7 +110,7 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
      * Returns the share of the limit that this instance may grant, for the decision that begins now. It does not rise
      * before all grants are charged: at the end of an outage, the store knows the use of those instances that are back.
      */
-    final double share() {
+    public final double share() {
         double present = share.of(claim.limit(), instances == null ? 1 : instances.number(), use());
         boolean mayRise = share.fixed().isPresent() || (toReconcile == 0 && !isInFlight());
         localShare = mayRise ? present : Math.min(localShare, present);
@@ -132,7 +133,7 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
      *
      * @param sentAt when the request was sent
      */
-    abstract boolean confirm(StoreUsage usage, StoreDecision decision, long sentAt);
+    public abstract boolean confirm(StoreUsage usage, StoreDecision decision, long sentAt);
 
     /**
      * Refunds permits of a decision of the fallback.
@@ -142,14 +143,14 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
      * @return those that must be refunded in the primary store now, because it has charged them; null if there are
      *     none. Those in flight are returned by {@link #charged}
      */
-    abstract @Nullable RefundCharged refundGrant(long stamp, long takenAt, long permits);
+    public abstract @Nullable RefundCharged refundGrant(long stamp, long takenAt, long permits);
 
     /**
      * Cancels permits that were granted at a time, because the primary store has charged the same request after all.
      *
      * @return how many of them a refund without a decision had refunded here already
      */
-    abstract long cancelGrant(long takenAt, long permits);
+    public abstract long cancelGrant(long takenAt, long permits);
 
     /**
      * Forgets all permits.
@@ -171,7 +172,7 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
      *
      * @return a function that ends it; its argument is whether it took place; only the first call counts
      */
-    final Consumer<Boolean> beginReset() {
+    public final Consumer<Boolean> beginReset() {
         Runnable undo = forget();
         noteReset(handOvers.nextEpoch());
         resets++;
@@ -197,18 +198,18 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
     }
 
     /** Notes a call that the primary store may still execute. */
-    final void beginCall() {
+    public final void beginCall() {
         unanswered++;
     }
 
     /** Notes that such a call has ended. */
-    final void endCall() {
+    public final void endCall() {
         // It may have begun in a ledger that was evicted since.
         unanswered = Math.max(0, unanswered - 1);
     }
 
     /** Returns whether the primary store may still execute a call. */
-    final boolean isUnanswered() {
+    public final boolean isUnanswered() {
         return unanswered > 0;
     }
 
@@ -255,7 +256,7 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
      * Returns whether the primary store must not decide on this count, because it does not know all grants; if so, they
      * are delivered soon.
      */
-    final boolean mustBeHandedOver() {
+    public final boolean mustBeHandedOver() {
         boolean must = toReconcile > 0 || hasMore() || isInFlight();
         if (must && !isUrgent && isQueued) {
             isUrgent = true;
@@ -278,7 +279,7 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
     }
 
     /** Returns whether the grants in flight cannot be charged, because another program has written the key. */
-    final boolean isForeign() {
+    public final boolean isForeign() {
         return isForeign;
     }
 
@@ -329,7 +330,7 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
     abstract void notCharged(Reconciliation reconciliation);
 
     /** Notes that the table has evicted this count, and what it was to reconcile is lost. */
-    final void evicted(long time) {
+    public final void evicted(long time) {
         if (toReconcile > 0) {
             advanceTo(time);
             handOvers.lost(Math.min(toReconcile, recorded()));
@@ -405,7 +406,7 @@ abstract class Ledger extends Count implements Outbox.DeliverySource<Reconciliat
 
     /** Notes that the hand-over in flight is sent now. */
     final synchronized void send() {
-        sentAt = Deadlines.now();
+        sentAt = Time.nanos();
     }
 
     final synchronized void refused(Reconciliation reconciliation) {

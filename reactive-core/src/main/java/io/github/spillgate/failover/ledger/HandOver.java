@@ -1,11 +1,11 @@
-package io.github.spillgate.failover;
+package io.github.spillgate.failover.ledger;
 
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Reconciliation;
 
 /** The delivery of a ledger's grants to the primary store. */
-final class HandOver implements Delivery<Reconciliation> {
+public final class HandOver implements Delivery<Reconciliation> {
 
     private final Ledger ledger;
     private final Reconciliation reconciliation;

@@ -1,4 +1,4 @@
-package io.github.spillgate.failover;
+package io.github.spillgate.failover.ledger;
 
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
@@ -26,7 +26,7 @@ import org.jspecify.annotations.Nullable;
  * @param arrivedNanos when it arrived
  * @param own the permits of this instance, as far as they are known; those that are granted later are added
  */
-record Snapshot(
+public record Snapshot(
         int life,
         long used,
         long ends,
@@ -49,7 +49,7 @@ record Snapshot(
     // it arrived. Counters and buckets are read at steps, so that a search for the time at which a cost fits ends.
 
     /** The time of a request, if it is not known when that was sent. */
-    static final long NOT_KNOWN = Long.MIN_VALUE;
+    public static final long NOT_KNOWN = Long.MIN_VALUE;
 
     private static final long NEVER = Long.MAX_VALUE;
 

@@ -1,4 +1,4 @@
-package io.github.spillgate.failover;
+package io.github.spillgate.failover.ledger;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;

@@ -1,4 +1,4 @@
-package io.github.spillgate.failover;
+package io.github.spillgate.failover.ledger;
 
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
@@ -15,7 +15,7 @@ import org.jspecify.annotations.Nullable;
  * The sums of the fallback's grants, and their way to the primary store. A granted permit is to be reconciled until it
  * is reconciled, lost, refunded, or no longer counts.
  */
-final class HandOvers {
+public final class HandOvers {
 
     /** Unique to this process, by chance; with a number it is an id that no other process uses. */
     private static final String PROCESS =
@@ -37,12 +37,12 @@ final class HandOvers {
      * @param clock the clock of the ledgers
      * @param nextEpoch begins an epoch: decisions from then on are not handed over yet
      */
-    HandOvers(InstantSource clock, LongSupplier nextEpoch) {
+    public HandOvers(InstantSource clock, LongSupplier nextEpoch) {
         this.clock = clock;
         this.nextEpoch = nextEpoch;
     }
 
-    void bindTo(Way toStore) {
+    public void bindTo(Way toStore) {
         way = toStore;
     }
 
@@ -79,11 +79,11 @@ final class HandOvers {
     }
 
     /** Returns whether all grants are reconciled. */
-    boolean isEmpty() {
+    public boolean isEmpty() {
         return toReconcile.get() == 0;
     }
 
-    StoreState state() {
+    public StoreState state() {
         return StoreState.ofFallback(Source.LOCAL, toReconcile.get(), reconciled.get(), lost.get());
     }
 
@@ -102,7 +102,7 @@ final class HandOvers {
     }
 
     /** The way of grants to the primary store. */
-    interface Way {
+    public interface Way {
 
         /** Delivers the grants of a ledger. */
         void add(Ledger ledger);

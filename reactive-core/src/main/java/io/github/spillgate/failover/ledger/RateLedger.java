@@ -1,8 +1,9 @@
-package io.github.spillgate.failover;
+package io.github.spillgate.failover.ledger;
 
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.count.RateCount;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.local.CountTable;
 import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.Claim;
@@ -20,7 +21,7 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** The ledger of a rate limit. */
-final class RateLedger extends Ledger {
+public final class RateLedger extends Ledger {
     // Design notes.
     //
     // Four numbers:
@@ -112,7 +113,7 @@ final class RateLedger extends Ledger {
     private long sharedLeft;
 
     /** Creates an empty ledger. */
-    RateLedger(Claim claim, HandOvers handOvers, OutageShare share, Instances.@Nullable Group instances) {
+    public RateLedger(Claim claim, HandOvers handOvers, OutageShare share, Instances.@Nullable Group instances) {
         super(claim, handOvers, share, instances);
         this.traffic = isBucket() ? new BucketTraffic() : null;
         this.granted = isBucket() ? new BucketGrants() : RateCount.of(claim.limit());
@@ -220,7 +221,7 @@ final class RateLedger extends Ledger {
     }
 
     /** Returns whether this instance may take as many permits, soon after an outage. */
-    boolean hasShare(long permits) {
+    public boolean hasShare(long permits) {
         return permits == 0 || permits <= sharedLeft || now() >= sharedUntil;
     }
 
@@ -325,7 +326,7 @@ final class RateLedger extends Ledger {
     // The replies of the primary store.
 
     @Override
-    boolean confirm(StoreUsage usage, StoreDecision decision, long sentAt) {
+    public boolean confirm(StoreUsage usage, StoreDecision decision, long sentAt) {
         boolean isKnown = record(usage, decision.at().toEpochMilli(), decision.stamp(), sentAt);
         if (!isKnown || seen.life() != usage.life()) {
             return false;
@@ -342,12 +343,12 @@ final class RateLedger extends Ledger {
     }
 
     /** Returns whether a life is the present one, and neither reset nor being reset, as far as is known. */
-    boolean isPresentLife(int life) {
+    public boolean isPresentLife(int life) {
         return seen.life() == life && !isBeingReset();
     }
 
     /** Notes that the primary store has granted permits of a decision that fits. Call this once for each. */
-    void grantedInPrimary(StoreUsage usage, StoreDecision decision) {
+    public void grantedInPrimary(StoreUsage usage, StoreDecision decision) {
         sharedLeft -= usage.claim().permits();
         granted(usage.claim().permits(), decision.at().toEpochMilli(), usage.life());
     }
@@ -368,7 +369,7 @@ final class RateLedger extends Ledger {
      */
     private boolean record(StoreUsage usage, long at, long stamp, long sentAt) {
         Snapshot last = seen;
-        long nanos = Deadlines.now();
+        long nanos = Time.nanos();
         boolean isSameLife = last.isOfSameLife(usage.life());
         if (!last.isOlderThan(usage, at, stamp, sentAt, nanos)) {
             return isSameLife;
@@ -424,7 +425,7 @@ final class RateLedger extends Ledger {
     // Refunds and resets.
 
     /** Notes that permits of a decision are refunded in the primary store, which took them at a time of its clock. */
-    void refundedInPrimary(long permits, long takenAt, int life) {
+    public void refundedInPrimary(long permits, long takenAt, int life) {
         if (traffic != null) {
             traffic.refunded(limit(), permits, takenAt);
         } else if (life == seen.life()) {
@@ -433,7 +434,7 @@ final class RateLedger extends Ledger {
     }
 
     /** Notes that the oldest permits, of any instance, are refunded in the primary store. */
-    void refundedOldestInPrimary(long permits) {
+    public void refundedOldestInPrimary(long permits) {
         if (traffic != null) {
             traffic.refunded(limit(), permits, seen.at());
         } else {
@@ -442,7 +443,7 @@ final class RateLedger extends Ledger {
     }
 
     /** Subtracts permits that are refunded in the primary store, which took them at a time of its clock. */
-    void refundConfirmed(long permits, long takenAt, int life) {
+    public void refundConfirmed(long permits, long takenAt, int life) {
         refundedInPrimary(permits, takenAt, life);
         if (life == seen.life()) {
             seen = seen.without(limit(), permits, takenAt);
@@ -450,7 +451,7 @@ final class RateLedger extends Ledger {
     }
 
     /** Refunds permits without a decision: those in the primary store first, because they are older. */
-    void refundOldest(long permits) {
+    public void refundOldest(long permits) {
         refundedOldestInPrimary(permits);
         long before = seen.usedAt(limit(), now());
         seen = seen.withoutOldest(limit(), Math.min(before, permits));
@@ -458,7 +459,7 @@ final class RateLedger extends Ledger {
     }
 
     /** Refunds the oldest granted permits, and returns how many. */
-    long refundOldestGranted(long permits) {
+    public long refundOldestGranted(long permits) {
         long before = granted.recorded();
         granted.refundOldest(permits);
         long removed = removed(before);
@@ -482,7 +483,7 @@ final class RateLedger extends Ledger {
 
     @Override
     @Nullable
-    RefundCharged refundGrant(long stamp, long takenAt, long permits) {
+    public RefundCharged refundGrant(long stamp, long takenAt, long permits) {
         if (stamp >= openSince()) {
             long unused = remove(takenAt, permits);
             return null;
@@ -505,7 +506,7 @@ final class RateLedger extends Ledger {
     }
 
     /** Refunds permits that the primary store has charged, while it cannot be asked. */
-    void refundCharged(RefundCharged permits) {
+    public void refundCharged(RefundCharged permits) {
         long storeTime = seen.at() + Math.max(0, now() - seen.arrived());
         if (permits.life() == seen.life() && storeTime < permits.until()) {
             seen.own()
@@ -527,7 +528,7 @@ final class RateLedger extends Ledger {
     }
 
     @Override
-    long cancelGrant(long takenAt, long permits) {
+    public long cancelGrant(long takenAt, long permits) {
         long removed = remove(takenAt, permits);
         sharedLeft += removed;
         long left = permits - removed;
@@ -575,7 +576,7 @@ final class RateLedger extends Ledger {
 
     /** Forgets the newest reply: those to requests from before now say nothing. */
     private void forgetReplies() {
-        seen = Snapshot.reset(new OwnPermits(), now(), Deadlines.now());
+        seen = Snapshot.reset(new OwnPermits(), now(), Time.nanos());
         seen.own().adjustTo(limit());
     }
 

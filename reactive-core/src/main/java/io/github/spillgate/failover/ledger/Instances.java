@@ -1,6 +1,7 @@
-package io.github.spillgate.failover;
+package io.github.spillgate.failover.ledger;
 
 import io.github.spillgate.internal.Background;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.LimitStore;
 import java.time.Duration;
 import java.util.UUID;
@@ -17,7 +18,7 @@ import reactor.core.publisher.Mono;
  * Counts the instances of each limiter. Each of them registers in the primary store every few seconds, for a little
  * longer than that.
  */
-final class Instances {
+public final class Instances {
     // Design notes.
     //
     // A number that is too low lets the instances grant more than the limit during an outage; one that is too high lets
@@ -26,7 +27,7 @@ final class Instances {
     // alone. During the outage itself the last number stays.
 
     static final Duration LIFETIME = Duration.ofSeconds(20);
-    static final Duration INTERVAL = Duration.ofSeconds(5);
+    public static final Duration INTERVAL = Duration.ofSeconds(5);
 
     private static final Duration TIMEOUT = Duration.ofSeconds(1);
     private static final int CONCURRENT = 16;
@@ -53,13 +54,13 @@ final class Instances {
      * @param store the store in which instances register
      * @param isNeeded whether the number of instances matters now
      */
-    Instances(LimitStore store, BooleanSupplier isNeeded) {
+    public Instances(LimitStore store, BooleanSupplier isNeeded) {
         this.store = store;
         this.isNeeded = isNeeded;
     }
 
     /** Returns the instances of a limiter. */
-    Group of(String limiter) {
+    public Group of(String limiter) {
         Group known = byLimiter.get(limiter);
         if (known != null) {
             return known;
@@ -68,7 +69,7 @@ final class Instances {
     }
 
     /** Registers this instance of a limiter, from now on. */
-    synchronized void register(String limiter) {
+    public synchronized void register(String limiter) {
         if (ended) {
             return;
         }
@@ -81,7 +82,7 @@ final class Instances {
     }
 
     /** Registers this instance of all limiters; never an error. */
-    Mono<Void> registerAll() {
+    public Mono<Void> registerAll() {
         return all(LIFETIME);
     }
 
@@ -97,7 +98,7 @@ final class Instances {
      * @param removes whether to remove the registrations of this instance; otherwise they expire
      * @return completes when they are removed; never an error
      */
-    synchronized Mono<Void> end(boolean removes) {
+    public synchronized Mono<Void> end(boolean removes) {
         if (!ended) {
             ended = true;
             if (timer != null) {
@@ -112,7 +113,7 @@ final class Instances {
     }
 
     /** The instances of one limiter. */
-    final class Group {
+    public final class Group {
 
         private final String limiter;
         private volatile int number;
@@ -125,7 +126,7 @@ final class Instances {
         }
 
         /** Returns how many there are, as far as is known; 1 if this instance has never registered. */
-        int number() {
+        public int number() {
             int known = number;
             return known == 0 ? highest : known;
         }
@@ -145,7 +146,7 @@ final class Instances {
         }
 
         private synchronized void counted(int counted) {
-            long now = Deadlines.now();
+            long now = Time.nanos();
             if (counted < number && fewerSince == NEVER) {
                 fewerSince = now;
             } else if (counted >= number || now - fewerSince > LIFETIME.toNanos()) {

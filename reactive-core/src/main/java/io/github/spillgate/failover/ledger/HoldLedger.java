@@ -1,4 +1,4 @@
-package io.github.spillgate.failover;
+package io.github.spillgate.failover.ledger;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.count.HoldCount;
@@ -16,7 +16,7 @@ import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /** The ledger of a concurrency limit: what this instance holds, whichever store has granted it. */
-final class HoldLedger extends Ledger {
+public final class HoldLedger extends Ledger {
     // Design notes.
     //
     // A hold has the same id in both stores. So a request that both of them have granted holds its permits once, and
@@ -63,7 +63,7 @@ final class HoldLedger extends Ledger {
     /** Until when a reply may be without holds of which the primary store has learned since. */
     private long staleUntil;
 
-    HoldLedger(Claim claim, HandOvers handOvers, OutageShare share, Instances.@Nullable Group instances) {
+    public HoldLedger(Claim claim, HandOvers handOvers, OutageShare share, Instances.@Nullable Group instances) {
         super(claim, handOvers, share, instances);
         this.current = claim;
     }
@@ -161,7 +161,7 @@ final class HoldLedger extends Ledger {
     }
 
     /** Renews the hold of the claim, which the primary store cannot. */
-    HoldRenewal.RenewalOutcome renew() {
+    public HoldRenewal.RenewalOutcome renew() {
         UUID id = current.holdId();
         HoldRenewal.RenewalOutcome outcome = own.renew(current.permits());
         if (id != null && own.isHeld(id)) {
@@ -171,7 +171,7 @@ final class HoldLedger extends Ledger {
     }
 
     /** Notes that the primary store has renewed the hold of the claim. */
-    void renewedInPrimary() {
+    public void renewedInPrimary() {
         UUID id = current.holdId();
         if (id != null) {
             own.renew(current.permits());
@@ -182,7 +182,7 @@ final class HoldLedger extends Ledger {
     // The replies of the primary store.
 
     @Override
-    boolean confirm(StoreUsage usage, StoreDecision decision, long sentAt) {
+    public boolean confirm(StoreUsage usage, StoreDecision decision, long sentAt) {
         Claim claim = usage.claim();
         UUID id = decision.isCharged() && claim.permits() > 0 ? claim.holdId() : null;
         boolean fits = id == null || fits(usage, id);
@@ -229,13 +229,13 @@ final class HoldLedger extends Ledger {
     /** {@inheritDoc} A hold is released by its id, and by nothing else. */
     @Override
     @Nullable
-    RefundCharged refundGrant(long stamp, long takenAt, long permits) {
+    public RefundCharged refundGrant(long stamp, long takenAt, long permits) {
         return null;
     }
 
     /** Both stores have granted it, under one id. */
     @Override
-    long cancelGrant(long takenAt, long permits) {
+    public long cancelGrant(long takenAt, long permits) {
         UUID id = current.holdId();
         if (id != null) {
             reconciled(id);

@@ -1,4 +1,4 @@
-package io.github.spillgate.failover;
+package io.github.spillgate.failover.ledger;
 
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
@@ -12,7 +12,7 @@ import java.util.List;
  * The permits of a log or counter that the primary store has granted to this instance, by the time of the grant on the
  * store's clock. Of a token bucket nothing is recorded. Guarded by the monitor of its {@link RateLedger}.
  */
-final class OwnPermits {
+public final class OwnPermits {
     // Design notes.
     //
     // A reply of the primary store says how many permits are in use, and not when they expire. Of its own permits an
@@ -33,7 +33,7 @@ final class OwnPermits {
     // for a lease time longer, so once a log was leased, all permits here expire as late as that.
 
     /** The slots in a window. Two more hold what is in use while the first and the last slot are only partly within. */
-    static final int STEPS = 16;
+    public static final int STEPS = 16;
 
     private static final int SLOTS = STEPS + 2;
 
@@ -182,7 +182,7 @@ final class OwnPermits {
     }
 
     /** Returns for how many milliseconds a permit certainly counts, at least in part. */
-    static long windowOf(Limit limit) {
+    public static long windowOf(Limit limit) {
         return limit.algorithm() == Algorithm.BUCKET
                 ? limit.reach().toMillis()
                 : limit.window().toMillis();

@@ -1,13 +1,13 @@
-package io.github.spillgate.failover;
+package io.github.spillgate.failover.ledger;
 
 import io.github.spillgate.spi.Corrected;
 
 /**
- * A change of one count that is decided already and must reach the primary store, through an {@link Outbox}.
+ * A change of one count that is decided already and must reach the primary store.
  *
  * @param <M> what is sent to the store
  */
-interface Delivery<M> extends Outbox.DeliverySource<M> {
+public interface Delivery<M> extends DeliverySource<M> {
 
     /** Returns what is sent: the same each time. */
     M message();

@@ -1,8 +1,9 @@
-package io.github.spillgate.failover;
+package io.github.spillgate.failover.lease;
 
 import io.github.spillgate.Algorithm;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.internal.Background;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Refund;
@@ -21,7 +22,6 @@ import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.concurrent.atomic.LongAdder;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
-import reactor.core.scheduler.Schedulers;
 
 /**
  * The permits of leased limits that the primary store has charged in advance, and from which this instance decides
@@ -30,7 +30,7 @@ import reactor.core.scheduler.Schedulers;
  * <p>Bounded in number and time: an instance leases on as many counts as there are slots, and each lease ends after the
  * lease time L of its limit.
  */
-final class Leases {
+public final class Leases {
     // Design notes.
     //
     // Invariant: in any window of a log, at most the limit's permits are granted, whichever instances lease; in any
@@ -101,7 +101,7 @@ final class Leases {
     private static final int REFUNDS_TOGETHER = 64;
 
     private final LimitStore primary;
-    private final LocalGrants grants;
+    private final Charges charges;
     private final AtomicReferenceArray<@Nullable LeasedKey> keys = new AtomicReferenceArray<>(SLOTS);
     private final LongAdder decisions = new LongAdder();
     private final LongAdder blocks = new LongAdder();
@@ -112,14 +112,9 @@ final class Leases {
     private final AtomicBoolean willRefund = new AtomicBoolean();
     private volatile boolean closed;
 
-    Leases(LimitStore primary, LocalGrants grants) {
+    public Leases(LimitStore primary, Charges charges) {
         this.primary = primary;
-        this.grants = grants;
-    }
-
-    /** Returns the time of the wall clock, in milliseconds. */
-    private static long wallTime() {
-        return Schedulers.parallel().now(TimeUnit.MILLISECONDS);
+        this.charges = charges;
     }
 
     // Spending.
@@ -129,7 +124,7 @@ final class Leases {
      * with a limit that is not leased. These are not counted, because a block for them would not be spent.
      */
     @Nullable
-    StoreDecision spend(List<Claim> claims) {
+    public StoreDecision spend(List<Claim> claims) {
         if (!areLeased(claims)) {
             return null;
         }
@@ -152,7 +147,7 @@ final class Leases {
         if (lease == null) {
             return null;
         }
-        StoreUsage spent = lease.spend(claim, Deadlines.now(), wallTime());
+        StoreUsage spent = lease.spend(claim, Time.nanos(), Time.millis());
         if (spent == null) {
             return null;
         }
@@ -176,7 +171,7 @@ final class Leases {
         for (int i = 0; i < claims.size(); i++) {
             Claim claim = claims.get(i);
             Lease lease = asked.get(i).lease();
-            StoreUsage spent = lease == null ? null : lease.spend(claim, Deadlines.now(), wallTime());
+            StoreUsage spent = lease == null ? null : lease.spend(claim, Time.nanos(), Time.millis());
             if (lease == null || spent == null) {
                 for (int j = 0; j < i; j++) {
                     unspend(spentFrom.get(j), claims.get(j).permits());
@@ -210,7 +205,7 @@ final class Leases {
         if (known != null) {
             return known;
         }
-        long now = Deadlines.now();
+        long now = Time.nanos();
         LeasedKey created = new LeasedKey(handle, now);
         keep(created, now);
         return created;
@@ -259,12 +254,12 @@ final class Leases {
     // Leasing.
 
     /** Leases permits for the keys of a request that is being sent to the store, if they are hot. */
-    void lease(List<Claim> claims) {
+    public void lease(List<Claim> claims) {
         for (int i = 0; i < claims.size(); i++) {
             Claim claim = claims.get(i);
             if (claim.limit().isLeased() && !closed) {
                 LeasedKey key = findOrCreate(claim);
-                long now = Deadlines.now();
+                long now = Time.nanos();
                 if (key.has(claim.permits(), now)) {
                     continue;
                 }
@@ -277,16 +272,16 @@ final class Leases {
     }
 
     private void lease(LeasedKey key, Claim block, long sentAt) {
-        long wallAt = wallTime();
+        long wallAt = Time.millis();
         long length = block.limit().leaseTime().toNanos();
-        int parts = RESERVED_PART * Math.max(1, grants.instances(block.limiter()));
+        int parts = RESERVED_PART * Math.max(1, charges.instances(block.limiter()));
         Mono.defer(() -> primary.take(StoreRequest.lease(block, parts, sentAt + length)))
                 .subscribe(
                         charge -> leased(key, charge, sentAt, wallAt), error -> key.endLease(), () -> key.endLease());
     }
 
     private void leased(LeasedKey key, StoreDecision charge, long sentAt, long wallAt) {
-        boolean fits = grants.confirm(charge, sentAt);
+        boolean fits = charges.confirm(charge, sentAt);
         if (!charge.isCharged()) {
             return;
         }
@@ -294,7 +289,7 @@ final class Leases {
         blocks.increment();
         leasedPermits.add(claim.permits());
         Lease lease = new Lease(charge, sentAt, wallAt);
-        long left = sentAt + lease.nanos() - Deadlines.now();
+        long left = sentAt + lease.nanos() - Time.nanos();
         if (!fits || left <= 0 || closed) {
             end(lease);
             return;
@@ -311,7 +306,7 @@ final class Leases {
         Background.scheduler()
                 .schedule(
                         () -> {
-                            key.measure(Deadlines.now(), lease.nanos());
+                            key.measure(Time.nanos(), lease.nanos());
                             end(lease);
                         },
                         left,
@@ -345,16 +340,16 @@ final class Leases {
             Refund one = Refund.of(part).get(0);
             Object handle = one.claim().handle();
             if (together.size() == REFUNDS_TOGETHER || together.containsKey(handle)) {
-                grants.refund(List.copyOf(together.values()));
+                charges.refund(List.copyOf(together.values()));
                 together.clear();
             }
             together.put(handle, one);
         }
-        grants.refund(List.copyOf(together.values()));
+        charges.refund(List.copyOf(together.values()));
     }
 
     /** Notes a reply of the store, which may have denied because of leases. */
-    void replied(StoreDecision decision) {
+    public void replied(StoreDecision decision) {
         if (decision.isAllowed()) {
             return;
         }
@@ -371,20 +366,20 @@ final class Leases {
             return false;
         }
         LeasedKey key = find(usage.claim().handle());
-        return key != null && key.has(1, Deadlines.now());
+        return key != null && key.has(1, Time.nanos());
     }
 
     /**
      * Ends the leases of counts that are reset. What is not spent is refunded, because the reset may fail. If it has
      * removed the permits, the store refunds nothing.
      */
-    void reset(List<Claim> claims) {
+    public void reset(List<Claim> claims) {
         for (Claim claim : claims) {
             // Two threads may have created an entry in each place.
             for (int place = 0; place < PLACES; place++) {
                 LeasedKey key = keys.get(slot(claim.handle(), place));
                 if (key != null && key.isOf(claim.handle())) {
-                    key.reset(Deadlines.now());
+                    key.reset(Time.nanos());
                     Lease lease = key.lease();
                     if (lease != null) {
                         end(lease);
@@ -395,13 +390,13 @@ final class Leases {
     }
 
     /** Returns what was leased and spent so far. */
-    StoreState.LeaseStatistics state() {
+    public StoreState.LeaseStatistics state() {
         return new StoreState.LeaseStatistics(
                 decisions.sum(), blocks.sum(), leasedPermits.sum(), refundedPermits.sum(), deniedPermits.sum());
     }
 
     /** Ends all leases. */
-    void close() {
+    public void close() {
         closed = true;
         for (int i = 0; i < SLOTS; i++) {
             LeasedKey key = keys.get(i);
@@ -410,5 +405,18 @@ final class Leases {
                 end(lease);
             }
         }
+    }
+
+    /** What this instance knows of the permits that the primary store has charged. */
+    public interface Charges {
+
+        /** Records a reply of the primary store, and returns whether it fits together with the local grants. */
+        boolean confirm(StoreDecision reply, long sentAt);
+
+        /** Refunds charges, no two on the same count. If this fails, that errs towards denying. */
+        void refund(List<Refund> refunds);
+
+        /** Returns how many instances of a limiter there are, as far as is known. */
+        int instances(String limiter);
     }
 }

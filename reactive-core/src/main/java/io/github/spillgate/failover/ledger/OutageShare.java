@@ -1,4 +1,4 @@
-package io.github.spillgate.failover;
+package io.github.spillgate.failover.ledger;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.internal.Checks;
@@ -9,7 +9,7 @@ import org.jspecify.annotations.Nullable;
  * The share of each limit that this instance may grant during an outage: the one that the user has set, or one that
  * follows from the use of the count and the number of instances.
  */
-final class OutageShare {
+public final class OutageShare {
     // Design notes.
     //
     // If every instance granted its part of the use (its own permits over those of all), all of them together would
@@ -23,18 +23,18 @@ final class OutageShare {
 
     private volatile @Nullable Double fixed;
 
-    void set(double share) {
+    public void set(double share) {
         fixed = Checks.share(share);
     }
 
     /** Returns the share that the user has set. */
-    OptionalDouble fixed() {
+    public OptionalDouble fixed() {
         Double set = fixed;
         return set == null ? OptionalDouble.empty() : OptionalDouble.of(set);
     }
 
     /** Returns the share of a limit that one of this many instances may grant. */
-    double of(Limit limit, int instances, Use use) {
+    public double of(Limit limit, int instances, Use use) {
         Double set = fixed;
         if (set != null) {
             return set;
@@ -53,5 +53,5 @@ final class OutageShare {
      * @param all the permits of all instances
      * @param unknown how many of these may not have been taken
      */
-    record Use(double own, double all, double unknown) {}
+    public record Use(double own, double all, double unknown) {}
 }

@@ -1,0 +1,14 @@
+/** Permits that the store has charged in advance, from which this instance decides without a trip. */
+@NullMarked
+package io.github.spillgate.failover.lease;
+
+// Design notes: where to read. Each class has its own notes under its opening brace.
+//
+// Invariant: leased permits are spent only before their lease ends, and until a window after that they count in the
+// store. So in no window is more than the limit granted.
+//
+//   Leases         finds the lease of a key, spends, leases, ends and refunds; with the proof
+//   LeasedKey      how much a key needs, and which lease it has
+//   Lease          the permits of one lease, and until when they may be spent
+
+import org.jspecify.annotations.NullMarked;
