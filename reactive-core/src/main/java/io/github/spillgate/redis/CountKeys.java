@@ -71,14 +71,14 @@ final class CountKeys {
     }
 
     /**
-     * Returns four keys for each reconciliation: of its count, of its own mark, and of the marks of the last reset of
+     * Returns four keys for each reconciliation: of its count, of the mark of its source, and of the marks of the last reset of
      * the count, and of what was restored in it.
      */
     byte[][] countsAndReconciliationMarks(List<Reconciliation> reconciliations) {
         return reconciliations.stream()
                 .flatMap(one -> Stream.of(
                         count(one.claim()),
-                        key(one.claim(), MARK + one.id()),
+                        key(one.claim(), MARK + one.source()),
                         resetMark(one.claim()),
                         key(one.claim(), MARK + MARK)))
                 .toArray(byte[][]::new);

@@ -141,6 +141,7 @@ final class ScriptRequest {
         for (Reconciliation reconciliation : reconciliations) {
             List<LostPermits> lost = reconciliation.lost();
             request.addLimit(reconciliation.claim().limit())
+                    .add(reconciliation.number(), 7)
                     .addGrants(reconciliation.agesToSend())
                     .add(lost.size(), 1);
             for (LostPermits one : lost) {

@@ -21,7 +21,8 @@ public final class Reconciliation implements Correction {
 
     private static final long NEVER = Long.MIN_VALUE;
 
-    private final String id;
+    private final String source;
+    private final long number;
     private final Claim claim;
     private final List<Grants> grants;
     private final List<LostPermits> lost;
@@ -32,13 +33,15 @@ public final class Reconciliation implements Correction {
     private final AtomicLong sentAt = new AtomicLong(NEVER);
 
     private Reconciliation(
-            String id,
+            String source,
+            long number,
             Claim claim,
             List<Grants> grants,
             List<LostPermits> lost,
             InstantSource clock,
             List<Claim> holds) {
-        this.id = id;
+        this.source = source;
+        this.number = number;
         this.claim = claim;
         this.grants = grants;
         this.lost = lost;
@@ -47,23 +50,26 @@ public final class Reconciliation implements Correction {
     }
 
     /**
-     * Creates a reconciliation of grants, as in {@link #of(String, Claim, List, List, InstantSource)}.
+     * Creates a reconciliation of grants, as in {@link #of(String, long, Claim, List, List, InstantSource)}.
      *
-     * @param id the id
+     * @param source the source
+     * @param number the number
      * @param claim a claim on the count
      * @param grants the grants, at least one
      * @param clock the clock of the grants' times
      * @return the reconciliation
      */
-    public static Reconciliation of(String id, Claim claim, List<Grants> grants, InstantSource clock) {
-        return of(id, claim, grants, List.of(), clock);
+    public static Reconciliation of(String source, long number, Claim claim, List<Grants> grants, InstantSource clock) {
+        return of(source, number, claim, grants, List.of(), clock);
     }
 
     /**
      * Creates a reconciliation. For store implementations.
      *
-     * @param id the id, 1 to 64 of the characters {@code A-Z a-z 0-9 . _ -}; unique among the reconciliations of all
-     *     processes
+     * @param source what has granted, 1 to 64 of the characters {@code A-Z a-z 0-9 . _ -}; one source hands over the
+     *     grants of a count one after another
+     * @param number the number, higher than those of this source before, on the same count. A store does not charge a
+     *     number again, or a lower one, unless it has lost the data of the count since
      * @param claim a claim on the count; its cost is ignored
      * @param grants the grants, the oldest first
      * @param lost permits that the store has lost; at least one of these, or of the grants
@@ -71,13 +77,14 @@ public final class Reconciliation implements Correction {
      * @return the reconciliation
      */
     public static Reconciliation of(
-            String id, Claim claim, List<Grants> grants, List<LostPermits> lost, InstantSource clock) {
+            String source, long number, Claim claim, List<Grants> grants, List<LostPermits> lost, InstantSource clock) {
         if (grants.isEmpty() && lost.isEmpty()) {
-            throw new IllegalArgumentException("reconciliation " + Text.quote(id)
+            throw new IllegalArgumentException("reconciliation of " + Text.quote(source)
                     + " has no grants: expected at least one, for example new Grants(1790000000000, 1790000000000, 3)");
         }
         return new Reconciliation(
-                Names.check("reconciliation id", id, "\"k3x9-17\""),
+                Names.check("source of a reconciliation", source, "\"k3x9-17\""),
+                number,
                 claim,
                 List.copyOf(grants),
                 List.copyOf(lost),
@@ -88,21 +95,24 @@ public final class Reconciliation implements Correction {
     /**
      * Creates a reconciliation of permits of a concurrency limit. For store implementations.
      *
-     * @param id the id, as in {@link #of}
+     * @param source the source, as in {@link #of}
+     * @param number the number
      * @param claim a claim on the count; its cost is ignored
      * @param holds the claims that hold the permits, at least one
      * @param clock the clock of the store that granted them
      * @return the reconciliation, for which the store renews the holds
      */
-    public static Reconciliation ofHolds(String id, Claim claim, List<Claim> holds, InstantSource clock) {
+    public static Reconciliation ofHolds(
+            String source, long number, Claim claim, List<Claim> holds, InstantSource clock) {
         if (holds.isEmpty()) {
-            throw new IllegalArgumentException("reconciliation " + Text.quote(id)
+            throw new IllegalArgumentException("reconciliation of " + Text.quote(source)
                     + " has no holds: expected at least one, for example a claim with an id");
         }
         long now = clock.millis();
         long permits = holds.stream().mapToLong(Claim::permits).sum();
         return new Reconciliation(
-                Names.check("reconciliation id", id, "\"k3x9-17\""),
+                Names.check("source of a reconciliation", source, "\"k3x9-17\""),
+                number,
                 claim,
                 List.of(new Grants(now, now, permits)),
                 List.of(),
@@ -129,12 +139,21 @@ public final class Reconciliation implements Correction {
     }
 
     /**
-     * Returns the unique id of this reconciliation.
+     * Returns what has granted the permits.
      *
-     * @return the id
+     * @return the source
      */
-    public String id() {
-        return id;
+    public String source() {
+        return source;
+    }
+
+    /**
+     * Returns the number, which ascends for each source and count.
+     *
+     * @return the number
+     */
+    public long number() {
+        return number;
     }
 
     /**
@@ -179,13 +198,13 @@ public final class Reconciliation implements Correction {
     }
 
     /**
-     * Returns this reconciliation under another id, without some of the oldest permits: they were refunded since.
+     * Returns this reconciliation under another number, without some of the oldest permits: they were refunded since.
      *
      * @param permits the number of permits
-     * @param otherId the id, as in {@link #of}
+     * @param otherNumber the number, as in {@link #of}
      * @return the reconciliation, which may have no grants
      */
-    public Reconciliation without(long permits, String otherId) {
+    public Reconciliation without(long permits, long otherNumber) {
         List<Grants> rest = new ArrayList<>();
         long left = permits;
         for (Grants some : grants) {
@@ -195,7 +214,7 @@ public final class Reconciliation implements Correction {
                 rest.add(new Grants(some.fromMillis, some.toMillis, some.permits - less));
             }
         }
-        return new Reconciliation(otherId, claim, rest, lost, clock, holds);
+        return new Reconciliation(source, otherNumber, claim, rest, lost, clock, holds);
     }
 
     /**
@@ -270,7 +289,7 @@ public final class Reconciliation implements Correction {
     /** Returns the reconciliation for log messages, with the key encoded. */
     @Override
     public String toString() {
-        return "Reconciliation[" + id + ", " + claim.identity() + ", permits=" + permits() + "]";
+        return "Reconciliation[" + source + "#" + number + ", " + claim.identity() + ", permits=" + permits() + "]";
     }
 
     /**

@@ -2,11 +2,13 @@
 -- reconciliation is independent of the others and is charged once.
 --
 -- KEYS[4i-3]   the key of the count of the i-th reconciliation
--- KEYS[4i-2]   the key of its mark, which holds the life in which it was charged
+-- KEYS[4i-2]   the key of the mark of its source, which holds the number of its last charge on this count, and the life
+--              in which that was made
 -- KEYS[4i-1]   the key of the reset mark of the count
 -- KEYS[4i]     the key of the mark of what was restored in the count
 -- ARGV[1]      the limits, see wire.lua, and then, to the end, for each reconciliation
 --                limit:2      the position of its limit; the charge may exceed it
+--                number:7     the number of the reconciliation: those of one source on one count ascend
 --                grants:4, then for each, the oldest first
 --                  from:7     the highest age of its permits in milliseconds
 --                  to:7       the lowest age of its permits in milliseconds
@@ -20,11 +22,13 @@
 -- Reply: the time, and the usage of each count, see wire.lua. 'granted' is 1 if the reconciliation has been charged
 -- or restored now, and 0 if it was charged before, no longer counts, or the value is foreign.
 --
--- The mark is set before the charge, and lives as long as the charge can count: if the reconciliation is sent again
--- later, none of it counts. If the count has lost its data since, it is charged again. A foreign value is a status and
--- not an error, because it must not prevent the other charges. Those that have been made remain if a later one fails.
+-- The mark is set before the charge, and lives as long as the charge can count, but at most an hour: a reconciliation
+-- that is sent again even later is charged twice, towards denying. If the count has lost its data since, it is charged
+-- again. A foreign value is a status and not an error, because it must not prevent the other charges. Those that have
+-- been made remain if a later one fails.
 
 local MOST_EXACT = 9007199254740991 -- doubles hold all integers up to this one
+local LONGEST_MARK = 3600000 -- in milliseconds
 local MOST_PERMITS = 4294967295 -- in one log: the sum of its entries fits into four bytes
 
 -- Logs
@@ -395,7 +399,7 @@ end
 
 -- Charges the grants, unless they were charged before or no longer count. Returns the count, and whether it has been
 -- charged now.
-local function reconcile(count, mark, grants)
+local function reconcile(count, mark, number, grants)
   local limit, charged, reach = count.limit, nil, reachOf(count.limit)
   local slots = limit.isLog and slotsOf(grants, limit)
   if slots then
@@ -407,11 +411,12 @@ local function reconcile(count, mark, grants)
     charged = chargeCounter(count, grants)
   end
   local before = charged and redis.pcall('GETRANGE', mark, '0', '-1')
-  if not charged or before ~= '' and tonumber(before) == lifeOf(count) then
+  local last, life = string.match(type(before) == 'string' and before or '', '^(%d+) (%d+)$')
+  if not charged or tonumber(life) == lifeOf(count) and number <= tonumber(last) then
     return count, false
   end
   change(charged)
-  call('SET', mark, lifeOf(charged), 'PX', reach)
+  call('SET', mark, string.format('%.0f %d', number, lifeOf(charged)), 'PX', min(reach, LONGEST_MARK))
   if slots then
     chargeLog(charged, slots)
   end
@@ -436,14 +441,14 @@ end
 
 local reply = {pack('<I7', micros)}
 for i = 1, #KEYS / 4 do
-  local l, grants, lost
-  l, at = unpackFrom('<I2', argument, at)
+  local l, number, grants, lost
+  l, number, at = unpackFrom('<I2I7', argument, at)
   grants = readGrants()
   lost, at = unpackFrom('<I1', argument, at)
   local count = readCount(KEYS[4 * i - 3], limits[l], true)
   local isChanged, isAny = false, false
   if count and #grants > 0 then
-    count, isAny = reconcile(count, KEYS[4 * i - 2], grants)
+    count, isAny = reconcile(count, KEYS[4 * i - 2], number, grants)
   end
   for _ = 1, lost do
     local life, since, some

@@ -423,18 +423,18 @@ final class AdmissionOracle {
             if (losses == 0 && !reconciliation.lost().isEmpty()) {
                 fail("nothing is lost, and " + this + " restores " + reconciliation.lost());
             }
-            if (!batches.add(reconciliation.id())) {
+            if (!batches.add(idOf(reconciliation))) {
                 return;
             }
             KeyHistory key = key(reconciliation.claim().key());
             long undelivered = reconciliation.permits();
             for (Request one : key.requests) {
                 if (one.by == this && one.batch == null && one.isUncharged() && one.counts()) {
-                    one.batch = reconciliation.id();
+                    one.batch = idOf(reconciliation);
                     undelivered -= isRecorded(one) ? one.permits : 0;
                 }
             }
-            knowledge(key).handsOver(reconciliation.id(), undelivered);
+            knowledge(key).handsOver(idOf(reconciliation), undelivered);
         }
 
         /** Returns whether a grant of the fallback still counts there, if only in part. */
@@ -475,7 +475,7 @@ final class AdmissionOracle {
         private void chargeBatch(Call call, KeyHistory key) {
             for (Reconciliation reconciliation : call.reconciliations()) {
                 for (Request one : key.requests) {
-                    one.inStore |= reconciliation.id().equals(one.batch);
+                    one.inStore |= idOf(reconciliation).equals(one.batch);
                 }
                 if (reconciliation.claim().key().equals(key.name)) {
                     reconciliation
@@ -504,5 +504,10 @@ final class AdmissionOracle {
         public String toString() {
             return "instance " + number + (dead ? " (dead)" : "");
         }
+    }
+
+    /** Returns the id of a reconciliation, which no other one has. */
+    static String idOf(Reconciliation one) {
+        return one.source() + "#" + one.number();
     }
 }

@@ -152,9 +152,11 @@ final class InstanceKnowledge {
             one.lost().forEach(some -> lost.remove(some.life() / StoreUsage.RESETS));
             if (!one.grants().isEmpty()) {
                 long newest = one.grants().get(one.grants().size() - 1).toMillis();
-                reconciled.put(one.id(), new Grants(newest, newest, one.permits()));
+                reconciled.put(AdmissionOracle.idOf(one), new Grants(newest, newest, one.permits()));
             }
-            key.requests.stream().filter(some -> one.id().equals(some.batch)).forEach(some -> some.reconciled = true);
+            key.requests.stream()
+                    .filter(some -> AdmissionOracle.idOf(one).equals(some.batch))
+                    .forEach(some -> some.reconciled = true);
         }
     }
 }

@@ -220,7 +220,8 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
         Reconciliation second = way.handOver(10, claim -> false).get(0);
         assertThat(second.permits()).isEqualTo(3);
-        assertThat(second.id()).isNotEqualTo(first.id());
+        assertThat(second.source()).isEqualTo(first.source());
+        assertThat(second.number()).isGreaterThan(first.number());
         charged(second);
         assertThat(store.state().toReconcile()).isZero();
         assertThat(store.state().reconciled()).isEqualTo(5);

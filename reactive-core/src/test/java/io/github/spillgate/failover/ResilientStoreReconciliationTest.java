@@ -10,7 +10,6 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Reconciliation;
 import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
@@ -80,9 +79,9 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
         assertThat(limiter.state().toReconcile()).isEqualTo(4);
         remote.isAvailable();
         time.pass(Duration.ofSeconds(5));
-        assertThat(remote.batches().stream().flatMap(List::stream).map(Reconciliation::id))
+        assertThat(remote.batches().stream().flatMap(List::stream).map(AdmissionOracle::idOf))
                 .hasSizeGreaterThan(1)
-                .containsOnly(remote.batches().get(0).get(0).id());
+                .containsOnly(AdmissionOracle.idOf(remote.batches().get(0).get(0)));
         assertThat(used("a")).isEqualTo(4);
         assertThat(limiter.state().reconciled()).isEqualTo(4);
     }

@@ -38,7 +38,7 @@ public class StoreModel implements LimitStore {
     final Map<String, Integer> resets = new HashMap<>();
 
     /** The life in which each reconciliation was charged. */
-    final Map<String, Integer> reconciled = new HashMap<>();
+    final Map<String, Mark> reconciled = new HashMap<>();
 
     /** The life of each count that has one, which never ends by itself. */
     final Map<String, Integer> lives = new HashMap<>();
@@ -252,13 +252,15 @@ public class StoreModel implements LimitStore {
         Limit limit = reconciliation.claim().limit();
         CountModel count = count(reconciliation.claim());
         count.pull(limit, now);
-        Integer before = reconciled.get(reconciliation.id());
-        if ((before != null && before == life(reconciliation.claim()) / StoreUsage.RESETS)
+        String mark = reconciliation.source() + " " + reconciliation.claim().identity();
+        Mark before = reconciled.getOrDefault(mark, new Mark(-1, 0));
+        if ((before.life == life(reconciliation.claim()) / StoreUsage.RESETS
+                        && reconciliation.number() <= before.number)
                 || !count.reconcile(limit, times(reconciliation.agesToSend(), now), now)) {
             return false;
         }
         int life = lives.computeIfAbsent(reconciliation.claim().identity(), any -> birth());
-        reconciled.put(reconciliation.id(), life / StoreUsage.RESETS);
+        reconciled.put(mark, new Mark(reconciliation.number(), life / StoreUsage.RESETS));
         return true;
     }
 
@@ -277,4 +279,7 @@ public class StoreModel implements LimitStore {
         count.select(claim.holdId());
         return count;
     }
+
+    /** The last charge of a source on a count. */
+    record Mark(long number, int life) {}
 }

@@ -436,7 +436,7 @@ class CountLifeTest extends ScriptedFixture {
     private static StoreDecision reconcile(RedisStore store, Claim claim, String id, Grants ages) {
         InstantSource now = InstantSource.system();
         Grants grants = new Grants(now.millis() - ages.fromMillis(), now.millis() - ages.toMillis(), ages.permits());
-        return replyOf(store.correct(List.of(Reconciliation.of(id, claim, List.of(grants), now))));
+        return replyOf(store.correct(List.of(Reconciliation.of(id, 1, claim, List.of(grants), now))));
     }
 
     private StoreDecision restore(Claim claim) {
@@ -447,7 +447,7 @@ class CountLifeTest extends ScriptedFixture {
         InstantSource now = InstantSource.system();
         Grants lost = new Grants(now.millis() - ages.fromMillis(), now.millis() - ages.toMillis(), ages.permits());
         return replyOf(store.correct(List.of(Reconciliation.of(
-                id, claim, List.of(), List.of(new LostPermits(OTHER_LIFE, since, List.of(lost))), now))));
+                id, 1, claim, List.of(), List.of(new LostPermits(OTHER_LIFE, since, List.of(lost))), now))));
     }
 
     /** Returns the reply of a correction, as a decision. */

@@ -234,9 +234,8 @@ class ReconcileOracleTest {
             String reconcile(List<Charge> charges, Map<String, List<Grants>> parts, int number) {
                 List<Reconciliation> reconciliations = new ArrayList<>();
                 for (Claim claim : claims(charges)) {
-                    String id = number + "-" + reconciliations.size();
                     List<Grants> grants = parts.get(claim.key() + claim.limit());
-                    reconciliations.add(Reconciliation.of(id, claim, grants, clock));
+                    reconciliations.add(Reconciliation.of("a", number, claim, grants, clock));
                 }
                 reconciled.add(reconciliations);
                 List<Corrected> results = store.correct(reconciliations).block();

@@ -39,13 +39,35 @@ class ReconcileTest extends ScriptedFixture {
         Reconciliation repeated = reconciliation("a-1", limit, ago(0, 1));
         assertThat(charge(repeated).outcome()).isEqualTo(CorrectionOutcome.APPLIED);
         assertThat(charge(repeated).outcome()).isEqualTo(CorrectionOutcome.WITHOUT_EFFECT);
-        Reconciliation other = Reconciliation.of("b-1", claim("b", limit), List.of(ago(0, 2)), clock);
+        Reconciliation other = Reconciliation.of("b", 1, claim("b", limit), List.of(ago(0, 2)), clock);
         List<Corrected> results = store.correct(List.of(repeated, other)).block();
         assertThat(used(results)).containsExactly(1L, 2L);
         assertThat(results)
                 .extracting(Corrected::outcome)
                 .containsExactly(CorrectionOutcome.WITHOUT_EFFECT, CorrectionOutcome.APPLIED);
         assertThat(CorrectedForTests.replyOf(results.get(1)).stamp()).isPositive();
+    }
+
+    /** A message that was stuck must not be charged again after a later one, and one source needs one mark. */
+    @ParameterizedTest
+    @ValueSource(strings = {"9/1s", "9/1s counter", "9/1s burst=9"})
+    void anEarlierNumberOfTheSameSourceIsNotChargedAgain(String text) {
+        Limit limit = Limit.parse(text);
+        Reconciliation first = reconciliation("a-1", limit, ago(0, 1));
+        reconcile(first);
+        reconcile(reconciliation("a-2", limit, ago(0, 2)));
+        assertThat(keyspace.keys()).hasSize(2);
+        assertThat(charge(first).outcome()).isEqualTo(CorrectionOutcome.WITHOUT_EFFECT);
+        assertThat(used(reconcile(reconciliation("b-1", limit, ago(0, 4))))).containsExactly(7L);
+        assertThat(keyspace.keys()).hasSize(3);
+    }
+
+    @Test
+    void theMarkLivesForAnHourAtMost() {
+        reconcile(reconciliation("a-1", Limit.parse("5/1d"), ago(0, 1)));
+        reconcile(reconciliation("b-1", Limit.parse("5/1d burst=100"), ago(0, 1)));
+        assertThat(ttl("!a")).isBetween(1_000L + 3_599_000, 1_000L + 3_600_000);
+        assertThat(ttl("!b")).isBetween(1_000L + 3_599_000, 1_000L + 3_600_000);
     }
 
     @Test
@@ -77,9 +99,9 @@ class ReconcileTest extends ScriptedFixture {
     /** Otherwise sending it again would charge it again. The scripted clock makes seconds of milliseconds. */
     @Test
     void theMarkLivesUntilTheSlotOfTheNewestHitExpires() {
-        List<Corrected> reconciled = reconcile(reconciliation("a-1", Limit.parse("5/1h resolution=10m"), ago(0, 3)));
+        List<Corrected> reconciled = reconcile(reconciliation("a-1", Limit.parse("5/30m resolution=5m"), ago(0, 3)));
         long counts = CorrectedForTests.usages(reconciled).get(0).wholeAt().toEpochMilli() - clock.millis();
-        assertThat(ttl("!a-1")).isBetween(1_000 + counts - 60, 1_000 + counts);
+        assertThat(ttl("!a")).isBetween(1_000 + counts - 60, 1_000 + counts);
     }
 
     @ParameterizedTest
@@ -117,8 +139,8 @@ class ReconcileTest extends ScriptedFixture {
         reconcile(reconciliation("b-1", COUNTER, ago(300, 1)));
         // The scripted clock makes everything live for as many seconds as production does milliseconds, and a thousand
         // more.
-        assertThat(ttl("!a-1")).isBetween(1_000L + 600, 1_000L + 701);
-        assertThat(ttl("!b-1")).isBetween(1_000L + 1_900, 1_000L + 2_000);
+        assertThat(ttl("!a")).isBetween(1_000L + 600, 1_000L + 701);
+        assertThat(ttl("!b")).isBetween(1_000L + 1_900, 1_000L + 2_000);
         assertThat(keyspace.keys())
                 .hasSize(4)
                 .allMatch(key -> keyspace.commands().ttl(key) > 0);
@@ -143,8 +165,8 @@ class ReconcileTest extends ScriptedFixture {
             keyspace.commands().del(key);
             foreign.run();
             byte[] before = keyspace.commands().dump(key);
-            Reconciliation one = Reconciliation.of("f-1", claim("b", limit), List.of(ago(0, 1)), clock);
-            Reconciliation other = Reconciliation.of("f-3", claim("c", limit), List.of(ago(0, 2)), clock);
+            Reconciliation one = Reconciliation.of("f", 1, claim("b", limit), List.of(ago(0, 1)), clock);
+            Reconciliation other = Reconciliation.of("f", 3, claim("c", limit), List.of(ago(0, 2)), clock);
             keyspace.keys().stream().filter(each -> !each.equals(key)).forEach(keyspace.commands()::del);
             List<Corrected> reconciled = reconcile(one, foreignClaim("f-2", limit), other);
             assertThat(reconciled)
@@ -220,7 +242,7 @@ class ReconcileTest extends ScriptedFixture {
         Grants recent = new Grants(clock.millis() - 1_500, clock.millis(), 5);
         reconcile(
                 reconciliation("a-1", COUNTER, ago(2_000, 3), ago(0, 5)),
-                Reconciliation.of("b-1", claim("b", COUNTER), List.of(recent), clock));
+                Reconciliation.of("b", 1, claim("b", COUNTER), List.of(recent), clock));
         pass(999);
         assertThat(List.of(used("a", COUNTER), used("b", COUNTER))).containsExactly(5L, 5L);
     }
@@ -312,15 +334,23 @@ class ReconcileTest extends ScriptedFixture {
         return new Grants(clock.millis() - millis, clock.millis() - millis, permits);
     }
 
+    private static String source(String id) {
+        return id.substring(0, 1);
+    }
+
+    private static long number(String id) {
+        return Long.parseLong(id.substring(2));
+    }
+
     private Reconciliation reconciliation(String id, Limit limit, Grants... grants) {
-        return Reconciliation.of(id, claim("a", limit), List.of(grants), clock);
+        return Reconciliation.of(source(id), number(id), claim("a", limit), List.of(grants), clock);
     }
 
     private Reconciliation holds(String id, Claim claim, long... permits) {
         List<Claim> holds = LongStream.of(permits)
                 .mapToObj(each -> claim.withPermits(each).withHoldId(UUID.randomUUID()))
                 .toList();
-        return Reconciliation.ofHolds(id, claim, holds, clock);
+        return Reconciliation.ofHolds(source(id), number(id), claim, holds, clock);
     }
 
     private String keyOf(Claim claim) {
@@ -333,7 +363,7 @@ class ReconcileTest extends ScriptedFixture {
                 .build();
         Claim claim =
                 DecidedClaims.of(other.peek(Charge.of("a", limit)).block()).get(0);
-        return Reconciliation.of(id, claim, List.of(ago(0, 1)), clock);
+        return Reconciliation.of(source(id), number(id), claim, List.of(ago(0, 1)), clock);
     }
 
     private List<Corrected> reconcile(Reconciliation... reconciliations) {

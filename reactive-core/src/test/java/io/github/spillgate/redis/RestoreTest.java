@@ -350,7 +350,7 @@ class RestoreTest extends ScriptedFixture {
     private void reconcile(Claim claim, Grants ages) {
         long now = clock.millis();
         Grants grants = new Grants(now - ages.fromMillis(), now - ages.toMillis(), ages.permits());
-        store.correct(List.of(Reconciliation.of("a-1", claim, List.of(grants), clock)))
+        store.correct(List.of(Reconciliation.of("a", 1, claim, List.of(grants), clock)))
                 .block();
     }
 
@@ -400,7 +400,7 @@ class RestoreTest extends ScriptedFixture {
                 .map(one -> new Grants(now - one.fromMillis(), now - one.toMillis(), one.permits()))
                 .toList();
         return Reconciliation.of(
-                "r-" + restorations++, claim, List.of(), List.of(new LostPermits(life, since, grants)), clock);
+                "r", restorations++, claim, List.of(), List.of(new LostPermits(life, since, grants)), clock);
     }
 
     /** The permits of each slot of a log. */

@@ -123,18 +123,23 @@ class ScriptRequestTest {
     void aReconciliationHasTheAgesOfItsGrantsAndOfLostPermits() {
         long now = clock.millis();
         Reconciliation one = Reconciliation.of(
-                "1", aligned, List.of(new Grants(now - 900, now - 800, 3), new Grants(now - 70, now - 60, 258)), clock);
+                "a",
+                1,
+                aligned,
+                List.of(new Grants(now - 900, now - 800, 3), new Grants(now - 70, now - 60, 258)),
+                clock);
         LostPermits lost = new LostPermits(4_711, now - 5, List.of(new Grants(now - 7, now - 7, 9)));
-        Reconciliation other = Reconciliation.of("2", aligned, List.of(new Grants(now, now, 1)), List.of(lost), clock);
+        Reconciliation other =
+                Reconciliation.of("a", 2, aligned, List.of(new Grants(now, now, 1)), List.of(lost), clock);
         assertThat(ScriptRequest.reconcile(List.of(one, other)))
                 .isEqualTo(new Bytes()
                         .put(1, 2)
                         .limit(3, 100_000, DAY, 1, 0)
-                        .reconciliation(1, 2)
+                        .reconciliation(1, 1, 2)
                         .grants(900, 800, 3)
                         .grants(70, 60, 258)
                         .put(0, 1)
-                        .reconciliation(1, 1)
+                        .reconciliation(1, 2, 1)
                         .grants(0, 0, 1)
                         .put(1, 1)
                         .put(4_711, 2)
@@ -197,8 +202,8 @@ class ScriptRequestTest {
             return put(limit, 2).put(at, 7).put(cost, 7).put(life, 2).put(end, 7);
         }
 
-        Bytes reconciliation(int limit, int grants) {
-            return put(limit, 2).put(grants, 4);
+        Bytes reconciliation(int limit, int number, int grants) {
+            return put(limit, 2).put(number, 7).put(grants, 4);
         }
 
         Bytes grants(long from, long to, long permits) {

@@ -971,7 +971,7 @@ public abstract class LimitStoreContract {
         InstantSource clock = InstantSource.fixed(Instant.ofEpochMilli(1_790_000_000_000L));
         List<Corrected> results = requireNonNull(store().correct(List.of(
                         new Refund(first.claims().get(0), first),
-                        Reconciliation.of("contract-1", fourth, grants, clock),
+                        Reconciliation.of("contract", 1, fourth, grants, clock),
                         new RefundOldest(third.withPermits(2)),
                         new Refund(second.claims().get(0).withPermits(1), second)))
                 .block());

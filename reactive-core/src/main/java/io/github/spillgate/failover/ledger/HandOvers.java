@@ -17,12 +17,9 @@ import org.jspecify.annotations.Nullable;
  */
 public final class HandOvers {
 
-    /** Unique to this process, by chance; with a number it is an id that no other process uses. */
-    private static final String PROCESS =
-            Long.toString(ThreadLocalRandom.current().nextLong() >>> 1, 36)
-                    + Long.toString(ThreadLocalRandom.current().nextLong() >>> 1, 36);
-
-    private static final AtomicLong HANDED_OVER = new AtomicLong();
+    /** Unique to this fallback, by chance; with an epoch it is a source that no other ledger has. */
+    private final String prefix = Long.toString(ThreadLocalRandom.current().nextLong() >>> 1, 36)
+            + Long.toString(ThreadLocalRandom.current().nextLong() >>> 1, 36);
 
     private final InstantSource clock;
     private final LongSupplier nextEpoch;
@@ -97,8 +94,9 @@ public final class HandOvers {
         return nextEpoch.getAsLong();
     }
 
-    String newId() {
-        return PROCESS + "-" + HANDED_OVER.incrementAndGet();
+    /** Returns what a ledger is called in the primary store. */
+    String source(long born) {
+        return prefix + "-" + Long.toString(born, 36);
     }
 
     /** The way of grants to the primary store. */

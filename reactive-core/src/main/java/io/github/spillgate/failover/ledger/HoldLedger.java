@@ -247,12 +247,12 @@ public final class HoldLedger extends Ledger {
 
     @Override
     @Nullable
-    Reconciliation reconciliation(String id) {
+    Reconciliation reconciliation(String source, long number) {
         List<Claim> holds = unreconciled.entrySet().stream()
                 .filter(hold -> own.isHeld(hold.getKey()))
                 .map(Map.Entry::getValue)
                 .toList();
-        return holds.isEmpty() ? null : Reconciliation.ofHolds(id, claim(), holds, clock());
+        return holds.isEmpty() ? null : Reconciliation.ofHolds(source, number, claim(), holds, clock());
     }
 
     @Override

@@ -26,6 +26,9 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
     private final OutageShare share;
     private final Instances.@Nullable Group instances;
 
+    /** The epoch in which this was created. */
+    private final long born;
+
     /** How many granted permits are to be reconciled, including those that have expired since. */
     private long toReconcile;
 
@@ -72,7 +75,8 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
         this.handOvers = handOvers;
         this.share = share;
         this.instances = instances;
-        this.openSince = handOvers.nextEpoch();
+        this.born = handOvers.nextEpoch();
+        this.openSince = born;
     }
 
     @Override
@@ -268,6 +272,10 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
         return must;
     }
 
+    private String source() {
+        return handOvers.source(born);
+    }
+
     /** Returns the epoch since which grants are here. */
     final long openSince() {
         return openSince;
@@ -295,7 +303,7 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
     abstract boolean isInFlight(Reconciliation reconciliation);
 
     /** Returns the grants to hand over; null if none of them counts any more. */
-    abstract @Nullable Reconciliation reconciliation(String id);
+    abstract @Nullable Reconciliation reconciliation(String source, long number);
 
     /**
      * Notes that the grants are in flight.
@@ -305,11 +313,11 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
     abstract void handOver(Reconciliation reconciliation, long since);
 
     /**
-     * Returns the hand-over in flight under another id, because it was executed in a life that is lost since; null if
+     * Returns the hand-over in flight under another number, because it was executed in a life that is lost since; null if
      * there is none.
      */
     @Nullable
-    Reconciliation again(String id) {
+    Reconciliation again(long number) {
         return null;
     }
 
@@ -371,7 +379,7 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
         if (isEmpty()) {
             return null;
         }
-        Reconciliation reconciliation = reconciliation(handOvers.newId());
+        Reconciliation reconciliation = reconciliation(source(), openSince);
         if (reconciliation == null) {
             forgetGrants();
             return null;
@@ -386,7 +394,7 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
 
     private @Nullable HandOver repeat(Reconciliation before) {
         toRepeat = null;
-        Reconciliation again = isInFlight(before) ? again(handOvers.newId()) : null;
+        Reconciliation again = isInFlight(before) ? again(handOvers.nextEpoch()) : null;
         // Without those that were refunded since.
         handOvers.removed(before.permits() - (again == null ? 0 : again.permits()));
         if (!isEmpty()) {

@@ -36,9 +36,9 @@ final class PendingGrants {
         this.permits = message.permits();
     }
 
-    /** Returns the same hand-over under another id, without what was refunded since. */
-    PendingGrants again(String id) {
-        return new PendingGrants(message.without(refunded, id), since, life, until, lost);
+    /** Returns the same hand-over under another number, without what was refunded since. */
+    PendingGrants again(long number) {
+        return new PendingGrants(message.without(refunded, number), since, life, until, lost);
     }
 
     Reconciliation message() {

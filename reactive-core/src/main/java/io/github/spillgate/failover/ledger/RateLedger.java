@@ -599,13 +599,15 @@ public final class RateLedger extends Ledger {
 
     @Override
     @Nullable
-    Reconciliation reconciliation(String id) {
+    Reconciliation reconciliation(String source, long number) {
         List<Grants> grants = grantsNow().grants();
         List<LostPermits> some = lost.stream()
                 .map(one -> new LostPermits(one.life(), one.at(), one.grants(limit(), now())))
                 .filter(one -> !one.grants().isEmpty())
                 .toList();
-        return grants.isEmpty() && some.isEmpty() ? null : Reconciliation.of(id, claim(), grants, some, clock());
+        return grants.isEmpty() && some.isEmpty()
+                ? null
+                : Reconciliation.of(source, number, claim(), grants, some, clock());
     }
 
     @Override
@@ -619,12 +621,12 @@ public final class RateLedger extends Ledger {
 
     @Override
     @Nullable
-    Reconciliation again(String id) {
+    Reconciliation again(long number) {
         PendingGrants once = pending;
         if (once == null) {
             return null;
         }
-        pending = once.again(id);
+        pending = once.again(number);
         return pending.message();
     }
 
