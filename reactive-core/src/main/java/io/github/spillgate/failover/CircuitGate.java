@@ -82,7 +82,7 @@ final class CircuitGate {
         FOREIGN("another program has written one of the keys"),
 
         /** This is more than what is left of the share of this instance. The store decides on other counts. */
-        SHARED("other instances may not have reconciled their local grants yet");
+        BEYOND_SHARE("other instances may not have reconciled their local grants yet");
 
         /** Why it is not sent, for messages; empty if it is. */
         private final String reason;
@@ -368,7 +368,7 @@ final class CircuitGate {
 
     /** Records that the fallback decides, for any reason, after this passage. */
     void recordFallback(Passage passage) {
-        if (passage == Passage.FOREIGN || passage == Passage.SHARED) {
+        if (passage == Passage.FOREIGN || passage == Passage.BEYOND_SHARE) {
             return;
         } else if (passage == Passage.NO_TIME) {
             availability.recordMissedDeadline(false);
@@ -437,7 +437,7 @@ final class CircuitGate {
     }
 
     /** Returns whether instances may keep to their shares: they begin when their grants are charged. */
-    boolean maySharesHold() {
+    boolean maySharesApply() {
         return availability.isAfterOutage(2 * LONGEST_RETURN);
     }
 

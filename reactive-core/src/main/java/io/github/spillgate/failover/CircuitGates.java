@@ -71,6 +71,15 @@ final class CircuitGates {
         return to(store.node(claims));
     }
 
+    /** Returns the same; if the store cannot name the node now, the gate to the store as a whole. */
+    CircuitGate toOrWhole(List<Claim> claims) {
+        try {
+            return to(claims);
+        } catch (RuntimeException e) {
+            return whole;
+        }
+    }
+
     /** Returns the gate to a node; to the store as a whole if the name is empty. */
     CircuitGate to(String name) {
         if (name.isEmpty()) {

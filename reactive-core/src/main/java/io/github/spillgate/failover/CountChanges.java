@@ -155,7 +155,7 @@ final class CountChanges {
                             .then()
                     : settleGrant(one, ledgers);
         }
-        boolean isDown = failover.gates().to(List.of(one.claim())).isOpen();
+        boolean isDown = failover.gates().toOrWhole(List.of(one.claim())).isOpen();
         // Only the primary store knows whether a reset has removed what its decision has charged.
         if (ledgers != null && isDown && one.toCharge() > 0 && ledgers.isInPresentLife(one.decision(), one.claim())) {
             ledgers.takeBeyond(one);
@@ -180,7 +180,7 @@ final class CountChanges {
             return Mono.empty();
         }
         Mono<Void> delivered = settlements.add(charged, one.deadline());
-        if (failover.gates().to(List.of(one.claim())).isOpen()) {
+        if (failover.gates().toOrWhole(List.of(one.claim())).isOpen()) {
             ledgers.refundCharged(charged);
             return Mono.empty();
         }
@@ -227,7 +227,7 @@ final class CountChanges {
     private Mono<Void> untilReconciled(List<Claim> claims, ContextView context) {
         return Flux.interval(Duration.ZERO, checkAgain, Schedulers.parallel())
                 .takeUntil(check -> grants.isReconciled(claims)
-                        || failover.gates().to(claims).isOpen()
+                        || failover.gates().toOrWhole(claims).isOpen()
                         || failover.timeLeft(context) <= 0)
                 .then();
     }
@@ -236,7 +236,7 @@ final class CountChanges {
         if (grants.isReconciled(claims)) {
             return refundOldestInStore(claims);
         }
-        if (failover.gates().to(claims).isOpen()) {
+        if (failover.gates().toOrWhole(claims).isOpen()) {
             claims.forEach(ledgers::refundOldest);
             return Mono.empty();
         }

@@ -2,6 +2,7 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.failover.ledger.HandOvers;
 import io.github.spillgate.failover.ledger.Ledger;
+import io.github.spillgate.internal.Text;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
@@ -14,7 +15,7 @@ import reactor.util.Logger;
 import reactor.util.Loggers;
 
 /** Charges the grants of the fallback in the primary store. */
-final class GrantOutbox implements HandOvers.Way {
+final class GrantOutbox implements HandOvers.Store {
 
     private static final Logger LOG = Loggers.getLogger(ResilientStore.class);
 
@@ -28,6 +29,8 @@ final class GrantOutbox implements HandOvers.Way {
     private final Outbox<Reconciliation> outbox;
     private final Mono<Void> end;
     private final SummaryLog restoredCounts = new SummaryLog(this::logRestored);
+    private final SummaryLog lostPermits = new SummaryLog(this::logLost);
+    private volatile String whyLost = "";
 
     /**
      * Creates an empty one.
@@ -51,23 +54,18 @@ final class GrantOutbox implements HandOvers.Way {
     }
 
     @Override
-    public void expedite(Ledger ledger) {
-        outbox.expedite(ledger);
+    public void moveToFront(Ledger ledger) {
+        outbox.moveToFront(ledger);
     }
 
     @Override
-    public void hurry(Ledger ledger) {
-        outbox.hurry(ledger.claim());
+    public void wakeNode(Ledger ledger) {
+        outbox.wakeNode(ledger.claim());
     }
 
     @Override
     public boolean isAfterOutage(Claim claim) {
-        try {
-            return gates.to(List.of(claim)).isAfterOutage();
-        } catch (RuntimeException e) {
-            // The store cannot name the node of the claim.
-            return false;
-        }
+        return gates.toOrWhole(List.of(claim)).isAfterOutage();
     }
 
     @Override
@@ -85,8 +83,23 @@ final class GrantOutbox implements HandOvers.Way {
     }
 
     @Override
+    public void reportLost(long permits, String why) {
+        whyLost = Text.line(why);
+        lostPermits.count(permits);
+    }
+
+    private void logLost(long permits) {
+        LOG.warn(
+                "{} permits that {} has granted cannot be charged in {}, so more than a limit may be granted: {}",
+                permits,
+                fallback,
+                primary,
+                whyLost);
+    }
+
+    @Override
     public void reportForeign(Claim claim) {
-        gates.to(List.of(claim))
+        gates.toOrWhole(List.of(claim))
                 .recordForeignValue("local grants on " + claim.identity()
                         + " cannot be charged: expected a count or no value under its key; delete the value");
     }

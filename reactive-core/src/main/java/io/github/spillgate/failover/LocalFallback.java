@@ -186,7 +186,7 @@ public final class LocalFallback implements LimitStore {
      * @return the instances of each limiter
      * @throws IllegalArgumentException if it already is the fallback of a store
      */
-    synchronized Instances bindTo(LimitStore store, HandOvers.Way way) {
+    synchronized Instances bindTo(LimitStore store, HandOvers.Store way) {
         Primary before = primary;
         if (before != null) {
             throw new IllegalArgumentException("this fallback is already in use for " + before.store
@@ -235,11 +235,11 @@ public final class LocalFallback implements LimitStore {
     private boolean confirm(StoreUsage usage, StoreDecision decision, long sentAt, boolean isGrantedIfFits) {
         Claim claim = usage.claim();
         Boolean fits = ledgers.apply(claim, usage.used() > 0, ledger -> {
-            boolean found = ledger.confirm(usage, decision, sentAt);
-            if (isGrantedIfFits && found && ledger instanceof RateLedger rate) {
+            boolean fitsHere = ledger.confirm(usage, decision, sentAt);
+            if (isGrantedIfFits && fitsHere && ledger instanceof RateLedger rate) {
                 rate.grantedInPrimary(usage, decision);
             }
-            return found;
+            return fitsHere;
         });
         if (usage.isViolated()) {
             long wait = usage.wholeAt().toEpochMilli() - decision.at().toEpochMilli();

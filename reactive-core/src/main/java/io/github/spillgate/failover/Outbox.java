@@ -18,6 +18,7 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Objects;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -26,6 +27,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
@@ -63,7 +65,9 @@ final class Outbox<M> {
     /** How many of those that wait are visited in a row, while nothing can be sent. */
     private static final int SORTED_AT_ONCE = 1_000;
 
-    private static final String REST = "";
+    /** The name of the queue of all other nodes. */
+    private static final String OTHER_NODES = "";
+
     private static final Duration TIMEOUT = Duration.ofSeconds(1);
     private static final Duration LAST_ATTEMPT = Duration.ofSeconds(1);
     private static final long SHORTEST_PAUSE = TimeUnit.MILLISECONDS.toNanos(25);
@@ -109,7 +113,7 @@ final class Outbox<M> {
     }
 
     /** Delivers something that was added before others, because a request needs its count. */
-    void expedite(DeliverySource<M> source) {
+    void moveToFront(DeliverySource<M> source) {
         NodeQueue queue = queueOf(source.claim());
         if (queue.add(queue.urgent, source)) {
             queue.runSoon();
@@ -117,7 +121,7 @@ final class Outbox<M> {
     }
 
     /** Delivers what waits for a node soon, because a request needs one of its counts. */
-    void hurry(Claim claim) {
+    void wakeNode(Claim claim) {
         queueOf(claim).wake(BETWEEN_REQUESTS);
     }
 
@@ -131,7 +135,7 @@ final class Outbox<M> {
 
     /** Returns the queue of a node; that of all others if the store cannot name the node now. */
     private NodeQueue queueOf(Claim claim) {
-        String node = REST;
+        String node = OTHER_NODES;
         try {
             node = primary.node(List.of(claim));
         } catch (Throwable e) {
@@ -144,7 +148,7 @@ final class Outbox<M> {
         if (byNode.size() >= MOST_NODES) {
             byNode.values().removeIf(NodeQueue::isIdle);
         }
-        return byNode.computeIfAbsent(byNode.size() < MOST_NODES ? node : REST, NodeQueue::new);
+        return byNode.computeIfAbsent(byNode.size() < MOST_NODES ? node : OTHER_NODES, NodeQueue::new);
     }
 
     /** Makes a last attempt to deliver what waits, for at most a second, and ends; never an error. */
@@ -169,7 +173,7 @@ final class Outbox<M> {
     }
 
     /** Returns whether another attempt cannot help: the store would reply the same. A missing right may be granted. */
-    private static boolean isFinal(Throwable error) {
+    private static boolean cannotSucceed(Throwable error) {
         return error instanceof LimitStoreException
                 && !(error instanceof LimitStoreUnavailableException)
                 && !(error instanceof LimitStoreRefusedException);
@@ -185,14 +189,17 @@ final class Outbox<M> {
      *
      * @param name the name of a message, for errors
      * @param affectsDecisions whether the store cannot decide if it refuses such a message
-     * @param longestRest the longest pause after a batch, so that decisions are hardly delayed; as long as it took
+     * @param longestPause the longest pause after a batch, so that decisions are hardly delayed; as long as it took
      * @param send sends a batch, and returns the results in its order
      */
     record Channel<M>(
             String name,
             boolean affectsDecisions,
-            Duration longestRest,
+            Duration longestPause,
             Function<List<M>, Mono<List<Corrected>>> send) {}
+
+    /** What the store could not do at a time, in nanoseconds. */
+    private record RefusedDelivery<M>(Delivery<M> delivery, long at) {}
 
     /** What is to be delivered to one node. */
     private final class NodeQueue {
@@ -210,8 +217,7 @@ final class Outbox<M> {
 
         // Used by one run at a time.
 
-        private final Queue<DeliverySource<M>> refused = new ConcurrentLinkedQueue<>();
-        private volatile long refusedAt;
+        private final Queue<RefusedDelivery<M>> refused = new ConcurrentLinkedQueue<>();
         private volatile List<Delivery<M>> unanswered = List.of();
         private volatile boolean isAnyHeld;
         private volatile int failures;
@@ -346,7 +352,7 @@ final class Outbox<M> {
         private void sort() {
             sort(urgent);
             sort(waiting);
-            sort(refused);
+            sortRefused();
             Queue<DeliverySource<M>> again = new ArrayDeque<>(unanswered);
             sort(again);
             unanswered = again.stream().map(one -> (Delivery<M>) one).toList();
@@ -358,18 +364,40 @@ final class Outbox<M> {
                 if (source == null) {
                     return;
                 }
-                if (source.isEmpty()) {
-                    Delivery<M> last = source.take();
-                    if (last != null && last.isExpired()) {
-                        lose(last);
-                    } else if (last != null) {
-                        // Added to in the same moment.
-                        sources.add(last);
-                    }
-                } else if (queueOf(source.claim()) == this) {
+                try {
+                    sort(source, sources);
+                } catch (RuntimeException e) {
+                    Operators.onErrorDropped(e, Context.empty());
                     sources.add(source);
+                }
+            }
+        }
+
+        private void sort(DeliverySource<M> source, Queue<DeliverySource<M>> sources) {
+            if (source.isEmpty()) {
+                Delivery<M> last = source.take();
+                if (last != null && last.isExpired()) {
+                    lose(last);
+                } else if (last != null) {
+                    // Added to in the same moment.
+                    sources.add(last);
+                }
+            } else if (queueOf(source.claim()) == this) {
+                sources.add(source);
+            } else {
+                Outbox.this.add(source);
+            }
+        }
+
+        private void sortRefused() {
+            for (int left = Math.min(refused.size(), SORTED_AT_ONCE); left > 0; left--) {
+                RefusedDelivery<M> one = refused.remove();
+                if (one.delivery.isExpired()) {
+                    lose(one.delivery);
+                } else if (queueOf(one.delivery.claim()) == this) {
+                    refused.add(one);
                 } else {
-                    Outbox.this.add(source);
+                    Outbox.this.add(one.delivery);
                 }
             }
         }
@@ -377,17 +405,27 @@ final class Outbox<M> {
         private List<Delivery<M>> next() {
             isAnyHeld = false;
             List<Delivery<M>> batch = new ArrayList<>();
-            for (Delivery<M> one : unanswered) {
-                addTo(batch, one);
-            }
+            Queue<DeliverySource<M>> again = new ArrayDeque<>(unanswered);
             unanswered = List.of();
+            take(again, batch);
+            waiting.addAll(again);
             take(urgent, batch);
+            takeRefused(batch);
             take(waiting, batch);
-            if (!refused.isEmpty() && Time.nanos() - refusedAt >= LONGEST_PAUSE) {
-                refusedAt = Time.nanos();
-                take(refused, batch);
-            }
             return batch;
+        }
+
+        /** Those that were refused first, as far as a second has passed; they take half of the room at most. */
+        private void takeRefused(List<Delivery<M>> batch) {
+            int most = batch.size() + (BATCH - batch.size()) / 2;
+            RefusedDelivery<M> first = refused.peek();
+            while (first != null && batch.size() < most && Time.nanos() - first.at >= LONGEST_PAUSE) {
+                refused.remove();
+                if (addTo(batch, first.delivery) != null) {
+                    refused.add(new RefusedDelivery<>(first.delivery, Time.nanos()));
+                }
+                first = refused.peek();
+            }
         }
 
         private void take(Queue<DeliverySource<M>> from, List<Delivery<M>> batch) {
@@ -396,24 +434,35 @@ final class Outbox<M> {
                 DeliverySource<M> source = from.poll();
                 if (source == null) {
                     break;
-                } else if (source.isHeld() || isSecond(source, batch)) {
-                    held.add(source);
-                } else {
-                    Delivery<M> one = source.take();
-                    if (one != null) {
-                        addTo(batch, one);
-                    }
+                }
+                DeliverySource<M> left = addTo(batch, source);
+                if (left != null) {
+                    held.add(left);
                 }
             }
             isAnyHeld |= !held.isEmpty();
             from.addAll(held);
         }
 
-        private void addTo(List<Delivery<M>> batch, Delivery<M> one) {
-            if (one.isExpired()) {
-                lose(one);
-            } else {
-                batch.add(one);
+        /** Adds the delivery of a source, unless it has none. Returns what has to wait. */
+        private @Nullable DeliverySource<M> addTo(List<Delivery<M>> batch, DeliverySource<M> source) {
+            DeliverySource<M> left = source;
+            try {
+                if (source.isHeld() || isSecond(source, batch)) {
+                    return source;
+                }
+                Delivery<M> one = source.take();
+                left = one;
+                if (one != null && one.isExpired()) {
+                    lose(one);
+                } else if (one != null) {
+                    batch.add(one);
+                }
+                return null;
+            } catch (RuntimeException e) {
+                // Thrown by a clock of the user. The others are sent.
+                Operators.onErrorDropped(e, Context.empty());
+                return left;
             }
         }
 
@@ -435,7 +484,7 @@ final class Outbox<M> {
             Mono.defer(() -> sendNow(batch))
                     .timeout(TIMEOUT, Mono.error(this::timedOut), Background.scheduler())
                     .defaultIfEmpty(Collections.nCopies(batch.size(), Corrected.of(CorrectionOutcome.UNSUPPORTED)))
-                    .doOnNext(results -> checkLength(results, batch.size()))
+                    .doOnNext(results -> checkResults(results, batch.size()))
                     .subscribe(
                             results -> {
                                 long took = Time.nanos() - start;
@@ -465,9 +514,10 @@ final class Outbox<M> {
                     primary + " did not reply to a " + channel.name + " within " + TIMEOUT.toMillis() + " ms", null);
         }
 
-        private void checkLength(List<Corrected> results, int expected) {
-            if (results.size() != expected) {
-                throw new IllegalStateException(primary + " has returned " + results.size()
+        private void checkResults(List<Corrected> results, int expected) {
+            long known = results.stream().filter(Objects::nonNull).count();
+            if (known != expected) {
+                throw new IllegalStateException(primary + " has returned " + known
                         + " results of corrections: expected one for each, for example " + expected);
             }
         }
@@ -482,18 +532,23 @@ final class Outbox<M> {
 
         private void answered(List<Delivery<M>> batch, List<Corrected> results, CircuitGate gate, long took) {
             failures = 0;
+            List<Delivery<M>> again = new ArrayList<>();
             for (int i = 0; i < batch.size(); i++) {
                 try {
-                    end(batch.get(i), results.get(i));
+                    finish(batch.get(i), results.get(i));
                 } catch (RuntimeException e) {
-                    // The store cannot name the node of a count. The others have ended, too.
+                    // It has been executed, and it is not known what has been noted of that.
                     Operators.onErrorDropped(e, Context.empty());
+                    if (batch.get(i).mayRepeat()) {
+                        again.add(batch.get(i));
+                    }
                 }
             }
+            unanswered = again;
             if (channel.affectsDecisions && urgent.isEmpty() && waiting.isEmpty()) {
                 gate.recordReconciliation(took);
             }
-            long rest = Math.min(took, channel.longestRest.toNanos());
+            long rest = Math.min(took, channel.longestPause.toNanos());
             if (urgent.isEmpty() && waiting.isEmpty()) {
                 rest();
             } else if (rest > 0) {
@@ -503,13 +558,12 @@ final class Outbox<M> {
             }
         }
 
-        private void end(Delivery<M> one, Corrected result) {
+        private void finish(Delivery<M> one, Corrected result) {
             switch (result.outcome()) {
                 case APPLIED, WITHOUT_EFFECT -> one.delivered(result);
                 case NOT_POSSIBLE -> {
                     if (one.refused()) {
-                        refused.add(one);
-                        refusedAt = Time.nanos();
+                        refused.add(new RefusedDelivery<>(one, Time.nanos()));
                     } else {
                         one.lost("the store cannot apply it");
                     }
@@ -519,7 +573,7 @@ final class Outbox<M> {
         }
 
         private void failed(List<Delivery<M>> batch, Throwable error) {
-            if (isFinal(error)) {
+            if (cannotSucceed(error)) {
                 batch.forEach(one -> one.lost(String.valueOf(error.getMessage())));
                 runSoon();
                 return;

@@ -71,7 +71,7 @@ final class Releases {
     /** A request on several counts has one id for all of them. */
     private record HoldKey(Object count, UUID id) {}
 
-    /** A hold to release, which has expired in the primary store at a time of {@link Deadlines#now()}. */
+    /** A hold to release, which has expired in the primary store at a time of {@link Time#nanos()}. */
     private final class Release implements Delivery<Claim> {
 
         private final HoldKey key;

@@ -273,9 +273,8 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
          * Sets the store that decides if the primary store does not; {@code Fallback.local(100_000)} by default.
          *
          * @param fallback {@link Fallback#local(int)}, which can then be the fallback of this store only; {@link
-         *     Fallback#allow()}
-         *     (fail open), {@link Fallback#deny()} (fail closed) or {@link Fallback#error()}; or a store of your own
-         *     that never stalls
+         *     Fallback#allow()} (fail open), {@link Fallback#deny()} (fail closed) or {@link Fallback#error()}; or a
+         *     store of your own that never stalls
          * @return this builder
          */
         public Builder fallback(LimitStore fallback) {

@@ -1,6 +1,7 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.failover.ledger.Delivery;
+import io.github.spillgate.internal.Text;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
@@ -114,7 +115,7 @@ final class SettlementOutbox {
 
     private void lose(String why) {
         lost.incrementAndGet();
-        reason = why;
+        reason = Text.line(why);
         lostToLog.count();
     }
 
@@ -168,13 +169,16 @@ final class SettlementOutbox {
 
         @Override
         public void delivered(Corrected result) {
-            if (correction instanceof Settlement) {
-                results.accept(result);
+            try {
+                if (correction instanceof Settlement) {
+                    results.accept(result);
+                }
+                if (!(correction instanceof Settlement one) || one.toRefund() > 0) {
+                    denials.freed(List.of(claim()));
+                }
+            } finally {
+                finish(null);
             }
-            if (!(correction instanceof Settlement one) || one.toRefund() > 0) {
-                denials.freed(List.of(claim()));
-            }
-            finish(null);
         }
 
         @Override

@@ -216,9 +216,9 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
         if (failover.grants().mustReconcileFirst(claims)) {
             gate.releaseWithoutResult(passed);
             return failover.grants().cannotCharge(claims) ? Passage.FOREIGN : Passage.UNRECONCILED;
-        } else if (gate.maySharesHold() && !failover.grants().haveShare(claims)) {
+        } else if (gate.maySharesApply() && !failover.grants().haveShare(claims)) {
             gate.releaseWithoutResult(passed);
-            return Passage.SHARED;
+            return Passage.BEYOND_SHARE;
         }
         return passed;
     }

@@ -32,7 +32,12 @@ final class SummaryLog {
 
     /** Counts an event. */
     void count() {
-        events.incrementAndGet();
+        count(1);
+    }
+
+    /** Counts events. */
+    void count(long more) {
+        events.addAndGet(more);
         if (!isScheduled.get() && isScheduled.compareAndSet(false, true)) {
             long delay = Math.max(COUNTED, loggedAt + PAUSE - Time.nanos());
             Schedulers.parallel().schedule(this::log, delay, TimeUnit.NANOSECONDS);

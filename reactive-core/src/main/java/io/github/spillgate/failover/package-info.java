@@ -11,7 +11,11 @@ package io.github.spillgate.failover;
 //                    call went, for the breaker; FailureKind. Availability: the health. OutageLog: its log lines
 //   The fallback     Fallback; LocalFallback: a table of ledgers, of the package ledger
 //   If both decide   GrantPair matches the two results. LocalGrants: what becomes of the permits
-//   Outbox           what must reach the store later: GrantOutbox for grants, Releases, SettlementOutbox
+//   Outbox           what must reach the store later: GrantOutbox for grants, Releases, SettlementOutbox. A grant goes
+//                    from its Ledger through HandOvers.store() to the GrantOutbox, which asks Ledger.take() for a
+// HandOver
+//   Errors           FailureKind and CircuitGate.isLasting: what they mean for the breaker; Outbox.cannotSucceed and
+//                    mayBeExecuted: for what is delivered
 //   Other changes    CountChanges: refund, settle, release, renew, reset
 //   Few log lines    SummaryLog
 //

@@ -8,6 +8,7 @@ import io.github.spillgate.internal.Background;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
@@ -27,6 +28,7 @@ import io.lettuce.core.cluster.RedisClusterClient;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
@@ -296,8 +298,10 @@ public final class RedisStore implements LimitStore, AutoCloseable {
             return refundCommands.refundCharged((List<RefundCharged>) some);
         } else if (kind == Settlement.class) {
             return reconcileCommands.settle((List<Settlement>) some).publishOn(deliverOn);
+        } else if (kind == Reconciliation.class) {
+            return reconcileCommands.reconcile((List<Reconciliation>) some);
         }
-        return reconcileCommands.reconcile((List<Reconciliation>) some);
+        return Mono.just(Collections.nCopies(some.size(), Corrected.of(CorrectionOutcome.UNSUPPORTED)));
     }
 
     @Override

@@ -63,8 +63,8 @@
 -- each of the last two lives of which they were: that life, and three numbers that depend on the kind, see
 -- reconcile.lua. It lives as long as these permits could be in use.
 --
--- The mark of a reconciliation holds the life in which it was charged: in another life its permits are gone, and it is
--- charged again.
+-- The mark of a source of reconciliations holds the number of the last one that was charged, and the life in which that
+-- was: in another life its permits are gone, and it is charged again.
 --
 -- A value that no script of ours has written is foreign, and is not changed. A log that is shorter than its head says
 -- is torn. Checking the length would be another call, so most readers notice a missing entry when they need it, and

@@ -21,6 +21,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.Random;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -341,6 +342,29 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         assertThat(smallWay.handOver(10, claim -> false))
                 .extracting(Reconciliation::permits)
                 .containsExactly(10L);
+    }
+
+    /** The call began in a ledger that was evicted since. The reset could remove the charge. */
+    @Test
+    void nothingIsHandedOverDuringAResetAlthoughAnEarlierCallEnds() {
+        List<Claim> a = List.of(claim(limiter, "a"));
+        Consumer<Boolean> end = store.beginReset(a);
+        now(limiter.tryAcquire("a"));
+        store.endCall(a);
+        assertThat(way.handOver(10, claim -> false)).isEmpty();
+        end.accept(true);
+        assertThat(way.handOver(10, claim -> false)).hasSize(1);
+    }
+
+    /** Otherwise the same time would return two sets of permits. */
+    @Test
+    void aRefusedResetKeepsTheTimeInWhichLostPermitsOfABucketReturn() {
+        RateLimiter limiter = limiter(Limit.bucket(10, Duration.ofSeconds(10), 10));
+        now(limiter.tryAcquire("a", 5));
+        way.notCharged(way.handOver(10, claim -> false).get(0));
+        now(limiter.tryAcquire("a", 10));
+        store.beginReset(List.of(claim(limiter, "a"))).accept(false);
+        assertThat(now(limiter.tryAcquire("a")).retryAfter()).contains(Duration.ofSeconds(6));
     }
 
     @Test

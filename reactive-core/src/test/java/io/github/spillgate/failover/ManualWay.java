@@ -18,7 +18,7 @@ import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
 /** The way of grants to a primary store, on which a test takes each step. */
-final class ManualWay implements HandOvers.Way {
+final class ManualWay implements HandOvers.Store {
 
     private final Set<Ledger> waiting = new LinkedHashSet<>();
     private final Set<Ledger> urgent = new LinkedHashSet<>();
@@ -69,12 +69,12 @@ final class ManualWay implements HandOvers.Way {
     }
 
     @Override
-    public void expedite(Ledger ledger) {
+    public void moveToFront(Ledger ledger) {
         urgent.add(ledger);
     }
 
     @Override
-    public void hurry(Ledger ledger) {}
+    public void wakeNode(Ledger ledger) {}
 
     @Override
     public boolean isAfterOutage(Claim claim) {
@@ -88,6 +88,9 @@ final class ManualWay implements HandOvers.Way {
 
     @Override
     public void reportRestored() {}
+
+    @Override
+    public void reportLost(long permits, String why) {}
 
     @Override
     public void reportForeign(Claim claim) {}

@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
@@ -12,6 +13,7 @@ import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
 import io.github.spillgate.testkit.WithoutDeadline;
 import java.time.Duration;
+import java.util.Collections;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
@@ -23,6 +25,8 @@ class OutboxErrorsTest {
 
     private volatile boolean fails = true;
     private volatile boolean throwsOnCorrect;
+    private volatile boolean throwsOnNode;
+    private volatile boolean isForeign;
 
     private final WithoutDeadline store = new WithoutDeadline(LocalStore.bounded(1_000)) {
         @Override
@@ -32,6 +36,11 @@ class OutboxErrorsTest {
 
         @Override
         public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
+            if (isForeign) {
+                throwsOnNode = true;
+                return Mono.just(Collections.nCopies(
+                        corrections.size(), Corrected.of(Corrected.CorrectionOutcome.NOT_POSSIBLE)));
+            }
             if (throwsOnCorrect) {
                 throw new NoClassDefFoundError("told to fail");
             }
@@ -40,6 +49,9 @@ class OutboxErrorsTest {
 
         @Override
         public String node(List<Claim> claims) {
+            if (throwsOnNode) {
+                throw new IllegalStateException("told to fail");
+            }
             return claims.isEmpty() ? "" : claims.get(0).key();
         }
     };
@@ -81,6 +93,38 @@ class OutboxErrorsTest {
                     .untilAsserted(
                             () -> assertThat(limiter.state().toReconcile()).isZero());
             assertThat(resilient.failover().gates().to("a").freeCapacity()).isEqualTo(10);
+        }
+    }
+
+    @Test
+    void grantsAreChargedAlthoughTheStoreCouldNotNameTheNodeOfAForeignValue() {
+        try (ResilientStore resilient = ResilientStore.builder(store).build()) {
+            RateLimiter limiter = on(resilient);
+            isForeign = true;
+            limiter.tryAcquire("a").block(LONG);
+            fails = false;
+            await().atMost(LONG).until(() -> throwsOnNode);
+            isForeign = false;
+            throwsOnNode = false;
+            await().atMost(LONG)
+                    .untilAsserted(
+                            () -> assertThat(limiter.state().toReconcile()).isZero());
+        }
+    }
+
+    @Test
+    void aCostIsSettledAlthoughTheStoreCannotNameANode() {
+        try (ResilientStore resilient = ResilientStore.builder(store).build()) {
+            RateLimiter limiter = on(resilient);
+            fails = false;
+            Decision decision = limiter.tryAcquire("a").block(LONG);
+            throwsOnNode = true;
+            limiter.settle(decision, 5).block(LONG);
+            throwsOnNode = false;
+            await().atMost(LONG)
+                    .untilAsserted(
+                            () -> assertThat(limiter.peek("a").block(LONG).remaining())
+                                    .isEqualTo(5));
         }
     }
 

@@ -34,6 +34,8 @@ import io.github.spillgate.testkit.VirtualTime;
 import java.lang.ref.WeakReference;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
 import java.util.function.Function;
 import java.util.function.UnaryOperator;
@@ -151,6 +153,74 @@ class OutboxFaultsTest {
         assertThat(other.isDelivered).isTrue();
     }
 
+    /** Otherwise its count would be decided here for ever, and its grants would never be charged. */
+    @Test
+    void aDeliveryThatThrowsIsSentAgainIfItMayRepeat() {
+        Outbox<Message> outbox = outbox(gates(UnaryOperator.identity()), OutboxFaultsTest::applied);
+        Message broken = new Message(true);
+        broken.throwsWhenDelivered = true;
+        outbox.add(broken);
+        time.passMillis(10);
+        assertThat(broken.isDelivered).isFalse();
+        broken.throwsWhenDelivered = false;
+        time.pass(Duration.ofSeconds(5));
+        assertThat(broken.isDelivered).isTrue();
+    }
+
+    @Test
+    void aReplyWithoutAResultIsNoReply() {
+        boolean[] isBroken = {true};
+        Outbox<Message> outbox = outbox(
+                gates(UnaryOperator.identity()),
+                batch -> isBroken[0] ? Mono.just(Arrays.asList(new Corrected[batch.size()])) : applied(batch));
+        Message one = new Message(true);
+        outbox.add(one);
+        time.passMillis(10);
+        isBroken[0] = false;
+        time.pass(Duration.ofSeconds(5));
+        assertThat(one.isDelivered).isTrue();
+    }
+
+    /** A clock of the user may throw. */
+    @Test
+    void aSourceThatThrowsIsAskedAgainAndTheOthersAreDelivered() {
+        CircuitGates gates = gates(UnaryOperator.identity());
+        Outbox<Message> outbox = outbox(gates, OutboxFaultsTest::applied);
+        Message broken = new Message(true);
+        broken.throwsWhenAsked = true;
+        Message other = new Message(true);
+        outbox.add(broken);
+        outbox.add(other);
+        time.pass(Duration.ofSeconds(5));
+        assertThat(other.isDelivered).isTrue();
+        assertThat(gates.whole().freeCapacity()).isEqualTo(10);
+        broken.throwsWhenAsked = false;
+        time.pass(Duration.ofSeconds(5));
+        assertThat(broken.isDelivered).isTrue();
+    }
+
+    /** As many as there are keys in a wrong namespace, of short windows. */
+    @Test
+    void whatIsRefusedIsSentAgainAndDroppedAlthoughMoreIsRefused() {
+        Outbox<Message> outbox = outbox(
+                gates(UnaryOperator.identity()),
+                batch -> Mono.just(Collections.nCopies(batch.size(), Corrected.of(CorrectionOutcome.NOT_POSSIBLE))));
+        List<Message> refused = new ArrayList<>();
+        for (int i = 0; i < 400; i++) {
+            Message one = new Message(true);
+            refused.add(one);
+            outbox.add(one);
+            time.passMillis(25);
+            outbox.wakeNode(claim);
+            if (i >= 100) {
+                refused.get(i - 100).isExpired = true;
+            }
+        }
+        assertThat(refused.stream().filter(one -> !one.isLost)).hasSizeLessThan(200);
+        assertThat(refused.subList(0, 250))
+                .allSatisfy(one -> assertThat(one.isLost).isTrue());
+    }
+
     /** One of which the foreign value was deleted, while something else is added once a second or more often. */
     @Test
     void whatWasRefusedIsSentAgainAlthoughOthersAreAdded() {
@@ -220,7 +290,7 @@ class OutboxFaultsTest {
 
     /** Another thread grants, or begins a call, between two steps of the queue. */
     @Nested
-    class BetweenTwoSteps implements HandOvers.Way {
+    class BetweenTwoSteps implements HandOvers.Store {
 
         private final CircuitGates gates =
                 gates(settings -> settings.waitIntervalFunctionInOpenState(IntervalFunction.of(Duration.ofSeconds(5))));
@@ -331,13 +401,13 @@ class OutboxFaultsTest {
         }
 
         @Override
-        public void expedite(Ledger ledger) {
-            outbox.expedite(new Steps(ledger));
+        public void moveToFront(Ledger ledger) {
+            outbox.moveToFront(new Steps(ledger));
         }
 
         @Override
-        public void hurry(Ledger ledger) {
-            outbox.hurry(ledger.claim());
+        public void wakeNode(Ledger ledger) {
+            outbox.wakeNode(ledger.claim());
         }
 
         @Override
@@ -350,6 +420,9 @@ class OutboxFaultsTest {
 
         @Override
         public void reportRestored() {}
+
+        @Override
+        public void reportLost(long permits, String why) {}
 
         @Override
         public void reportForeign(Claim one) {}
@@ -412,6 +485,7 @@ class OutboxFaultsTest {
         private boolean isDelivered;
         private boolean isLost;
         private boolean throwsWhenDelivered;
+        private boolean throwsWhenAsked;
 
         Message(boolean mayRepeat) {
             this.mayRepeat = mayRepeat;
@@ -440,6 +514,9 @@ class OutboxFaultsTest {
         /** So that a queue that never ends asking does end. */
         @Override
         public boolean isExpired() {
+            if (throwsWhenAsked) {
+                throw new IllegalStateException("told to fail");
+            }
             return isExpired || ++asked >= MOST_ASKED;
         }
 

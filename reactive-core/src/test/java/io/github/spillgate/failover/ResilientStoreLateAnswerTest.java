@@ -208,7 +208,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         assertThat(used("a")).isEqualTo(4);
     }
 
-    /** What the settlement leaves is reconciled, or charged in addition. */
+    /** So much of the charge replaces the grant as the settlement leaves of it; the rest is refunded. */
     @ParameterizedTest
     @CsvSource({"1", "5"})
     void aLateChargeOfASettledGrantCancelsNoOtherGrant(int actual) {
@@ -217,7 +217,9 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         limiter.settle(settled, actual).subscribe();
         assertThat(limiter.state().toReconcile()).isEqualTo(4 + actual);
         remote.replyToAll();
-        assertThat(limiter.state().toReconcile()).isEqualTo(4 + actual);
+        int charged = Math.min(3, actual);
+        assertThat(used("a")).isEqualTo(charged);
+        assertThat(limiter.state().toReconcile()).isEqualTo(4 + actual - charged);
         time.pass(Duration.ofSeconds(3));
         assertThat(used("a")).isEqualTo(4 + actual);
     }

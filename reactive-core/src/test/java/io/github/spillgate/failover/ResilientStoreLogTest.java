@@ -18,6 +18,7 @@ import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Mono;
 
 /** One log line for each change between the store and the fallback, and none for each request. */
 class ResilientStoreLogTest extends ResilientStoreFixture {
@@ -181,10 +182,11 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
         remote.failAllHeld(refusal);
         acquireForTenths(50);
         assertThat(lines())
-                .containsExactly(
+                .startsWith(
                         "WARN Falling back to LocalFallback; ControlledStore is unavailable: ControlledStore did not "
                                 + "reply within 100 ms, the deadline of the limiter",
                         "WARN ControlledStore cannot decide: Redis refused the script");
+        assertThat(lines().get(2)).contains("has granted cannot be charged in ControlledStore");
         assertThat(limiter.state().problem()).hasValue("Redis refused the script");
     }
 
@@ -307,6 +309,21 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
         assertThat(lines())
                 .filteredOn(line -> line.contains("refuses an operation"))
                 .hasSize(4);
+    }
+
+    /** They are over-admission, which only a number showed. */
+    @Test
+    void grantsThatTheStoreWillNotChargeLogALine() {
+        remote.isUnreachable();
+        acquire(4);
+        remote.reconciles(reply -> Mono.error(new LimitStoreException("it refused the\nscript", null)));
+        remote.isAvailable();
+        time.pass(Duration.ofSeconds(10));
+        assertThat(limiter.state().lost()).isEqualTo(4);
+        assertThat(lines())
+                .contains(
+                        "WARN 4 permits that LocalFallback has granted cannot be charged in ControlledStore, so more than"
+                                + " a limit may be granted: it refused the\\u000ascript");
     }
 
     @Test

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.RateLimiter;
@@ -122,6 +123,20 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
             assertThat(used("a")).isEqualTo(9);
             assertThat(log.lines("1 settled costs could not be delivered to ControlledStore"))
                     .hasSize(1);
+        }
+    }
+
+    @Test
+    void theReasonOfALostSettlementCannotForgeALine() {
+        try (LogForTests log = LogForTests.listen()) {
+            RateLimiter limiter = limiter(LIMIT);
+            Decision decision = now(limiter.tryAcquire("a", 2));
+            remote.failsWith(new LimitStoreException("bad\nWARN forged", null));
+            limiter.settle(decision, 4).subscribe();
+            time.pass(Duration.ofSeconds(2));
+            assertThat(log.lines("1 settled costs could not be delivered to ControlledStore"))
+                    .hasSize(1)
+                    .allMatch(line -> line.endsWith("bad\\u000aWARN forged"));
         }
     }
 

@@ -20,7 +20,7 @@ public interface Delivery<M> extends DeliverySource<M> {
     /** Returns whether it can have no effect any more. */
     boolean isExpired();
 
-    /** Learns that it has taken effect, now or before, or no longer can. */
+    /** The store has applied it, or says that it has no effect. */
     void delivered(Corrected result);
 
     /** Learns that the store cannot do this now, because of its count; returns whether to send it again later. */

@@ -50,6 +50,6 @@ public final class HandOver implements Delivery<Reconciliation> {
 
     @Override
     public void lost(String why) {
-        ledger.ended(reconciliation, null);
+        ledger.lost(reconciliation, why);
     }
 }

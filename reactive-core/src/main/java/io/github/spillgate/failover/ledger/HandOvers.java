@@ -12,7 +12,7 @@ import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The sums of the fallback's grants, and their way to the primary store. A granted permit is to be reconciled until it
+ * The sums of the fallback's grants, and the primary store. A granted permit is to be reconciled until it
  * is reconciled, lost, refunded, or no longer counts.
  */
 public final class HandOvers {
@@ -26,10 +26,10 @@ public final class HandOvers {
     private final AtomicLong toReconcile = new AtomicLong();
     private final AtomicLong reconciled = new AtomicLong();
     private final AtomicLong lost = new AtomicLong();
-    private volatile @Nullable Way way;
+    private volatile @Nullable Store store;
 
     /**
-     * Creates one that takes no grants before there is a way.
+     * Creates one that takes no grants before there is a store.
      *
      * @param clock the clock of the ledgers
      * @param nextEpoch begins an epoch: decisions from then on are not handed over yet
@@ -39,18 +39,18 @@ public final class HandOvers {
         this.nextEpoch = nextEpoch;
     }
 
-    public void bindTo(Way toStore) {
-        way = toStore;
+    public void bindTo(Store toStore) {
+        store = toStore;
     }
 
     /** Returns whether there is a store in which grants can be charged. */
     boolean isBound() {
-        return way != null;
+        return store != null;
     }
 
-    /** Returns the way to the primary store, which exists as soon as any grant is to be charged there. */
-    Way way() {
-        return Objects.requireNonNull(way, "a fallback without a primary store hands over nothing");
+    /** Returns the primary store, which is bound as soon as any grant is to be charged there. */
+    Store store() {
+        return Objects.requireNonNull(store, "a fallback without a primary store hands over nothing");
     }
 
     // Sums.
@@ -99,17 +99,17 @@ public final class HandOvers {
         return prefix + "-" + Long.toString(born, 36);
     }
 
-    /** The way of grants to the primary store. */
-    public interface Way {
+    /** The primary store, as ledgers see it. */
+    public interface Store {
 
         /** Delivers the grants of a ledger. */
         void add(Ledger ledger);
 
         /** Delivers the grants of a ledger, which was added before, before others. */
-        void expedite(Ledger ledger);
+        void moveToFront(Ledger ledger);
 
-        /** Delivers the grants of an expedited ledger soon. */
-        void hurry(Ledger ledger);
+        /** Delivers the grants of such a ledger soon. */
+        void wakeNode(Ledger ledger);
 
         /** Returns whether the node of this count is unavailable, or was lately, so that others fell back, too. */
         boolean isAfterOutage(Claim claim);
@@ -119,6 +119,9 @@ public final class HandOvers {
 
         /** Reports that the primary store had lost the data of a count, and has them again. */
         void reportRestored();
+
+        /** Reports that grants are lost, because the primary store will not charge them. */
+        void reportLost(long permits, String why);
 
         /** Reports that grants on a count cannot be charged, because another program has written its key. */
         void reportForeign(Claim claim);

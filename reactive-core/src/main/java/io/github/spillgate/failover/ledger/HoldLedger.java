@@ -274,12 +274,16 @@ public final class HoldLedger extends Ledger {
     @Override
     @Nullable
     RefundCharged charged(Reconciliation reconciliation, Corrected result) {
-        notCharged(reconciliation);
+        landed(reconciliation);
         return null;
     }
 
     @Override
     void notCharged(Reconciliation reconciliation) {
+        landed(reconciliation);
+    }
+
+    private void landed(Reconciliation reconciliation) {
         if (isInFlight(reconciliation)) {
             inFlight = null;
             noteStaleReplies();

@@ -17,8 +17,8 @@ import org.jspecify.annotations.Nullable;
  * The ledger of one count while the primary store may be down: what the primary store has confirmed, what this instance
  * has granted itself, and which of these grants are being reconciled.
  *
- * <p>This class has what all limits have in common: the share of the instance, and how many permits are to be
- * reconciled. {@link RateLedger} is for rate limits, {@link HoldLedger} for concurrency limits.
+ * <p>This class has what all limits have in common: the share of the instance, open calls and resets, and the place in
+ * the outbox. {@link RateLedger} is for rate limits, {@link HoldLedger} for concurrency limits.
  */
 public abstract class Ledger extends Count implements DeliverySource<Reconciliation> {
 
@@ -45,9 +45,9 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
     private long sentAt;
 
     /** How many calls on this count the primary store may still execute. Until they end, nothing is handed over. */
-    private int unanswered;
+    private int openCalls;
 
-    /** How many of these calls are resets of this instance. */
+    /** How many resets of this instance it may still execute; the same applies. */
     private int resets;
 
     /** A hand-over that was executed in a life that is lost since, and is to be made again. */
@@ -129,7 +129,7 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
         return localShare;
     }
 
-    // The replies of the primary store.
+    // The replies of the primary store, and what they change.
 
     /**
      * Records a reply of the primary store to a request, and returns whether a request that it allows fits together
@@ -156,6 +156,8 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
      */
     public abstract long cancelGrant(long takenAt, long permits);
 
+    // Resets, and calls without a reply.
+
     /**
      * Forgets all permits.
      *
@@ -180,7 +182,6 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
         Runnable undo = forget();
         noteReset(handOvers.nextEpoch());
         resets++;
-        beginCall();
         AtomicBoolean hasEnded = new AtomicBoolean();
         return isReset -> {
             if (hasEnded.compareAndSet(false, true)) {
@@ -192,7 +193,6 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
     private synchronized void endReset(Runnable end) {
         advanceToPresent();
         resets--;
-        endCall();
         end.run();
     }
 
@@ -203,19 +203,21 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
 
     /** Notes a call that the primary store may still execute. */
     public final void beginCall() {
-        unanswered++;
+        openCalls++;
     }
 
     /** Notes that such a call has ended. */
     public final void endCall() {
         // It may have begun in a ledger that was evicted since.
-        unanswered = Math.max(0, unanswered - 1);
+        openCalls = Math.max(0, openCalls - 1);
     }
 
     /** Returns whether the primary store may still execute a call. */
     public final boolean isUnanswered() {
-        return unanswered > 0;
+        return openCalls > 0 || resets > 0;
     }
+
+    // The grants that are to be handed over.
 
     /** Returns how many permits are to be reconciled and not handed over. */
     final long toReconcile() {
@@ -239,7 +241,7 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
     final void enqueue() {
         if (!isQueued && !isEvicted() && handOvers.isBound()) {
             isQueued = true;
-            handOvers.way().add(this);
+            handOvers.store().add(this);
         }
     }
 
@@ -264,10 +266,10 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
         boolean must = toReconcile > 0 || hasMore() || isInFlight();
         if (must && !isUrgent && isQueued) {
             isUrgent = true;
-            handOvers.way().expedite(this);
+            handOvers.store().moveToFront(this);
         }
         if (must) {
-            handOvers.way().hurry(this);
+            handOvers.store().wakeNode(this);
         }
         return must;
     }
@@ -283,13 +285,15 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
 
     /** Returns whether the node of this count was down lately. */
     final boolean isAfterOutage() {
-        return handOvers.way().isAfterOutage(claim);
+        return handOvers.store().isAfterOutage(claim);
     }
 
     /** Returns whether the grants in flight cannot be charged, because another program has written the key. */
     public final boolean isForeign() {
         return isForeign;
     }
+
+    // The hand-over, by the kind of the limit.
 
     /** Returns whether there is something to hand over besides grants. */
     boolean hasMore() {
@@ -317,12 +321,12 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
      * there is none.
      */
     @Nullable
-    Reconciliation again(long number) {
+    Reconciliation repeatAs(long number) {
         return null;
     }
 
     /** Records the reply to a hand-over, and returns whether it is of the present life of the count. */
-    boolean isKnown(Corrected.Reply reply, long sentAt) {
+    boolean recordReply(Corrected.Reply reply, long sentAt) {
         return true;
     }
 
@@ -367,7 +371,7 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
     public final synchronized @Nullable HandOver take() {
         if (isHeld()) {
             // Since it was asked.
-            handOvers.way().add(this);
+            handOvers.store().add(this);
             return null;
         }
         isQueued = false;
@@ -394,7 +398,7 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
 
     private @Nullable HandOver repeat(Reconciliation before) {
         toRepeat = null;
-        Reconciliation again = isInFlight(before) ? again(handOvers.nextEpoch()) : null;
+        Reconciliation again = isInFlight(before) ? repeatAs(handOvers.nextEpoch()) : null;
         // Without those that were refunded since.
         handOvers.removed(before.permits() - (again == null ? 0 : again.permits()));
         if (!isEmpty()) {
@@ -420,7 +424,15 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
     final synchronized void refused(Reconciliation reconciliation) {
         if (isInFlight(reconciliation)) {
             isForeign = true;
-            handOvers.way().reportForeign(claim);
+            handOvers.store().reportForeign(claim);
+        }
+    }
+
+    /** Ends a hand-over that will not be charged. */
+    final void lost(Reconciliation reconciliation, String why) {
+        long lost = ended(reconciliation, null);
+        if (lost > 0) {
+            handOvers.store().reportLost(lost, why);
         }
     }
 
@@ -428,8 +440,9 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
      * Ends a hand-over.
      *
      * @param result the result in the primary store; null if the grants cannot be charged
+     * @return how many permits are lost that still count
      */
-    final void ended(Reconciliation reconciliation, @Nullable Corrected result) {
+    final long ended(Reconciliation reconciliation, @Nullable Corrected result) {
         RefundCharged refund = null;
         boolean isCharged;
         boolean isLost;
@@ -437,11 +450,11 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
             advanceToPresent();
             isForeign = false;
             Corrected.Reply reply = result == null ? null : result.reply();
-            boolean isOfLostLife = reply != null && !isKnown(reply, sentAt) && isInFlight(reconciliation);
+            boolean isOfLostLife = reply != null && !recordReply(reply, sentAt) && isInFlight(reconciliation);
             if (isOfLostLife && !isEvicted()) {
                 toRepeat = reconciliation;
                 enqueue();
-                return;
+                return 0;
             }
             isCharged = result != null && !isOfLostLife;
             // Those that a reset has removed are not lost.
@@ -452,17 +465,19 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
                 refund = charged(reconciliation, result);
             }
         }
+        long lost = isLost ? reconciliation.permits() : 0;
         if (isCharged) {
-            if (!reconciliation.lost().isEmpty()) {
-                handOvers.way().reportRestored();
-            }
             handOvers.charged(reconciliation.permits());
+            if (!reconciliation.lost().isEmpty()) {
+                handOvers.store().reportRestored();
+            }
         } else {
             handOvers.removed(reconciliation.permits());
-            handOvers.lost(isLost ? reconciliation.permits() : 0);
+            handOvers.lost(lost);
         }
         if (refund != null) {
-            handOvers.way().refund(refund);
+            handOvers.store().refund(refund);
         }
+        return lost;
     }
 }

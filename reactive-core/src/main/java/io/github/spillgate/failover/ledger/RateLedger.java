@@ -92,7 +92,7 @@ public final class RateLedger extends Ledger {
     private int lifeBefore;
 
     /** How far the store's clock was ahead of this one when it charged grants since then, at least. */
-    private long ahead;
+    private long storeAhead;
 
     /**
      * Of a bucket, until when permits returned that were pending and cannot be charged. No others return in that time,
@@ -134,7 +134,7 @@ public final class RateLedger extends Ledger {
         if (!lost.isEmpty()) {
             lost = lost.stream()
                     .map(one -> now < one.arrived() ? one.arrivedAt(now) : one)
-                    .filter(one -> isBucket() ? knownLevel(now) > 0 : one.localEnd() > now)
+                    .filter(one -> isBucket() ? levelAt(now) > 0 : one.localEnd() > now)
                     .toList();
         }
         if (pending != null) {
@@ -235,7 +235,7 @@ public final class RateLedger extends Ledger {
 
     /** Returns how many permits are in use at a time, besides those granted; those in the store by the share. */
     private long reserved(long time) {
-        return (long) Math.ceil(known(time) * localShare()) + pendingAt(time);
+        return (long) Math.ceil(storeUse(time) * localShare()) + pendingAt(time);
     }
 
     /** Returns the next time after this one at which fewer permits are reserved. */
@@ -244,16 +244,16 @@ public final class RateLedger extends Ledger {
         if (isBucket()) {
             return time < knownEnd() ? Math.min(Math.min(next, knownEnd()), stepAfter(time)) : next;
         }
-        for (Snapshot one : known()) {
+        for (Snapshot one : snapshots()) {
             next = Math.min(next, one.changesAfter(limit(), time));
         }
         return next;
     }
 
     /** Returns how many permits are in use at a time that the primary store knows, or knew before they were lost. */
-    private long known(long time) {
+    private long storeUse(long time) {
         if (isBucket()) {
-            return new BucketState(knownLevel(time), time).used(limit());
+            return new BucketState(levelAt(time), time).used(limit());
         }
         long used = localShare() < 1 ? seen.estimatedAt(limit(), time) : seen.usedAt(limit(), time);
         return used + lostAt(time);
@@ -261,14 +261,14 @@ public final class RateLedger extends Ledger {
 
     // A bucket has one level, of all permits that are or were in the primary store, which return at one rate.
 
-    private long knownLevel(long time) {
+    private long levelAt(long time) {
         long passed = Math.max(0, time - seen.arrived());
-        boolean isEmpty = BucketState.levelAfter(limit(), knownLevel(), passed) == 0;
-        return isEmpty ? 0 : BucketState.levelAfter(limit(), knownLevel(), passed - passed % Snapshot.step(limit()));
+        boolean isEmpty = BucketState.levelAfter(limit(), levelAtReply(), passed) == 0;
+        return isEmpty ? 0 : BucketState.levelAfter(limit(), levelAtReply(), passed - passed % Snapshot.step(limit()));
     }
 
     /** Returns that level when the newest reply arrived. */
-    private long knownLevel() {
+    private long levelAtReply() {
         return BucketState.units(limit(), seen.used() + lostAt(seen.arrived()));
     }
 
@@ -277,8 +277,8 @@ public final class RateLedger extends Ledger {
         return seen.arrived() + ((Math.max(0, time - seen.arrived()) / step) + 1) * step;
     }
 
-    /** Returns the usages of which {@link #known(long)} is the sum, if this is no bucket. */
-    private List<Snapshot> known() {
+    /** Returns the usages of which {@link #storeUse(long)} is the sum, if this is no bucket. */
+    private List<Snapshot> snapshots() {
         if (lost.isEmpty() && pending == null) {
             return List.of(seen);
         }
@@ -310,9 +310,9 @@ public final class RateLedger extends Ledger {
     /** Returns the local time from which nothing is in use that the primary store knows or knew; may have passed. */
     private long knownEnd() {
         if (isBucket()) {
-            return seen.arrived() + new BucketState(knownLevel(), 0).wholeAt(limit());
+            return seen.arrived() + new BucketState(levelAtReply(), 0).wholeAt(limit());
         }
-        return known().stream().mapToLong(Snapshot::localEnd).max().orElse(0);
+        return snapshots().stream().mapToLong(Snapshot::localEnd).max().orElse(0);
     }
 
     private long pendingAt(long time) {
@@ -502,7 +502,7 @@ public final class RateLedger extends Ledger {
         if (permits == 0 || now() >= leavesAt || !seen.isKnown()) {
             return null;
         }
-        return new RefundCharged(claim().withPermits(permits), seen.life(), leavesAt + ahead);
+        return new RefundCharged(claim().withPermits(permits), seen.life(), leavesAt + storeAhead);
     }
 
     /** Refunds permits that the primary store has charged, while it cannot be asked. */
@@ -543,6 +543,8 @@ public final class RateLedger extends Ledger {
         Snapshot seenBefore = seen;
         List<Snapshot> lostBefore = allLost();
         PendingGrants pendingBefore = pending;
+        long returnedUntilBefore = returnedUntil;
+        long sharedUntilBefore = sharedUntil;
         forgetGrants();
         granted.clear();
         lost = List.of();
@@ -554,6 +556,8 @@ public final class RateLedger extends Ledger {
         lifeBefore = seen.isKnown() ? seen.life() : lifeBefore;
         forgetReplies();
         return () -> {
+            returnedUntil = Math.max(returnedUntil, returnedUntilBefore);
+            sharedUntil = Math.max(sharedUntil, sharedUntilBefore);
             seen = seen.isKnown() ? seen : seenBefore;
             lost = newest(Stream.concat(lostBefore.stream(), lost.stream()).toList());
             // The hand-over in flight may have ended, so its grants are handed over again, as of now.
@@ -621,7 +625,7 @@ public final class RateLedger extends Ledger {
 
     @Override
     @Nullable
-    Reconciliation again(long number) {
+    Reconciliation repeatAs(long number) {
         PendingGrants once = pending;
         if (once == null) {
             return null;
@@ -631,7 +635,7 @@ public final class RateLedger extends Ledger {
     }
 
     @Override
-    boolean isKnown(Corrected.Reply reply, long sentAt) {
+    boolean recordReply(Corrected.Reply reply, long sentAt) {
         StoreUsage usage = reply.usage();
         return usage == null || record(usage, reply.at(), reply.stamp(), sentAt);
     }
@@ -660,7 +664,7 @@ public final class RateLedger extends Ledger {
         }
         keepToShare(reconciliation.permits());
         long isAhead = reply == null ? 0 : reply.at() - now();
-        ahead = chargedSince < once.since() ? Math.min(ahead, isAhead) : isAhead;
+        storeAhead = chargedSince < once.since() ? Math.min(storeAhead, isAhead) : isAhead;
         RefundCharged refund = once.refunded() == 0 ? null : chargedRefund(once.refundedFrom(), once.refunded());
         if (refund != null) {
             subtractCharged(once.refunded());

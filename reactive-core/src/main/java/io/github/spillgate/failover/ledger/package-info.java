@@ -13,7 +13,7 @@ package io.github.spillgate.failover.ledger;
 //                  instance. BucketGrants, or a count of the package count: what was granted here. PendingGrants: what
 //                  was handed over
 //   The share      OutageShare: the part of a limit that is for this instance. Instances: how many there are
-//   What leaves    DeliverySource and Delivery: what an outbox delivers. HandOver: the grants of a ledger. HandOvers:
-//                  the sums of all ledgers, and their way to the store
+//   What leaves    A Reconciliation is the message, PendingGrants what counts until its reply, HandOver its delivery.
+//                  DeliverySource and Delivery: what an outbox delivers. HandOvers: the sums of all ledgers
 
 import org.jspecify.annotations.NullMarked;
