@@ -13,6 +13,7 @@ import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.assertj.core.api.SoftAssertions;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -68,13 +69,21 @@ class OutageProcessesTest {
         assertThat(answers)
                 .filteredOn(answer -> answer.source() == Source.REDIS && answer.at() > restarted + 5_000)
                 .isNotEmpty();
+        // All of them are reported, whichever fails.
+        SoftAssertions softly = new SoftAssertions();
         for (OutageTraffic traffic : OutageTraffic.all()) {
-            assertStaysNearTheLimit(instances, traffic, answers, killed, restarted);
+            assertStaysNearTheLimit(softly, instances, traffic, answers, killed, restarted);
         }
+        softly.assertAll();
     }
 
     private static void assertStaysNearTheLimit(
-            int instances, OutageTraffic traffic, List<Answer> all, long killed, long restarted) {
+            SoftAssertions softly,
+            int instances,
+            OutageTraffic traffic,
+            List<Answer> all,
+            long killed,
+            long restarted) {
         List<Answer> answers = all.stream()
                 .filter(answer -> answer.limiter().equals(traffic.limiter()))
                 .sorted(Comparator.comparingLong(Answer::at))
@@ -88,13 +97,13 @@ class OutageProcessesTest {
         String what = "%d instances, %s, demand %s: most %.2f, during the outage %.2f; served %.3f of %d"
                 .formatted(instances, traffic.spread(), traffic.demand(), most, mostDuring, served, outage.size());
         Chaos.report("outage", what);
-        assertThat(outage)
+        softly.assertThat(outage)
                 .as(what)
                 .filteredOn(answer -> answer.source() == Source.LOCAL)
                 .isNotEmpty();
-        assertThat(most).as(what).isLessThanOrEqualTo(1.25);
+        softly.assertThat(most).as(what).isLessThanOrEqualTo(1.25);
         if (traffic.demand() < 1) {
-            assertThat(served).as(what).isGreaterThanOrEqualTo(0.9);
+            softly.assertThat(served).as(what).isGreaterThanOrEqualTo(0.9);
         }
     }
 
