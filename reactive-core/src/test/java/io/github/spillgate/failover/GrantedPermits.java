@@ -36,6 +36,11 @@ final class GrantedPermits {
         most = Math.max(most, inWindow);
     }
 
+    /** Forgets what {@link #most()} was until now; permits that still count do so from now on, too. */
+    void forgetMost() {
+        most = 0;
+    }
+
     /** Returns the most permits in any window, or the highest level of a token bucket. */
     long most() {
         return most;
