@@ -344,6 +344,32 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
                 .containsExactly(10L);
     }
 
+    /** In a long outage, each attempt to hand over leaves grants in flight. They must not count until the last expires. */
+    @ParameterizedTest
+    @CsvSource({"10/1m, 61, 5", "10/1m counter, 90, 5", "10/1m counter, 115, 8"})
+    void grantsInFlightLeaveTheWindowOneByOne(String text, long seconds, long remaining) {
+        RateLimiter limiter = limiter(Limit.parse(text));
+        now(limiter.tryAcquire("a", 5));
+        clock.advanceMillis(30_000);
+        now(limiter.tryAcquire("a", 5));
+        assertThat(way.handOver(10, claim -> false)).hasSize(1);
+        assertThat(now(limiter.peek("a")).remaining()).isZero();
+        clock.advanceMillis(1_000 * (seconds - 30));
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(remaining);
+        clock.advanceMillis(120_000);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
+    }
+
+    @Test
+    void aDenialSaysWhenTheFirstGrantsInFlightLeaveTheWindow() {
+        now(limiter.tryAcquire("a", 5));
+        clock.advanceMillis(30_000);
+        now(limiter.tryAcquire("a", 5));
+        assertThat(way.handOver(10, claim -> false)).hasSize(1);
+        assertThat(now(limiter.tryAcquire("a")).retryAfter().orElseThrow())
+                .isBetween(Duration.ofSeconds(30), Duration.ofMillis(30_010));
+    }
+
     /** The call began in a ledger that was evicted since. The reset could remove the charge. */
     @Test
     void nothingIsHandedOverDuringAResetAlthoughAnEarlierCallEnds() {

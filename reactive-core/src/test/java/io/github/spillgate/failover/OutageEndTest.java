@@ -6,6 +6,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.failover.FailoverHistory.Instance;
 import io.github.spillgate.failover.FaultyLink.Mode;
 import io.github.spillgate.testkit.VirtualTime;
+import java.util.List;
 import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -44,6 +45,32 @@ class OutageEndTest {
         long returned = limit.burst() * 400L * instances / limit.reach().toMillis();
         assertThat(history.grantedSince(before))
                 .isLessThanOrEqualTo(limit.burst() + (text.contains("burst") ? returned : 0));
+    }
+
+    /** Traffic at nine tenths of the limit goes on. The others have charged all, or keep to their shares. */
+    @ParameterizedTest
+    @CsvSource({"60/3s, 2", "60/3s, 4", "100/10s, 2", "60/3s counter aligned, 2"})
+    void whatExpiresIsGrantedAgain(String text, int instances) {
+        Limit limit = Limit.parse(text);
+        FailoverHistory history = new FailoverHistory(time, limit, instances);
+        time.passMillis(6_000);
+        long pause = limit.window().toMillis() * 10 / 9 / limit.permits();
+        acquireEvenly(history, pause, 2 * limit.window().toMillis());
+        history.instances().forEach(instance -> instance.connection(Mode.DOWN));
+        acquireEvenly(history, pause, 700);
+        history.instances().forEach(Instance::reconnect);
+        int before = history.requests();
+        acquireEvenly(history, pause, 3_000);
+        assertThat(history.grantedSince(before) / (double) (history.requests() - before))
+                .isGreaterThan(0.7);
+    }
+
+    private void acquireEvenly(FailoverHistory history, long pause, long millis) {
+        List<Instance> instances = history.instances();
+        for (int i = 0; i * pause < millis; i++) {
+            instances.get(i % instances.size()).acquire(1);
+            time.passMillis(pause);
+        }
     }
 
     @Test

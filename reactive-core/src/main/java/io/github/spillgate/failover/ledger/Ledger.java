@@ -112,13 +112,18 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
 
     /**
      * Returns the share of the limit that this instance may grant, for the decision that begins now. It does not rise
-     * before all grants are charged: at the end of an outage, the store knows the use of those instances that are back.
+     * before all grants are charged, those of others too: at the end of an outage, the store knows the use of those instances that are back.
      */
     public final double share() {
         double present = share.of(claim.limit(), instances == null ? 1 : instances.number(), use());
-        boolean mayRise = share.fixed().isPresent() || (toReconcile == 0 && !isInFlight());
+        boolean mayRise = share.fixed().isPresent() || (toReconcile == 0 && !isInFlight() && !keepsToShare());
         localShare = mayRise ? present : Math.min(localShare, present);
         return localShare;
+    }
+
+    /** Returns whether this instance keeps to its share because other instances may be about to reconcile. */
+    boolean keepsToShare() {
+        return false;
     }
 
     /** Returns the use that the primary store has last reported. */

@@ -1,8 +1,12 @@
 package io.github.spillgate.failover.ledger;
 
+import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
+import io.github.spillgate.spi.CounterState;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The hand-over of a {@link RateLedger} that is in flight: it is not known yet whether the primary store has executed
@@ -14,6 +18,8 @@ final class PendingGrants {
     private final long since;
     private final int life;
     private final List<Snapshot> lost;
+    private final Limit limit;
+    private final @Nullable CounterState counter;
     private long until;
     private long permits;
     private long refunded;
@@ -34,6 +40,18 @@ final class PendingGrants {
         this.until = until;
         this.lost = lost;
         this.permits = message.permits();
+        this.limit = message.claim().limit();
+        this.counter = limit.algorithm() == Algorithm.COUNTER ? counterOf(message.grants()) : null;
+    }
+
+    /** Returns a counter with these grants: of the window before and of the present one, or of one of them. */
+    private static @Nullable CounterState counterOf(List<Grants> grants) {
+        if (grants.isEmpty()) {
+            return null;
+        }
+        Grants last = grants.get(grants.size() - 1);
+        return new CounterState(
+                last.fromMillis(), grants.size() == 1 ? 0 : grants.get(0).permits(), last.permits());
     }
 
     /** Returns the same hand-over under another number, without what was refunded since. */
@@ -60,9 +78,44 @@ final class PendingGrants {
         return until;
     }
 
-    /** Returns how many grants are in use at a time, without those refunded. */
+    /** Returns how many grants are in use at a time, without those refunded. Those of a bucket return at the end. */
     long at(long time) {
-        return time < until ? permits : 0;
+        if (time >= until) {
+            return 0;
+        } else if (counter != null) {
+            long then = stepBefore(counter, time);
+            return Math.min(permits, counter.at(limit, then).used(limit, then));
+        } else if (limit.algorithm() != Algorithm.LOG) {
+            return permits;
+        }
+        long inUse = 0;
+        for (Grants some : message.grants()) {
+            inUse += time < leavesAt(some) ? some.permits() : 0;
+        }
+        return Math.min(permits, inUse);
+    }
+
+    /** Returns the next time after this one at which fewer may be in use. */
+    long changesAfter(long time) {
+        long next = until;
+        if (counter != null) {
+            next = Math.max(stepBefore(counter, time), counter.start()) + Snapshot.step(limit);
+        } else if (limit.algorithm() == Algorithm.LOG) {
+            for (Grants some : message.grants()) {
+                next = time < leavesAt(some) ? Math.min(next, leavesAt(some)) : next;
+            }
+        }
+        return Math.min(until, next);
+    }
+
+    /** Returns when all of these permits of a log have left the window. */
+    private long leavesAt(Grants some) {
+        return some.toMillis() + limit.reach().toMillis();
+    }
+
+    private long stepBefore(CounterState state, long time) {
+        long passed = Math.max(0, time - state.start());
+        return state.start() + passed - passed % Snapshot.step(limit);
     }
 
     /** Returns the epoch of the first grant. */

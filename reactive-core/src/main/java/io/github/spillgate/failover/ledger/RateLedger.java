@@ -109,7 +109,9 @@ public final class RateLedger extends Ledger {
      */
     private long sharedUntil;
 
-    /** How many permits it may take until then. */
+    /** Of a bucket, when that began, and how many permits it might take then. */
+    private long sharedFrom;
+
     private long sharedLeft;
 
     /** Creates an empty ledger. */
@@ -220,9 +222,36 @@ public final class RateLedger extends Ledger {
         return CountTable.ofOthers(limit(), localShare());
     }
 
+    @Override
+    boolean keepsToShare() {
+        return now() < sharedUntil;
+    }
+
     /** Returns whether this instance may take as many permits, soon after an outage. */
     public boolean hasShare(long permits) {
-        return permits == 0 || permits <= sharedLeft || now() >= sharedUntil;
+        return permits == 0 || !keepsToShare() || permits <= shareLeft();
+    }
+
+    /**
+     * Returns how many permits this instance may take after an outage, so that its own in use are at most its share,
+     * and with those of others, as far as the store knows them, at most the limit. So it may take again what expires.
+     * Of a bucket, it gets its part of what returns.
+     */
+    private long shareLeft() {
+        if (traffic != null) {
+            double returned = (double) limit().permits()
+                    * (now() - sharedFrom)
+                    / limit().window().toMillis();
+            return sharedLeft + (long) Math.floor(returned * localShare());
+        }
+        long own = (long) Math.ceil(seen.ownUsedAt(limit(), now()));
+        return ownShare(seen.estimatedAt(limit(), now()) - own) - own - granted.used() - pendingAt(now());
+    }
+
+    /** Returns how many permits this instance may have in use, if others have so many, or more, up to their shares. */
+    private long ownShare(long others) {
+        long share = limit().burst() - ofOthers();
+        return Math.min(share, limit().burst() - Math.max(0, others));
     }
 
     /** Returns the grants. Those of a bucket return only once nothing else is in use that returns at the same rate. */
@@ -240,7 +269,7 @@ public final class RateLedger extends Ledger {
 
     /** Returns the next time after this one at which fewer permits are reserved. */
     private long reservedUntil(long time) {
-        long next = pendingAt(time) > 0 ? pendingUntil() : NEVER;
+        long next = pending != null && pending.at(time) > 0 ? pending.changesAfter(time) : NEVER;
         if (isBucket()) {
             return time < knownEnd() ? Math.min(Math.min(next, knownEnd()), stepAfter(time)) : next;
         }
@@ -672,16 +701,13 @@ public final class RateLedger extends Ledger {
         return refund;
     }
 
-    /**
-     * After an outage, keeps to the share of this instance for a while: to its part of what others do not use, of which
-     * it has taken its own permits already.
-     */
+    /** After an outage, keeps to the share of this instance for a while. */
     private void keepToShare(long handedOver) {
         // Once for each outage: the charges of denied requests go on.
         if (localShare() < 1 && now() >= sharedUntil + LONGEST_SHARED && isAfterOutage()) {
-            double own = Math.max((double) handedOver, isBucket() ? 0 : seen.ownUsed(limit()));
-            double others = Math.max(0, seen.used() - own);
-            sharedLeft = (long) Math.floor((limit().burst() - others) * localShare() - own);
+            long own = Math.min(handedOver, seen.used());
+            sharedLeft = ownShare(seen.used() - own) - own;
+            sharedFrom = now();
             sharedUntil = now() + Math.min(LONGEST_SHARED, limit().window().toMillis());
         }
     }

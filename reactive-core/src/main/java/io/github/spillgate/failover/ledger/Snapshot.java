@@ -160,10 +160,16 @@ public record Snapshot(
 
     /** Returns how many of the permits in use are of this instance, as far as it knows; not of a bucket. */
     double ownUsed(Limit limit) {
+        return ownUsedAt(limit, arrived);
+    }
+
+    /** Returns the same at a local time, if nothing else was granted since. */
+    double ownUsedAt(Limit limit, long time) {
+        long then = at + Math.max(0, time - arrived);
         CounterState state = counter;
         return state == null
-                ? Math.min(used, own.inUse(limit, at))
-                : Math.min(used, Math.round(own.inUse(limit, state, at)));
+                ? Math.min(used, own.inUse(limit, then))
+                : Math.min(used, Math.round(own.inUse(limit, state.at(limit, then), then)));
     }
 
     /** Returns the permits in use with local times at which they may have been taken, the oldest first. */
