@@ -7,8 +7,6 @@ import io.github.spillgate.internal.Names;
 import io.github.spillgate.internal.Text;
 import io.github.spillgate.spi.Claim;
 import java.time.Duration;
-import java.util.Objects;
-import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -16,9 +14,9 @@ import org.jspecify.annotations.Nullable;
  * the same time.
  *
  * <p>Immutable, and always valid. Limits are equal if all their settings are equal. {@link #of(long, Duration)} creates
- * an exact {@linkplain Algorithm#LOG log}; {@link #counter()} trades exactness for constant memory; {@link
- * #burst(long)} returns a {@linkplain Algorithm#BUCKET token bucket}; {@link #concurrent(long)} limits what runs at the
- * same time. Methods that change a setting return a new limit.
+ * an exact {@linkplain Log log}; {@link #counter()} trades exactness for constant memory; {@link #burst(long)} returns a
+ * {@linkplain Bucket token bucket}; {@link #concurrent(long)} limits what runs at the same time. None of these kinds has
+ * a boundary at which all permits are available again at once. Methods that change a setting return a new limit.
  *
  * <pre>{@code
  * Limit.perMinute(120)
@@ -36,7 +34,7 @@ import org.jspecify.annotations.Nullable;
  * <table>
  * <caption>Words after the permits and the window</caption>
  * <tr><th>word</th><th>meaning</th></tr>
- * <tr><td>{@code log}, {@code counter}</td><td>the algorithm, {@code log} by default</td></tr>
+ * <tr><td>{@code log}, {@code counter}</td><td>the kind, {@code log} by default</td></tr>
  * <tr><td>{@code aligned}</td><td>{@link #alignedToClock()}; only for a counter</td></tr>
  * <tr><td>{@code burst=50}</td><td>{@link #burst(long)}; a token bucket</td></tr>
  * <tr><td>{@code hold=60s}</td><td>{@link #hold(Duration)}; only for a concurrency limit</td></tr>
@@ -54,7 +52,11 @@ import org.jspecify.annotations.Nullable;
  * a number means one, as in {@code 10/s}. {@link #toString()} returns this form, and {@link #parse(String)} reads it
  * back to an equal limit.
  */
-public final class Limit {
+public abstract sealed class Limit {
+    // Design notes.
+    //
+    // A class and no interface: what each decision reads is a final field here, and what only this package asks a kind
+    // is not public. A kind overrides what differs. Other code asks a limit what it has to know, and not for its kind.
 
     /** The maximum number of entries of a log for one key. */
     public static final int MOST_LOG_ENTRIES = 10_000;
@@ -99,29 +101,26 @@ public final class Limit {
     private static final long LONGEST_LEASE = 100;
     private static final long SHORTEST_LEASED_WINDOW = 1_000;
 
-    private static final String CONCURRENT_NAME = "concurrent";
+    private static final Duration DEFAULT_HOLD = Duration.ofMinutes(1);
 
-    static final Duration DEFAULT_HOLD = Duration.ofMinutes(1);
+    private static final Duration DEFAULT_RETRY = Duration.ofSeconds(1);
 
-    static final Duration DEFAULT_RETRY = Duration.ofSeconds(1);
+    private static final Duration TICK = Duration.ofMillis(1);
 
     private static final String EXAMPLE = "\"100/1m\" or \"10000/24h counter\"";
+    private static final String COUNTER_EXAMPLE = "Limit.perDay(10_000).counter()";
+    private static final String BURST_EXAMPLE = "Limit.perSecond(10).burst(50)";
+    private static final String HOLD_EXAMPLE = "Limit.concurrent(20).hold(Duration.ofSeconds(30))";
 
     private final String name;
     private final long permits;
-    private final long windowMillis;
-    private final Algorithm algorithm;
-    private final long burst;
-    private final long resolutionMillis;
-    private final boolean aligned;
+    private final long capacity;
     private final boolean countingDenied;
     private final boolean leased;
-    private final long retryMillis;
+    private final Wire wire;
     private final String identity;
-    private final Duration window;
-    private final Duration resolution;
+    private final Duration time;
     private final Duration leaseTime;
-    private final Duration retry;
     private final Duration reach;
 
     /**
@@ -130,36 +129,23 @@ public final class Limit {
      */
     private @Nullable Prefix prefix;
 
-    private Limit(Draft draft) {
-        this.permits = draft.permits;
-        this.windowMillis = draft.windowMillis;
-        this.algorithm = draft.algorithm;
-        this.name = draft.name == null ? defaultName(algorithm, windowMillis) : draft.name;
-        this.burst = draft.burst;
-        this.resolutionMillis = draft.resolutionMillis;
-        this.aligned = draft.aligned;
-        this.countingDenied = draft.countingDenied;
-        this.leased = draft.leased;
-        this.retryMillis = draft.retryMillis;
-        // Computed once, because every decision reads them.
-        this.window = Duration.ofMillis(windowMillis);
-        this.resolution = Duration.ofMillis(resolutionMillis);
-        this.leaseTime = Duration.ofMillis(
-                canBeLeased(algorithm) ? Math.min(LONGEST_LEASE, windowMillis / LEASES_IN_A_WINDOW) : 0);
-        this.retry = Duration.ofMillis(retryMillis);
-        this.reach = Duration.ofMillis(
-                switch (algorithm) {
-                    case LOG -> windowMillis + resolutionMillis + (leased ? leaseTime.toMillis() : 0);
-                    case COUNTER -> 2 * windowMillis;
-                    case BUCKET -> ceilDiv(burst * windowMillis, permits);
-                    case CONCURRENT -> windowMillis;
-                });
-        this.identity = switch (algorithm) {
-            case LOG -> this.name + ":L" + windowMillis + "." + resolutionMillis;
-            case COUNTER -> this.name + (aligned ? ":A" : ":C") + windowMillis;
-            case BUCKET -> this.name + ":B" + windowMillis;
-            case CONCURRENT -> this.name + ":H";
-        };
+    /**
+     * Creates a limit with valid settings.
+     *
+     * @param identity the part of the identity behind the name
+     * @param reach the longest time for which a hit counts, in milliseconds
+     */
+    private Limit(Settings settings, long capacity, Wire wire, String identity, long reach) {
+        this.name = settings.name;
+        this.permits = settings.permits;
+        this.capacity = capacity;
+        this.countingDenied = settings.countingDenied;
+        this.leased = settings.leased;
+        this.wire = wire;
+        this.identity = name + identity;
+        this.time = Duration.ofMillis(wire.millis);
+        this.leaseTime = Duration.ofMillis(canBeLeased() ? leaseMillis(wire.millis) : 0);
+        this.reach = Duration.ofMillis(reach);
     }
 
     /**
@@ -174,13 +160,11 @@ public final class Limit {
     public static Limit of(long permits, Duration window) {
         long windowMillis = checkWindow(window);
         checkPermits(permits, MOST_LOG_PERMITS, "a log (a counter takes more)");
-        Draft draft = new Draft(Algorithm.LOG, permits, windowMillis);
-        draft.resolutionMillis = defaultResolution(permits, windowMillis);
-        return new Limit(draft);
+        return new Log(Settings.of(permits, windowMillis), windowMillis, defaultResolution(permits, windowMillis));
     }
 
     /**
-     * Returns a limit of this many permits in a window of this length, counted by a {@linkplain Algorithm#COUNTER
+     * Returns a limit of this many permits in a window of this length, counted by a {@linkplain Counter
      * counter}.
      *
      * @param permits the permits, from 1 to {@link #MOST_COUNTER_PERMITS}
@@ -191,11 +175,11 @@ public final class Limit {
     public static Limit counter(long permits, Duration window) {
         long windowMillis = checkWindow(window);
         checkPermits(permits, MOST_COUNTER_PERMITS, "a counter");
-        return new Limit(new Draft(Algorithm.COUNTER, permits, windowMillis));
+        return new Counter(Settings.of(permits, windowMillis), windowMillis, false);
     }
 
     /**
-     * Returns a {@linkplain Algorithm#BUCKET token bucket}, to which this many permits return in a window of this
+     * Returns a {@linkplain Bucket token bucket}, to which this many permits return in a window of this
      * length, at an even rate.
      *
      * @param permits the permits that return in a window, from 1 to {@link #MOST_BUCKET_PERMITS}
@@ -206,14 +190,16 @@ public final class Limit {
      */
     public static Limit bucket(long permits, Duration window, long burst) {
         long windowMillis = checkWindow(window);
-        checkBucket(permits, windowMillis, burst);
-        Draft draft = new Draft(Algorithm.BUCKET, permits, windowMillis);
-        draft.burst = burst;
-        return new Limit(draft);
+        return bucket(Settings.of(permits, windowMillis), windowMillis, burst);
+    }
+
+    private static Bucket bucket(Settings settings, long windowMillis, long burst) {
+        checkBucket(settings.permits, windowMillis, burst);
+        return new Bucket(settings, windowMillis, burst);
     }
 
     /**
-     * Returns a {@linkplain Algorithm#CONCURRENT concurrency limit} of at most this many permits at the same time, over
+     * Returns a {@linkplain Concurrent concurrency limit} of at most this many permits at the same time, over
      * all instances. Each request holds its permits until they are released, and at most for the {@linkplain
      * #hold(Duration) hold time}, 60 s by default, unless they are renewed. {@link
      * RateLimiter#whileHolding(String, reactor.core.publisher.Mono) whileHolding} takes, renews and releases them.
@@ -224,9 +210,8 @@ public final class Limit {
      */
     public static Limit concurrent(long permits) {
         checkPermits(permits, MOST_CONCURRENT_PERMITS, "a concurrency limit");
-        Draft draft = new Draft(Algorithm.CONCURRENT, permits, DEFAULT_HOLD.toMillis());
-        draft.retryMillis = DEFAULT_RETRY.toMillis();
-        return new Limit(draft);
+        return new Concurrent(
+                new Settings(Concurrent.NAME, permits, false, false), DEFAULT_HOLD.toMillis(), DEFAULT_RETRY);
     }
 
     /**
@@ -287,27 +272,19 @@ public final class Limit {
     }
 
     /**
-     * Returns a limit with the same permits and window, counted by a {@linkplain Algorithm#COUNTER counter}. The first
+     * Returns a limit with the same permits and window, counted by a {@linkplain Counter counter}. The first
      * window starts with the first hit, and the next windows follow it.
      *
      * @return the limit
      * @throws IllegalStateException if this limit is a token bucket or a concurrency limit
      */
     public Limit counter() {
-        checkHasWindow("a counter", "Limit.perDay(10_000).counter()");
-        checkNotLeased("only logs and token buckets are", "Limit.perDay(10_000).counter()");
-        if (algorithm == Algorithm.BUCKET) {
-            throw unsuitable(
-                    "is a token bucket, and a counter has no burst", "a log", "Limit.perDay(10_000).counter()");
-        }
-        return with(draft -> {
-            draft.algorithm = Algorithm.COUNTER;
-            draft.resolutionMillis = 1;
-        });
+        checkNotLeased("only logs and token buckets are", COUNTER_EXAMPLE);
+        return new Counter(settings(), wire.millis, isAlignedToClock());
     }
 
     /**
-     * Returns a {@linkplain Algorithm#BUCKET token bucket} with this burst: a key that has not been used for a while
+     * Returns a {@linkplain Bucket token bucket} with this burst: a key that has not been used for a while
      * may take this many permits at once. The permits return at an even rate, as many in each window as this limit has.
      * In any time {@code t}, at most {@code burst + permits × t / window} permits are granted.
      *
@@ -322,17 +299,7 @@ public final class Limit {
      * @throws IllegalStateException if this limit is a counter or a concurrency limit
      */
     public Limit burst(long burst) {
-        checkHasWindow("a burst", "Limit.perSecond(10).burst(50)");
-        if (algorithm == Algorithm.COUNTER) {
-            throw unsuitable(
-                    "is a counter, which has no burst", "a limit without .counter()", "Limit.perSecond(10).burst(50)");
-        }
-        checkBucket(permits, windowMillis, burst);
-        return with(draft -> {
-            draft.algorithm = Algorithm.BUCKET;
-            draft.burst = burst;
-            draft.resolutionMillis = 1;
-        });
+        return bucket(settings(), wire.millis, burst);
     }
 
     /**
@@ -343,10 +310,7 @@ public final class Limit {
      * @throws IllegalStateException if this limit is not a counter
      */
     public Limit alignedToClock() {
-        if (algorithm != Algorithm.COUNTER) {
-            throw unsuitable("has no windows to align", "a counter", "Limit.perDay(10_000).counter().alignedToClock()");
-        }
-        return with(draft -> draft.aligned = true);
+        throw unsuitable("has no windows to align", "a counter", "Limit.perDay(10_000).counter().alignedToClock()");
     }
 
     /**
@@ -365,18 +329,7 @@ public final class Limit {
      * @throws IllegalStateException if this limit is not a log
      */
     public Limit resolution(Duration resolution) {
-        if (algorithm != Algorithm.LOG) {
-            throw unsuitable("has no resolution", "a log", "Limit.perDay(1_000_000).resolution(Duration.ofMinutes(1))");
-        }
-        long millis = wholeMillis("resolution", resolution, "Duration.ofMillis(10)");
-        long finest = defaultResolution(permits, windowMillis);
-        if (millis < finest || millis > windowMillis) {
-            throw new IllegalArgumentException("resolution " + resolution + " does not suit " + permits + " permits in "
-                    + LimitText.format(windowMillis) + ": expected from " + LimitText.format(finest)
-                    + " (so that no log holds more than " + MOST_LOG_ENTRIES + " entries) to the window, for example "
-                    + "Duration.ofMillis(" + Math.max(finest, windowMillis / 1_000) + ")");
-        }
-        return with(draft -> draft.resolutionMillis = millis);
+        throw unsuitable("has no resolution", "a log", "Limit.perDay(1_000_000).resolution(Duration.ofMinutes(1))");
     }
 
     /**
@@ -387,11 +340,10 @@ public final class Limit {
      * @throws IllegalStateException if this limit is a concurrency limit
      */
     public Limit countingDenied() {
-        checkHasWindow("denied requests to count", "Limit.perMinute(100).countingDenied()");
         checkNotLeased(
                 "a denied request would have to be recorded in the store at once",
                 "Limit.perMinute(120).countingDenied()");
-        return with(draft -> draft.countingDenied = true);
+        return with(new Settings(name, permits, true, leased));
     }
 
     /**
@@ -410,17 +362,17 @@ public final class Limit {
      * @throws IllegalArgumentException if the window is below one second
      * @throws IllegalStateException if this limit is neither a log nor a token bucket, or counts denied requests
      */
-    public Limit leased() {
-        if (!canBeLeased(algorithm)) {
+    public final Limit leased() {
+        if (!canBeLeased()) {
             throw new IllegalStateException(notLeasable("is neither a log nor a token bucket"));
         }
         if (countingDenied) {
             throw new IllegalStateException(notLeasable("counts denied requests, which the store has to record"));
         }
-        if (windowMillis < SHORTEST_LEASED_WINDOW) {
+        if (wire.millis < SHORTEST_LEASED_WINDOW) {
             throw new IllegalArgumentException(notLeasable("has a window below 1 s"));
         }
-        return with(draft -> draft.leased = true);
+        return with(new Settings(name, permits, countingDenied, true));
     }
 
     /**
@@ -437,12 +389,7 @@ public final class Limit {
      * @throws IllegalStateException if this limit is not a concurrency limit
      */
     public Limit hold(Duration hold) {
-        if (algorithm != Algorithm.CONCURRENT) {
-            throw unsuitable(
-                    "has no hold time", "a concurrency limit", "Limit.concurrent(20).hold(Duration.ofSeconds(30))");
-        }
-        long millis = millisBetween("hold time", hold, SHORTEST_HOLD, LONGEST_HOLD, "Duration.ofSeconds(30)");
-        return with(draft -> draft.windowMillis = millis);
+        throw unsuitable("has no hold time", "a concurrency limit", HOLD_EXAMPLE);
     }
 
     /**
@@ -458,14 +405,10 @@ public final class Limit {
      * @throws IllegalStateException if this limit is not a concurrency limit
      */
     public Limit retryAfter(Duration retry) {
-        if (algorithm != Algorithm.CONCURRENT) {
-            throw unsuitable(
-                    "has a retry time that follows from its usage",
-                    "a concurrency limit",
-                    "Limit.concurrent(20).retryAfter(Duration.ofSeconds(5))");
-        }
-        long millis = millisBetween("retry time", retry, SHORTEST_RETRY, LONGEST_RETRY, "Duration.ofSeconds(5)");
-        return with(draft -> draft.retryMillis = millis);
+        throw unsuitable(
+                "has a retry time that follows from its usage",
+                "a concurrency limit",
+                "Limit.concurrent(20).retryAfter(Duration.ofSeconds(5))");
     }
 
     /**
@@ -476,9 +419,8 @@ public final class Limit {
      * @return the limit
      * @throws IllegalArgumentException if the name is empty, too long or has other characters
      */
-    public Limit named(String name) {
-        String checked = Names.check("limit name", name, "\"burst\"");
-        return with(draft -> draft.name = checked);
+    public final Limit named(String name) {
+        return with(new Settings(Names.check("limit name", name, "\"burst\""), permits, countingDenied, leased));
     }
 
     /**
@@ -486,7 +428,7 @@ public final class Limit {
      *
      * @return the name
      */
-    public String name() {
+    public final String name() {
         return name;
     }
 
@@ -496,35 +438,58 @@ public final class Limit {
      *
      * @return the permits, at least 1
      */
-    public long permits() {
+    public final long permits() {
         return permits;
     }
 
     /**
      * Returns the most permits that can be in use at once, and that a request can cost.
      *
-     * @return for a token bucket, its capacity; otherwise the permits of a window
+     * @return for a token bucket, its {@linkplain #burst(long) burst}; otherwise the {@linkplain #permits() permits}
      */
-    public long burst() {
-        return burst;
+    public final long capacity() {
+        return capacity;
     }
 
     /**
-     * Returns the length of a window.
+     * Returns the length of a window; for a token bucket, the time in which its {@linkplain #permits() permits} return.
      *
-     * @return the window, in whole milliseconds; for a concurrency limit, its {@linkplain #hold(Duration) hold time}
+     * @return the period, in whole milliseconds
+     * @throws IllegalStateException if this is a concurrency limit, which has a {@linkplain #holdTime() hold time}
      */
-    public Duration window() {
-        return window;
+    public Duration period() {
+        return time;
     }
 
     /**
-     * Returns the algorithm that counts.
+     * Returns the longest time for which a request holds its permits, unless it renews them.
      *
-     * @return the algorithm
+     * @return the hold time, in whole milliseconds
+     * @throws IllegalStateException if this is not a {@linkplain #holdsPermits() concurrency limit}
      */
-    public Algorithm algorithm() {
-        return algorithm;
+    public Duration holdTime() {
+        throw unsuitable("has no hold time", "a concurrency limit", HOLD_EXAMPLE);
+    }
+
+    /**
+     * Returns whether requests hold their permits until they release them. Permits of other limits return as time
+     * passes, or by a refund.
+     *
+     * @return true for a {@linkplain Concurrent concurrency limit}
+     */
+    public final boolean holdsPermits() {
+        return this instanceof Concurrent; // faster than a virtual call, and each decision asks
+    }
+
+    /**
+     * Returns the time in which no more than the {@linkplain #capacity() capacity} may be used, as header fields report
+     * it. A client that uses no more of a bucket in any such time is never denied.
+     *
+     * @return the period; for a token bucket, the time in which an empty one is filled; for a concurrency limit, the
+     *     hold time
+     */
+    public Duration quotaWindow() {
+        return time;
     }
 
     /**
@@ -533,7 +498,7 @@ public final class Limit {
      * @return the resolution, in whole milliseconds
      */
     public Duration resolution() {
-        return resolution;
+        return TICK;
     }
 
     /**
@@ -542,7 +507,7 @@ public final class Limit {
      * @return true after {@link #alignedToClock()}
      */
     public boolean isAlignedToClock() {
-        return aligned;
+        return false;
     }
 
     /**
@@ -550,7 +515,7 @@ public final class Limit {
      *
      * @return true after {@link #countingDenied()}
      */
-    public boolean isCountingDenied() {
+    public final boolean isCountingDenied() {
         return countingDenied;
     }
 
@@ -559,7 +524,7 @@ public final class Limit {
      *
      * @return true after {@link #leased()}
      */
-    public boolean isLeased() {
+    public final boolean isLeased() {
         return leased;
     }
 
@@ -569,7 +534,7 @@ public final class Limit {
      *
      * @return the time, in whole milliseconds; zero if this is neither
      */
-    public Duration leaseTime() {
+    public final Duration leaseTime() {
         return leaseTime;
     }
 
@@ -579,7 +544,7 @@ public final class Limit {
      * @return the time, in whole milliseconds; zero for other limits, for which it follows from the usage
      */
     public Duration retryAfter() {
-        return retry;
+        return Duration.ZERO;
     }
 
     /**
@@ -589,8 +554,18 @@ public final class Limit {
      *     a counter, two windows; for a token bucket, the time in which an empty one is filled; for a concurrency
      *     limit, the hold time
      */
-    public Duration reach() {
+    public final Duration reach() {
         return reach;
+    }
+
+    /**
+     * Returns what the scripts of a store know of this kind of limit, besides its permits. For stores that use these
+     * scripts.
+     *
+     * @return the numbers
+     */
+    public final Wire wire() {
+        return wire;
     }
 
     /**
@@ -620,54 +595,94 @@ public final class Limit {
         return permits <= MOST_LOG_ENTRIES ? 1 : Math.max(1, ceilDiv(windowMillis, MOST_LOG_ENTRIES - 1));
     }
 
-    @Override
-    public boolean equals(@Nullable Object other) {
-        return other instanceof Limit limit
-                && permits == limit.permits
-                && burst == limit.burst
-                && windowMillis == limit.windowMillis
-                && countingDenied == limit.countingDenied
-                && leased == limit.leased
-                && retryMillis == limit.retryMillis
-                && identity.equals(limit.identity);
+    /** {@return the capacity} */
+    public final long burst() {
+        return capacity;
+    }
+
+    /** {@return the period or the hold time} */
+    public final Duration window() {
+        return time;
+    }
+
+    /** {@return the algorithm} */
+    public final Algorithm algorithm() {
+        return this instanceof Log
+                ? Algorithm.LOG
+                : this instanceof Counter
+                        ? Algorithm.COUNTER
+                        : this instanceof Bucket ? Algorithm.BUCKET : Algorithm.CONCURRENT;
+    }
+
+    // What only this package asks a kind.
+
+    /** Returns a copy with other settings, which the caller has checked. */
+    abstract Limit with(Settings settings);
+
+    /** Returns the most permits that a count can record, beyond the capacity because of settled costs. */
+    abstract long mostRecorded();
+
+    /**
+     * Returns a lower bound of the time in which this many permits are granted, from the first on, in milliseconds.
+     *
+     * @param total the permits
+     */
+    abstract long leastTimeToGrant(long total);
+
+    /** Appends the words of the text form that only this kind has. */
+    abstract void appendSettings(StringBuilder text);
+
+    boolean canBeLeased() {
+        return false;
+    }
+
+    String defaultName() {
+        return LimitText.format(wire.millis);
+    }
+
+    final Settings settings() {
+        return new Settings(name, permits, countingDenied, leased);
     }
 
     @Override
-    public int hashCode() {
-        return Objects.hash(permits, burst, countingDenied, leased, retryMillis, identity);
+    public final boolean equals(@Nullable Object other) {
+        return this == other
+                || (other instanceof Limit limit
+                        && permits == limit.permits
+                        && capacity == limit.capacity
+                        && countingDenied == limit.countingDenied
+                        && leased == limit.leased
+                        && time.equals(limit.time)
+                        && identity.equals(limit.identity)
+                        && retryAfter().equals(limit.retryAfter()));
+    }
+
+    @Override
+    public final int hashCode() {
+        return 31 * (31 * identity.hashCode() + Long.hashCode(permits)) + Long.hashCode(capacity);
     }
 
     /** Returns the text form, which {@link #parse(String)} reads back. */
     @Override
-    public String toString() {
-        return LimitText.format(this);
+    public final String toString() {
+        String defaultName = defaultName();
+        StringBuilder text = new StringBuilder();
+        text.append(permits).append(holdsPermits() ? ' ' : '/').append(defaultName);
+        appendSettings(text);
+        if (countingDenied) {
+            text.append(" counting-denied");
+        }
+        if (leased) {
+            text.append(" leased");
+        }
+        return name.equals(defaultName)
+                ? text.toString()
+                : text.append(" name=").append(name).toString();
     }
 
-    // Copies and checks.
+    // Checks.
 
-    /** Returns a copy with a change that the caller has checked. */
-    private Limit with(Consumer<Draft> change) {
-        Draft draft = new Draft(algorithm, permits, windowMillis);
-        draft.name = name;
-        draft.burst = burst;
-        draft.resolutionMillis = resolutionMillis;
-        draft.aligned = aligned;
-        draft.countingDenied = countingDenied;
-        draft.leased = leased;
-        draft.retryMillis = retryMillis;
-        change.accept(draft);
-        return new Limit(draft);
-    }
-
-    static String defaultName(Algorithm algorithm, long windowMillis) {
-        return algorithm == Algorithm.CONCURRENT ? CONCURRENT_NAME : LimitText.format(windowMillis);
-    }
-
-    private static boolean canBeLeased(Algorithm algorithm) {
-        return algorithm == Algorithm.LOG || algorithm == Algorithm.BUCKET;
-    }
-
-    private void checkNotLeased(String reason, String example) {
+    final void checkNotLeased(String reason, String example) {
         if (leased) {
             throw unsuitable("is leased, but " + reason, "a limit without .leased()", example);
         }
@@ -679,13 +694,7 @@ public final class Limit {
                 + " with a window of 1 s or more, for example Limit.perMinute(6_000).leased()";
     }
 
-    private void checkHasWindow(String what, String example) {
-        if (algorithm == Algorithm.CONCURRENT) {
-            throw unsuitable("is a concurrency limit, which does not have " + what, "a limit with a window", example);
-        }
-    }
-
-    private IllegalStateException unsuitable(String reason, String expected, String example) {
+    final IllegalStateException unsuitable(String reason, String expected, String example) {
         return new IllegalStateException("limit " + Text.quote(toString()) + " " + reason + ": expected " + expected
                 + ", for example " + example);
     }
@@ -745,25 +754,289 @@ public final class Limit {
         return (dividend + divisor - 1) / divisor;
     }
 
-    /** The settings of a limit that is being created. */
-    private static final class Draft {
+    private static long leaseMillis(long periodMillis) {
+        return Math.min(LONGEST_LEASE, periodMillis / LEASES_IN_A_WINDOW);
+    }
 
-        private @Nullable String name;
-        private Algorithm algorithm;
-        private final long permits;
-        private long windowMillis;
-        private long burst;
-        private long resolutionMillis = 1;
-        private boolean aligned;
-        private boolean countingDenied;
-        private boolean leased;
-        private long retryMillis;
+    /**
+     * What the scripts of a store know of a kind of limit, as in {@code wire.lua}.
+     *
+     * @param kind the number of the kind
+     * @param millis the period, or the hold time, in milliseconds
+     * @param setting the burst of a token bucket; otherwise the resolution, in milliseconds
+     */
+    public record Wire(int kind, long millis, long setting) {}
 
-        Draft(Algorithm algorithm, long permits, long windowMillis) {
-            this.algorithm = algorithm;
-            this.permits = permits;
-            this.windowMillis = windowMillis;
-            this.burst = permits;
+    /** The settings that all kinds have. */
+    record Settings(String name, long permits, boolean countingDenied, boolean leased) {
+
+        static Settings of(long permits, long windowMillis) {
+            return new Settings(LimitText.format(windowMillis), permits, false, false);
+        }
+    }
+
+    // The kinds.
+
+    /**
+     * A log of all hits with their times. Exact: no window ever contains more than the limit's permits, wherever it
+     * begins. Needs about 10 bytes of memory per hit.
+     */
+    public static final class Log extends Limit {
+
+        private final Duration resolution;
+
+        private Log(Settings settings, long period, long resolution) {
+            super(
+                    settings,
+                    settings.permits,
+                    new Wire(1, period, resolution),
+                    ":L" + period + "." + resolution,
+                    period + resolution + (settings.leased ? leaseMillis(period) : 0));
+            this.resolution = Duration.ofMillis(resolution);
+        }
+
+        @Override
+        Log with(Settings settings) {
+            return new Log(settings, wire().millis, wire().setting);
+        }
+
+        @Override
+        public Limit resolution(Duration resolution) {
+            long period = wire().millis;
+            long millis = wholeMillis("resolution", resolution, "Duration.ofMillis(10)");
+            long finest = defaultResolution(permits(), period);
+            if (millis < finest || millis > period) {
+                throw new IllegalArgumentException("resolution " + resolution + " does not suit " + permits()
+                        + " permits in " + LimitText.format(period) + ": expected from " + LimitText.format(finest)
+                        + " (so that no log holds more than " + MOST_LOG_ENTRIES
+                        + " entries) to the window, for example Duration.ofMillis(" + Math.max(finest, period / 1_000)
+                        + ")");
+            }
+            return new Log(settings(), period, millis);
+        }
+
+        @Override
+        public Duration resolution() {
+            return resolution;
+        }
+
+        @Override
+        boolean canBeLeased() {
+            return true;
+        }
+
+        @Override
+        long mostRecorded() {
+            return MOST_LOG_PERMITS;
+        }
+
+        @Override
+        long leastTimeToGrant(long total) {
+            return Math.max(0, total - 1) / permits() * wire().millis;
+        }
+
+        @Override
+        void appendSettings(StringBuilder text) {
+            LimitText.append(text, " resolution=", wire().setting, defaultResolution(permits(), wire().millis));
+        }
+    }
+
+    /**
+     * A counter for the current window and one for the window before it; the older count fades out linearly. The sum is
+     * an estimate of the usage, and decisions follow it exactly. Needs the same few bytes for every limit.
+     */
+    public static final class Counter extends Limit {
+
+        private final boolean aligned;
+
+        private Counter(Settings settings, long period, boolean aligned) {
+            super(
+                    settings,
+                    settings.permits,
+                    new Wire(aligned ? 3 : 2, period, 1),
+                    (aligned ? ":A" : ":C") + period,
+                    2 * period);
+            this.aligned = aligned;
+        }
+
+        @Override
+        Counter with(Settings settings) {
+            return new Counter(settings, wire().millis, aligned);
+        }
+
+        @Override
+        public Limit burst(long burst) {
+            throw unsuitable("is a counter, which has no burst", "a limit without .counter()", BURST_EXAMPLE);
+        }
+
+        @Override
+        public Limit alignedToClock() {
+            return new Counter(settings(), wire().millis, true);
+        }
+
+        @Override
+        public boolean isAlignedToClock() {
+            return aligned;
+        }
+
+        @Override
+        long mostRecorded() {
+            return Bounds.MOST_EXACT / 2; // two windows are added
+        }
+
+        /** {@inheritDoc} It may grant the permits of two windows at once: at the end of one and the start of the next. */
+        @Override
+        long leastTimeToGrant(long total) {
+            return Math.max(0, Math.max(0, total - 1) / permits() - 1) * wire().millis;
+        }
+
+        @Override
+        void appendSettings(StringBuilder text) {
+            text.append(aligned ? " counter aligned" : " counter");
+        }
+    }
+
+    /**
+     * A token bucket: permits return at an even rate, and up to its {@linkplain #capacity() burst} of them may be taken
+     * at once. Exact: in any time, no more than the burst plus the permits that return in that time are granted. Needs
+     * the same few bytes for every limit.
+     */
+    public static final class Bucket extends Limit {
+
+        private Bucket(Settings settings, long period, long burst) {
+            super(
+                    settings,
+                    burst,
+                    new Wire(4, period, burst),
+                    ":B" + period,
+                    ceilDiv(burst * period, settings.permits));
+        }
+
+        @Override
+        Bucket with(Settings settings) {
+            return new Bucket(settings, wire().millis, capacity());
+        }
+
+        @Override
+        public Limit counter() {
+            checkNotLeased("only logs and token buckets are", COUNTER_EXAMPLE);
+            throw unsuitable("is a token bucket, and a counter has no burst", "a log", COUNTER_EXAMPLE);
+        }
+
+        @Override
+        public Duration quotaWindow() {
+            return reach();
+        }
+
+        @Override
+        boolean canBeLeased() {
+            return true;
+        }
+
+        @Override
+        long mostRecorded() {
+            return Bounds.MOST_EXACT / wire().millis;
+        }
+
+        @Override
+        long leastTimeToGrant(long total) {
+            double windows = Math.max(0, total - capacity()) / (double) permits();
+            return (long) (windows * wire().millis * (1 - 1e-9));
+        }
+
+        @Override
+        void appendSettings(StringBuilder text) {
+            text.append(" burst=").append(capacity());
+        }
+    }
+
+    /**
+     * A set of holders: each takes permits, and returns them when its work ends. Exact: at any time, the holders have
+     * no more than the limit's permits. A holder that does not return its permits loses them after the {@linkplain
+     * #holdTime() hold time}. Needs 28 bytes of memory per holder.
+     */
+    public static final class Concurrent extends Limit {
+
+        private static final String NAME = "concurrent";
+
+        private final Duration retry;
+
+        private Concurrent(Settings settings, long hold, Duration retry) {
+            super(settings, settings.permits, new Wire(5, hold, 1), ":H", hold);
+            this.retry = retry;
+        }
+
+        @Override
+        Concurrent with(Settings settings) {
+            return new Concurrent(settings, wire().millis, retry);
+        }
+
+        @Override
+        public Limit counter() {
+            throw withoutWindow("a counter", COUNTER_EXAMPLE);
+        }
+
+        @Override
+        public Limit burst(long burst) {
+            throw withoutWindow("a burst", BURST_EXAMPLE);
+        }
+
+        @Override
+        public Limit countingDenied() {
+            throw withoutWindow("denied requests to count", "Limit.perMinute(100).countingDenied()");
+        }
+
+        @Override
+        public Duration period() {
+            throw withoutWindow("a period", "Limit.perMinute(100).period()");
+        }
+
+        private IllegalStateException withoutWindow(String what, String example) {
+            return unsuitable("is a concurrency limit, which does not have " + what, "a limit with a window", example);
+        }
+
+        @Override
+        public Limit hold(Duration hold) {
+            long millis = millisBetween("hold time", hold, SHORTEST_HOLD, LONGEST_HOLD, "Duration.ofSeconds(30)");
+            return new Concurrent(settings(), millis, retry);
+        }
+
+        @Override
+        public Limit retryAfter(Duration retry) {
+            long millis = millisBetween("retry time", retry, SHORTEST_RETRY, LONGEST_RETRY, "Duration.ofSeconds(5)");
+            return new Concurrent(settings(), wire().millis, Duration.ofMillis(millis));
+        }
+
+        @Override
+        public Duration holdTime() {
+            return quotaWindow();
+        }
+
+        @Override
+        public Duration retryAfter() {
+            return retry;
+        }
+
+        @Override
+        String defaultName() {
+            return NAME;
+        }
+
+        @Override
+        long mostRecorded() {
+            return permits();
+        }
+
+        /** {@inheritDoc} A holder may release its permits at any time. */
+        @Override
+        long leastTimeToGrant(long total) {
+            return 0;
+        }
+
+        @Override
+        void appendSettings(StringBuilder text) {
+            LimitText.append(text, " hold=", wire().millis, DEFAULT_HOLD.toMillis());
+            LimitText.append(text, " retry=", retry.toMillis(), DEFAULT_RETRY.toMillis());
         }
     }
 }

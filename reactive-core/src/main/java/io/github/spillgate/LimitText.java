@@ -69,45 +69,10 @@ final class LimitText {
         return millis % 1_000 == 0 ? millis / 1_000 + "s" : millis + "ms";
     }
 
-    static String format(Limit limit) {
-        long window = limit.window().toMillis();
-        StringBuilder text = new StringBuilder().append(limit.permits());
-        if (limit.algorithm() == Algorithm.CONCURRENT) {
-            text.append(' ').append(CONCURRENT);
-            append(text, " hold=", limit.window(), Limit.DEFAULT_HOLD);
-            append(text, " retry=", limit.retryAfter(), Limit.DEFAULT_RETRY);
-        } else {
-            text.append('/').append(format(window));
-        }
-        switch (limit.algorithm()) {
-            case LOG ->
-                append(
-                        text,
-                        " resolution=",
-                        limit.resolution(),
-                        Duration.ofMillis(Limit.defaultResolution(limit.permits(), window)));
-            case COUNTER -> text.append(" counter");
-            case BUCKET -> text.append(" burst=").append(limit.burst());
-            case CONCURRENT -> {}
-        }
-        if (limit.isAlignedToClock()) {
-            text.append(" aligned");
-        }
-        if (limit.isCountingDenied()) {
-            text.append(" counting-denied");
-        }
-        if (limit.isLeased()) {
-            text.append(" leased");
-        }
-        if (!limit.name().equals(Limit.defaultName(limit.algorithm(), window))) {
-            text.append(" name=").append(limit.name());
-        }
-        return text.toString();
-    }
-
-    private static void append(StringBuilder text, String word, Duration setting, Duration byDefault) {
-        if (!setting.equals(byDefault)) {
-            text.append(word).append(format(setting.toMillis()));
+    /** Appends a word with a duration in milliseconds, unless that is the default. */
+    static void append(StringBuilder text, String word, long millis, long byDefault) {
+        if (millis != byDefault) {
+            text.append(word).append(format(millis));
         }
     }
 

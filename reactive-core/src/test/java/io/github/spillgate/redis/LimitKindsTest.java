@@ -1,0 +1,77 @@
+package io.github.spillgate.redis;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Limit;
+import io.github.spillgate.count.Count;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.testkit.ClaimForTests;
+import java.util.Arrays;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/**
+ * What stays the same of each kind of limit in all versions, because instances of several versions share one Redis: its
+ * text, its identity and its form in a request.
+ */
+class LimitKindsTest {
+
+    private static final String TABLE = """
+            Log | 100/1m | 1m:L60000.1 | 016400000000000060ea0000000001000000000000
+            Log | 100/1m leased name=hot | hot:L60000.1 | 016400000000000060ea0000000001000000000000
+            Log | 5000/24h resolution=15m counting-denied | 24h:L86400000.900000 | 0188130000000000005c26050000a0bb0d00000001
+            Log | 10000000/24h | 24h:L86400000.8641 | 0180969800000000005c26050000c1210000000000
+            Log | 4294967295/366d | 366d:L31622400000.3162557 | 01ffffffff0000000088d75c0700bd413000000000
+            Counter | 10000/24h counter | 24h:C86400000 | 0210270000000000005c2605000001000000000000
+            Counter | 10000/24h counter aligned counting-denied | 24h:A86400000 | 0310270000000000005c2605000001000000000001
+            Counter | 1000000000000000/1h counter name=big | big:C3600000 | 020080c6a47e8d0380ee3600000001000000000000
+            Bucket | 10/1s burst=50 | 1s:B1000 | 040a000000000000e8030000000032000000000000
+            Bucket | 600/1m burst=10 leased | 1m:B60000 | 045802000000000060ea000000000a000000000000
+            Bucket | 100/1m burst=20 counting-denied name=api | api:B60000 | 046400000000000060ea0000000014000000000001
+            Bucket | 1/366d burst=100 | 366d:B31622400000 | 04010000000000000088d75c070064000000000000
+            Concurrent | 20 concurrent | concurrent:H | 051400000000000060ea0000000001000000000000
+            Concurrent | 1 concurrent hold=24h retry=5s name=exports | exports:H | 0501000000000000005c2605000001000000000000
+            """;
+
+    private record Row(String kind, String text, String identity, String wire) {}
+
+    private static Stream<Row> rows() {
+        return TABLE.lines()
+                .map(line -> line.strip().split(" *\\| *"))
+                .map(cells -> new Row(cells[0], cells[1], cells[2], cells[3]));
+    }
+
+    @ParameterizedTest
+    @MethodSource("rows")
+    void aKindKeepsItsTextItsIdentityAndItsForm(Row row) {
+        Limit limit = Limit.parse(row.text);
+        assertThat(limit).hasToString(row.text);
+        assertThat(limit.getClass().getSimpleName()).isEqualTo(row.kind);
+        Claim claim = ClaimForTests.of("k", limit);
+        assertThat(claim.identity()).isEqualTo("api:" + row.identity + ":{k}");
+        byte[] request = new ScriptRequest(0).addClaim(0, claim).toBytes();
+        assertThat(HexFormat.of().formatHex(request, 2, 2 + ScriptRequest.LIMIT_LENGTH))
+                .isEqualTo(row.wire);
+    }
+
+    @Test
+    void eachKindHasRowsAndCountsThatNoOtherKindHas() {
+        Set<String> kinds = Arrays.stream(Limit.class.getPermittedSubclasses())
+                .map(Class::getSimpleName)
+                .collect(Collectors.toSet());
+        assertThat(rows().map(Row::kind)).containsOnly(kinds.toArray(new String[0]));
+        List<String> counts = rows().map(row ->
+                        row.kind + Count.of(Limit.parse(row.text)).getClass().getSimpleName())
+                .distinct()
+                .toList();
+        assertThat(counts).hasSameSizeAs(kinds);
+        assertThat(counts.stream().map(name -> name.replaceAll("^(Log|Counter|Bucket|Concurrent)", "")))
+                .doesNotHaveDuplicates();
+    }
+}
