@@ -117,7 +117,7 @@ final class Claims {
         List<Limit> tooSmall = List.of();
         for (int i = 0; i < claims.size(); i++) {
             Claim claim = claims.get(i);
-            if (claim.permits() > claim.limit().burst()) {
+            if (claim.permits() > claim.limit().capacity()) {
                 tooSmall = tooSmall.isEmpty() ? new ArrayList<>(claims.size()) : tooSmall;
                 tooSmall.add(claim.limit());
             }

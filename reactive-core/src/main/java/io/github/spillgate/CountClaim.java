@@ -57,6 +57,11 @@ final class CountClaim implements Claim {
     }
 
     @Override
+    public Form form() {
+        return name.limit().form();
+    }
+
+    @Override
     public long permits() {
         return permits;
     }

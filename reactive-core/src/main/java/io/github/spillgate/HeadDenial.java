@@ -50,7 +50,7 @@ final class HeadDenial {
         this.receivedAt = now;
         long untilFits;
         long untilRetry;
-        if (decision.violated().stream().anyMatch(limit -> limit.algorithm() == Algorithm.CONCURRENT)) {
+        if (decision.violated().stream().anyMatch(Limit::holdsPermits)) {
             // A holder may release its permits at any time, so only the windows of other limits bound the wait.
             untilFits = TimeUnit.MILLISECONDS.toNanos(waitForWindows(decision));
             untilRetry = Math.max(untilFits, withJitter(Math.min(atLeastAMillisecond(wait.toMillis()), LONGEST_POLL)));
@@ -79,7 +79,7 @@ final class HeadDenial {
     /** Returns the milliseconds until the claims fit all limits that have a window. */
     private static long waitForWindows(StoreDecision decision) {
         return decision.usages().stream()
-                .filter(usage -> usage.limit().algorithm() != Algorithm.CONCURRENT)
+                .filter(usage -> !usage.limit().holdsPermits())
                 .mapToLong(usage -> waitFor(usage, decision))
                 .max()
                 .orElse(0);

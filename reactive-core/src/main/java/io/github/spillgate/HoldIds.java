@@ -11,15 +11,10 @@ final class HoldIds {
 
     private HoldIds() {}
 
-    /** Returns whether a claim is on a concurrency limit. */
-    static boolean isHold(Claim claim) {
-        return claim.limit().algorithm() == Algorithm.CONCURRENT;
-    }
-
     /** Returns whether any of the claims is on a concurrency limit. */
     static boolean isAnyHold(List<Claim> claims) {
         for (int i = 0; i < claims.size(); i++) {
-            if (isHold(claims.get(i))) {
+            if (claims.get(i).limit().holdsPermits()) {
                 return true;
             }
         }
@@ -32,7 +27,7 @@ final class HoldIds {
             return false;
         }
         for (Decision.Usage usage : decision.limits()) {
-            if (usage.limit().algorithm() == Algorithm.CONCURRENT && usage.cost() > 0) {
+            if (usage.limit().holdsPermits() && usage.cost() > 0) {
                 return true;
             }
         }
@@ -49,7 +44,7 @@ final class HoldIds {
         UUID id = new UUID(random.nextLong(), random.nextLong());
         List<Claim> assigned = new ArrayList<>(claims.size());
         for (Claim claim : claims) {
-            assigned.add(isHold(claim) ? claim.withHoldId(id) : claim);
+            assigned.add(claim.limit().holdsPermits() ? claim.withHoldId(id) : claim);
         }
         return assigned;
     }

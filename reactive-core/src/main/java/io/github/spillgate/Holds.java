@@ -129,7 +129,7 @@ final class Holds {
     /** Returns the shortest hold time, in nanoseconds. */
     private static long lifeOf(List<Claim> permits) {
         return permits.stream()
-                .mapToLong(claim -> claim.limit().window().toNanos())
+                .mapToLong(claim -> claim.limit().holdTime().toNanos())
                 .min()
                 .orElse(0);
     }

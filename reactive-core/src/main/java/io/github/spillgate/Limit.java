@@ -6,6 +6,7 @@ import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Names;
 import io.github.spillgate.internal.Text;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Claim.Form;
 import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
@@ -117,7 +118,7 @@ public abstract sealed class Limit {
     private final long capacity;
     private final boolean countingDenied;
     private final boolean leased;
-    private final Wire wire;
+    private final Form form;
     private final String identity;
     private final Duration time;
     private final Duration leaseTime;
@@ -135,16 +136,16 @@ public abstract sealed class Limit {
      * @param identity the part of the identity behind the name
      * @param reach the longest time for which a hit counts, in milliseconds
      */
-    private Limit(Settings settings, long capacity, Wire wire, String identity, long reach) {
+    private Limit(Settings settings, long capacity, Form form, String identity, long reach) {
         this.name = settings.name;
         this.permits = settings.permits;
         this.capacity = capacity;
         this.countingDenied = settings.countingDenied;
         this.leased = settings.leased;
-        this.wire = wire;
+        this.form = form;
         this.identity = name + identity;
-        this.time = Duration.ofMillis(wire.millis);
-        this.leaseTime = Duration.ofMillis(canBeLeased() ? leaseMillis(wire.millis) : 0);
+        this.time = Duration.ofMillis(form.millis());
+        this.leaseTime = Duration.ofMillis(canBeLeased() ? leaseMillis(form.millis()) : 0);
         this.reach = Duration.ofMillis(reach);
     }
 
@@ -280,7 +281,7 @@ public abstract sealed class Limit {
      */
     public Limit counter() {
         checkNotLeased("only logs and token buckets are", COUNTER_EXAMPLE);
-        return new Counter(settings(), wire.millis, isAlignedToClock());
+        return new Counter(settings(), form.millis(), isAlignedToClock());
     }
 
     /**
@@ -299,7 +300,7 @@ public abstract sealed class Limit {
      * @throws IllegalStateException if this limit is a counter or a concurrency limit
      */
     public Limit burst(long burst) {
-        return bucket(settings(), wire.millis, burst);
+        return bucket(settings(), form.millis(), burst);
     }
 
     /**
@@ -369,7 +370,7 @@ public abstract sealed class Limit {
         if (countingDenied) {
             throw new IllegalStateException(notLeasable("counts denied requests, which the store has to record"));
         }
-        if (wire.millis < SHORTEST_LEASED_WINDOW) {
+        if (form.millis() < SHORTEST_LEASED_WINDOW) {
             throw new IllegalArgumentException(notLeasable("has a window below 1 s"));
         }
         return with(new Settings(name, permits, countingDenied, true));
@@ -559,16 +560,6 @@ public abstract sealed class Limit {
     }
 
     /**
-     * Returns what the scripts of a store know of this kind of limit, besides its permits. For stores that use these
-     * scripts.
-     *
-     * @return the numbers
-     */
-    public final Wire wire() {
-        return wire;
-    }
-
-    /**
      * All settings that distinguish one count from another: all except the permits, the burst, the hold and retry
      * times, the counting of denied requests and leases.
      */
@@ -637,7 +628,12 @@ public abstract sealed class Limit {
     }
 
     String defaultName() {
-        return LimitText.format(wire.millis);
+        return LimitText.format(form.millis());
+    }
+
+    /** Returns the form for {@link Claim#form()}. */
+    final Form form() {
+        return form;
     }
 
     final Settings settings() {
@@ -758,15 +754,6 @@ public abstract sealed class Limit {
         return Math.min(LONGEST_LEASE, periodMillis / LEASES_IN_A_WINDOW);
     }
 
-    /**
-     * What the scripts of a store know of a kind of limit, as in {@code wire.lua}.
-     *
-     * @param kind the number of the kind
-     * @param millis the period, or the hold time, in milliseconds
-     * @param setting the burst of a token bucket; otherwise the resolution, in milliseconds
-     */
-    public record Wire(int kind, long millis, long setting) {}
-
     /** The settings that all kinds have. */
     record Settings(String name, long permits, boolean countingDenied, boolean leased) {
 
@@ -789,7 +776,7 @@ public abstract sealed class Limit {
             super(
                     settings,
                     settings.permits,
-                    new Wire(1, period, resolution),
+                    new Form(1, period, resolution),
                     ":L" + period + "." + resolution,
                     period + resolution + (settings.leased ? leaseMillis(period) : 0));
             this.resolution = Duration.ofMillis(resolution);
@@ -797,12 +784,12 @@ public abstract sealed class Limit {
 
         @Override
         Log with(Settings settings) {
-            return new Log(settings, wire().millis, wire().setting);
+            return new Log(settings, form().millis(), form().setting());
         }
 
         @Override
         public Limit resolution(Duration resolution) {
-            long period = wire().millis;
+            long period = form().millis();
             long millis = wholeMillis("resolution", resolution, "Duration.ofMillis(10)");
             long finest = defaultResolution(permits(), period);
             if (millis < finest || millis > period) {
@@ -832,12 +819,12 @@ public abstract sealed class Limit {
 
         @Override
         long leastTimeToGrant(long total) {
-            return Math.max(0, total - 1) / permits() * wire().millis;
+            return Math.max(0, total - 1) / permits() * form().millis();
         }
 
         @Override
         void appendSettings(StringBuilder text) {
-            LimitText.append(text, " resolution=", wire().setting, defaultResolution(permits(), wire().millis));
+            LimitText.append(text, " resolution=", form().setting(), defaultResolution(permits(), form().millis()));
         }
     }
 
@@ -853,7 +840,7 @@ public abstract sealed class Limit {
             super(
                     settings,
                     settings.permits,
-                    new Wire(aligned ? 3 : 2, period, 1),
+                    new Form(aligned ? 3 : 2, period, 1),
                     (aligned ? ":A" : ":C") + period,
                     2 * period);
             this.aligned = aligned;
@@ -861,7 +848,7 @@ public abstract sealed class Limit {
 
         @Override
         Counter with(Settings settings) {
-            return new Counter(settings, wire().millis, aligned);
+            return new Counter(settings, form().millis(), aligned);
         }
 
         @Override
@@ -871,7 +858,7 @@ public abstract sealed class Limit {
 
         @Override
         public Limit alignedToClock() {
-            return new Counter(settings(), wire().millis, true);
+            return new Counter(settings(), form().millis(), true);
         }
 
         @Override
@@ -887,7 +874,7 @@ public abstract sealed class Limit {
         /** {@inheritDoc} It may grant the permits of two windows at once: at the end of one and the start of the next. */
         @Override
         long leastTimeToGrant(long total) {
-            return Math.max(0, Math.max(0, total - 1) / permits() - 1) * wire().millis;
+            return Math.max(0, Math.max(0, total - 1) / permits() - 1) * form().millis();
         }
 
         @Override
@@ -907,14 +894,14 @@ public abstract sealed class Limit {
             super(
                     settings,
                     burst,
-                    new Wire(4, period, burst),
+                    new Form(4, period, burst),
                     ":B" + period,
                     ceilDiv(burst * period, settings.permits));
         }
 
         @Override
         Bucket with(Settings settings) {
-            return new Bucket(settings, wire().millis, capacity());
+            return new Bucket(settings, form().millis(), capacity());
         }
 
         @Override
@@ -935,13 +922,13 @@ public abstract sealed class Limit {
 
         @Override
         long mostRecorded() {
-            return Bounds.MOST_EXACT / wire().millis;
+            return Bounds.MOST_EXACT / form().millis();
         }
 
         @Override
         long leastTimeToGrant(long total) {
             double windows = Math.max(0, total - capacity()) / (double) permits();
-            return (long) (windows * wire().millis * (1 - 1e-9));
+            return (long) (windows * form().millis() * (1 - 1e-9));
         }
 
         @Override
@@ -962,13 +949,13 @@ public abstract sealed class Limit {
         private final Duration retry;
 
         private Concurrent(Settings settings, long hold, Duration retry) {
-            super(settings, settings.permits, new Wire(5, hold, 1), ":H", hold);
+            super(settings, settings.permits, new Form(5, hold, 1), ":H", hold);
             this.retry = retry;
         }
 
         @Override
         Concurrent with(Settings settings) {
-            return new Concurrent(settings, wire().millis, retry);
+            return new Concurrent(settings, form().millis(), retry);
         }
 
         @Override
@@ -1004,7 +991,7 @@ public abstract sealed class Limit {
         @Override
         public Limit retryAfter(Duration retry) {
             long millis = millisBetween("retry time", retry, SHORTEST_RETRY, LONGEST_RETRY, "Duration.ofSeconds(5)");
-            return new Concurrent(settings(), wire().millis, Duration.ofMillis(millis));
+            return new Concurrent(settings(), form().millis(), Duration.ofMillis(millis));
         }
 
         @Override
@@ -1035,7 +1022,7 @@ public abstract sealed class Limit {
 
         @Override
         void appendSettings(StringBuilder text) {
-            LimitText.append(text, " hold=", wire().millis, DEFAULT_HOLD.toMillis());
+            LimitText.append(text, " hold=", form().millis(), DEFAULT_HOLD.toMillis());
             LimitText.append(text, " retry=", retry.toMillis(), DEFAULT_RETRY.toMillis());
         }
     }

@@ -41,7 +41,7 @@ final class LimiterDecisions {
         for (int i = 0; before != null && before.limits().size() == claims.size() && i < claims.size(); i++) {
             Claim claim = claims.get(i);
             Decision.Usage then = before.limits().get(i);
-            boolean isViolated = then.used() + claim.permits() > claim.limit().burst();
+            boolean isViolated = then.used() + claim.permits() > claim.limit().capacity();
             usages.add(StoreUsage.of(
                     claim, then.used(), isViolated, fitsAt, then.wholeAt().toEpochMilli()));
             if (isViolated) {

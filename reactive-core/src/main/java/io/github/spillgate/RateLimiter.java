@@ -599,7 +599,7 @@ public final class RateLimiter implements AutoCloseable {
             for (StoreUsage usage : made.usages()) {
                 costs.put(usage.claim().handle(), Checks.cost(actual.applyAsLong(usage)));
             }
-            StoreDecision part = made.redeem(usage -> usage.limit().algorithm() != Algorithm.CONCURRENT, costs);
+            StoreDecision part = made.redeem(usage -> !usage.limit().holdsPermits(), costs);
             List<Settlement> settled = part == null ? List.of() : settlements.of(part, costs);
             if (settled.isEmpty()) {
                 return Mono.empty();

@@ -1,6 +1,5 @@
 package io.github.spillgate;
 
-import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
@@ -65,15 +64,6 @@ final class Settlements {
 
     /** Returns how many permits may be in use after a settlement, within what each kind of count can hold. */
     private long mostUsed(Limit limit) {
-        long most = limit.burst() + (long) (limit.burst() * debt);
-        return Math.min(
-                most,
-                switch (limit.algorithm()) {
-                    case LOG -> Limit.MOST_LOG_PERMITS;
-                    // Two windows are added.
-                    case COUNTER -> Bounds.MOST_EXACT / 2;
-                    case BUCKET -> Bounds.MOST_EXACT / limit.window().toMillis();
-                    case CONCURRENT -> limit.permits();
-                });
+        return Math.min(limit.capacity() + (long) (limit.capacity() * debt), limit.mostRecorded());
     }
 }

@@ -128,29 +128,10 @@ final class WaiterList {
         long longest = 0;
         for (int i = 0; i < permits.length && !hasMixedLimits; i++) {
             Claim claim = waiter.claims.get(i);
-            Limit limit = claim.limit();
             long total = permits[i] + (addsItsOwn ? summand(claim) : 0);
-            if (limit.algorithm() == Algorithm.CONCURRENT) {
-                continue; // a holder may release its permits at any time
-            }
-            if (limit.algorithm() == Algorithm.BUCKET) {
-                longest = Math.max(longest, timeToReturn(limit, total - limit.burst()));
-                continue;
-            }
-            long windows = total == 0 ? 0 : (total - 1) / limit.permits();
-            if (limit.algorithm() == Algorithm.COUNTER) {
-                // A counter may grant the permits of two windows at once: at the end of one and the start of the next.
-                windows = Math.max(0, windows - 1);
-            }
-            longest = Math.max(longest, windows * limit.window().toMillis());
+            longest = Math.max(longest, claim.limit().leastTimeToGrant(total));
         }
         return TimeUnit.MILLISECONDS.toNanos(longest);
-    }
-
-    /** Returns the milliseconds in which a number of permits returns to a bucket, rounded down. */
-    private static long timeToReturn(Limit limit, long permits) {
-        double windows = Math.max(0, permits) / (double) limit.permits();
-        return (long) (windows * limit.window().toMillis() * (1 - 1e-9));
     }
 
     private void add(Waiter waiter, int sign) {

@@ -136,7 +136,7 @@ final class BucketCount extends RateCount {
 
     @Override
     public void recordDenied(long cost) {
-        add(Math.min(BucketState.units(limit, cost), BucketState.units(limit, limit.burst()) - level));
+        add(Math.min(BucketState.units(limit, cost), BucketState.units(limit, limit.capacity()) - level));
     }
 
     private void add(long units) {
@@ -169,8 +169,8 @@ final class BucketCount extends RateCount {
     public long lease(long most, int parts) {
         long returned = limit.permits() * limit.leaseTime().toMillis();
         long raised = Math.max(level, returned);
-        long free = Math.max(0, BucketState.units(limit, limit.burst()) - raised);
-        long leased = Math.min(most, free / limit.window().toMillis() / parts);
+        long free = Math.max(0, BucketState.units(limit, limit.capacity()) - raised);
+        long leased = Math.min(most, free / limit.period().toMillis() / parts);
         if (leased > 0) {
             long atEnd = raised - returned;
             mark = Math.min(mark, atEnd);
@@ -260,7 +260,7 @@ final class BucketCount extends RateCount {
         boolean livesOn = now + left <= expires;
         if (!livesOn || !isLong) {
             boolean hasMark = storedOlderMark > 0;
-            double more = hasMark ? (double) BucketState.units(limit, limit.burst()) / limit.permits() / 2 : SOON;
+            double more = hasMark ? (double) BucketState.units(limit, limit.capacity()) / limit.permits() / 2 : SOON;
             isLong = hasMark || (!livesOn && left < SOON);
             expires =
                     Math.max(expires, isLong ? (long) Math.floor(now + left + more) + 1 : now + (long) Math.ceil(left));

@@ -35,18 +35,18 @@ public abstract class Count {
     protected Count() {}
 
     /**
-     * Returns an empty count for a limit. This is the table of kinds: each limit has one that counts it.
+     * Returns an empty count for a limit. This is the table of kinds: each has a class that counts it.
      *
      * @param limit the limit
      * @return a count of its kind
      */
     public static Count of(Limit limit) {
-        return switch (limit.algorithm()) {
-            case LOG -> new LogCount();
-            case COUNTER -> new CounterCount();
-            case BUCKET -> new BucketCount();
-            case CONCURRENT -> new HoldCount();
-        };
+        if (limit instanceof Limit.Log) {
+            return new LogCount();
+        } else if (limit instanceof Limit.Counter) {
+            return new CounterCount();
+        }
+        return limit instanceof Limit.Bucket ? new BucketCount() : new HoldCount();
     }
 
     // Where a table keeps it.

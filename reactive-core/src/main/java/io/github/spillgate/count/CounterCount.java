@@ -67,7 +67,7 @@ final class CounterCount extends RateCount {
     public List<Grants> grants() {
         List<Grants> grants = new ArrayList<>(2);
         if (seen().previous() > 0) {
-            long start = Math.max(0, seen().start() - limit.window().toMillis());
+            long start = Math.max(0, seen().start() - limit.period().toMillis());
             grants.add(new Grants(start, seen().start() - 1, seen().previous()));
         }
         if (seen().current() > 0) {
@@ -133,7 +133,7 @@ final class CounterCount extends RateCount {
 
     @Override
     public long expiresAt() {
-        return storedStart + 2 * limit.window().toMillis();
+        return storedStart + 2 * limit.period().toMillis();
     }
 
     private void storeIfChanged(CounterState state) {

@@ -155,7 +155,7 @@ public final class HoldCount extends Count {
     @Override
     public void take(long cost) {
         if (hold() == null) {
-            long life = limit.window().toMillis();
+            long life = limit.holdTime().toMillis();
             put(new Hold(now + life, life, cost));
             used += cost;
         }
@@ -179,7 +179,7 @@ public final class HoldCount extends Count {
         if (hold.isTombstone()) {
             return HoldRenewal.RenewalOutcome.RELEASED;
         }
-        long expiry = Math.max(hold.expiry, now + limit.window().toMillis());
+        long expiry = Math.max(hold.expiry, now + limit.holdTime().toMillis());
         put(new Hold(expiry, expiry - now, hold.permits));
         return HoldRenewal.RenewalOutcome.RENEWED;
     }

@@ -19,7 +19,7 @@ public abstract class RateCount extends Count {
      * Returns an empty count for a limit.
      *
      * @param limit a rate limit
-     * @return a count of its algorithm
+     * @return a count of its kind
      */
     public static RateCount of(Limit limit) {
         if (Count.of(limit) instanceof RateCount count) {

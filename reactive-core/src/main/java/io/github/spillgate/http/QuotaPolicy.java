@@ -1,6 +1,5 @@
 package io.github.spillgate.http;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
@@ -49,7 +48,7 @@ record QuotaPolicy(String name, Limit limit, @Nullable State state, boolean viol
             if (usage.wholeAt().isAfter(at) && usage.remaining() == 0) {
                 return usage.wholeAt();
             }
-            Instant window = at.plus(windowOf(usage.limit()));
+            Instant window = at.plus(usage.limit().quotaWindow());
             return usage.wholeAt().isAfter(at) && usage.wholeAt().isBefore(window) ? usage.wholeAt() : window;
         }
 
@@ -79,14 +78,6 @@ record QuotaPolicy(String name, Limit limit, @Nullable State state, boolean viol
         long resetEpochSecond() {
             return ceilToSeconds(until.toEpochMilli());
         }
-    }
-
-    /**
-     * Returns the time in which no more than the quota may be used: the window or, of a token bucket, the time in which
-     * an empty one is filled. A client that uses no more of a bucket than its burst in any such time is never denied.
-     */
-    static Duration windowOf(Limit limit) {
-        return limit.algorithm() == Algorithm.BUCKET ? limit.reach() : limit.window();
     }
 
     /** Returns the policies of these decisions, in order, as a list that the caller may change. */

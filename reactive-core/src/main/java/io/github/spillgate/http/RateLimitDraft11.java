@@ -41,8 +41,8 @@ final class RateLimitDraft11 {
         StringBuilder field = new StringBuilder(LENGTH);
         for (QuotaPolicy policy : policies) {
             appendItem(field, policy);
-            appendParameter(field, QUOTA, policy.limit().burst());
-            Duration window = QuotaPolicy.windowOf(policy.limit());
+            appendParameter(field, QUOTA, policy.limit().capacity());
+            Duration window = policy.limit().quotaWindow();
             if (window.toNanosPart() == 0) {
                 appendParameter(field, WINDOW, window.toSeconds());
             }
@@ -63,7 +63,8 @@ final class RateLimitDraft11 {
             if (state != null) {
                 appendItem(field, policy);
                 appendParameter(field, AVAILABLE, state.remaining());
-                appendParameter(field, EFFECTIVE_WINDOW, state.seconds(QuotaPolicy.windowOf(policy.limit())));
+                appendParameter(
+                        field, EFFECTIVE_WINDOW, state.seconds(policy.limit().quotaWindow()));
             }
         }
         return field.toString();

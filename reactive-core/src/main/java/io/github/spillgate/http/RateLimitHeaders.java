@@ -1,6 +1,5 @@
 package io.github.spillgate.http;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import java.util.ArrayList;
@@ -131,7 +130,7 @@ public final class RateLimitHeaders {
     public void write(List<Decision> decisions, BiConsumer<String, String> headers) {
         if (rateLimit || xRateLimit) {
             List<QuotaPolicy> policies = QuotaPolicy.of(decisions);
-            policies.removeIf(policy -> policy.limit().algorithm() == Algorithm.CONCURRENT);
+            policies.removeIf(policy -> policy.limit().holdsPermits());
             if (rateLimit) {
                 writeUnlessEmpty(RateLimitDraft11.POLICY, RateLimitDraft11.policyField(policies), headers);
                 writeUnlessEmpty(RateLimitDraft11.RATE_LIMIT, RateLimitDraft11.rateLimitField(policies), headers);
@@ -150,7 +149,7 @@ public final class RateLimitHeaders {
         QuotaPolicy policy = QuotaPolicy.tightest(policies);
         QuotaPolicy.State state = policy == null ? null : policy.state();
         if (policy != null && state != null) {
-            headers.accept(LIMIT, Long.toString(policy.limit().burst()));
+            headers.accept(LIMIT, Long.toString(policy.limit().capacity()));
             headers.accept(REMAINING, Long.toString(state.remaining()));
             headers.accept(RESET, Long.toString(state.resetEpochSecond()));
         }

@@ -1,6 +1,5 @@
 package io.github.spillgate.http;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
@@ -67,7 +66,7 @@ record ResolvedRule(
     /** Returns whether the charge is on a concurrency limit, so that its permits are held and not spent. */
     boolean isHold() {
         for (Limit limit : requireCharge().limits()) {
-            if (limit.algorithm() == Algorithm.CONCURRENT) {
+            if (limit.holdsPermits()) {
                 return true;
             }
         }

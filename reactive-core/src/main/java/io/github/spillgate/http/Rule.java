@@ -778,9 +778,9 @@ public final class Rule {
                 return null;
             }
             for (Limit limit : limits) {
-                if (cost > limit.burst()) {
+                if (cost > limit.capacity()) {
                     return "cost " + cost + " exceeds limit " + limit
-                            + ", so every request would be denied: expected at most " + limit.burst()
+                            + ", so every request would be denied: expected at most " + limit.capacity()
                             + ", or this limit in a rule of its own";
                 }
             }

@@ -1,6 +1,5 @@
 package io.github.spillgate.http;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
@@ -135,8 +134,7 @@ public final class Rules {
     private static void checkHoldTimes(List<Rule> rules, Duration deadline) {
         for (Rule rule : rules) {
             for (Limit limit : rule.limits()) {
-                Duration held = limit.window().minus(limit.window().dividedBy(EARLY_PART));
-                if (limit.algorithm() == Algorithm.CONCURRENT && held.compareTo(deadline) <= 0) {
+                if (limit.holdsPermits() && certain(limit.holdTime()).compareTo(deadline) <= 0) {
                     throw new IllegalArgumentException("rule " + rule.name() + ": permits of limit " + limit
                             + " could expire before a request begins, because the limiter's deadline is "
                             + deadline.toMillis() + " ms: expected a hold time of at least three times the deadline,"
@@ -144,6 +142,10 @@ public final class Rules {
                 }
             }
         }
+    }
+
+    private static Duration certain(Duration holdTime) {
+        return holdTime.minus(holdTime.dividedBy(EARLY_PART));
     }
 
     private static void warnOfSharedCount(Set<String> rules) {

@@ -1,6 +1,5 @@
 package io.github.spillgate.http;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Decision;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.internal.Time;
@@ -69,7 +68,7 @@ final class ShadowDecision {
     /** Refunds what the rule has taken, except permits that it holds, as soon as it is decided. */
     Mono<Void> refund() {
         return decision.next()
-                .flatMap(made -> limiter.refund(made, usage -> usage.limit().algorithm() != Algorithm.CONCURRENT));
+                .flatMap(made -> limiter.refund(made, usage -> !usage.limit().holdsPermits()));
     }
 
     /** Settles the real cost, as soon as the rule is decided. */

@@ -1,6 +1,5 @@
 package io.github.spillgate.http;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimitedException;
@@ -169,7 +168,7 @@ public final class Verdict {
         return limiter.refund(
                 decision,
                 // Held permits are returned when the response has ended, whatever its status.
-                usage -> usage.limit().algorithm() != Algorithm.CONCURRENT && limits.contains(usage.limit()));
+                usage -> !usage.limit().holdsPermits() && limits.contains(usage.limit()));
     }
 
     /** Returns whether there is a charge to settle. */

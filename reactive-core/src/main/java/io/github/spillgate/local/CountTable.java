@@ -358,7 +358,7 @@ public final class CountTable<C extends Count> {
      * @return the number of permits; they are added to the cost that a count is asked for
      */
     public static long ofOthers(Limit limit, double share) {
-        return share == 1 ? 0 : limit.burst() - Math.max(1, (long) Math.floor(limit.burst() * share));
+        return share == 1 ? 0 : limit.capacity() - Math.max(1, (long) Math.floor(limit.capacity() * share));
     }
 
     /** Records an allowed claim; also a denied one, if the limit counts denied requests. */
@@ -385,7 +385,7 @@ public final class CountTable<C extends Count> {
     }
 
     private static long fitsAt(Limit limit, Count count, long cost, long now) {
-        return cost > limit.burst() ? now + RETRY : count.fitsAt(cost);
+        return cost > limit.capacity() ? now + RETRY : count.fitsAt(cost);
     }
 
     /** Makes the decision. Must run under the monitors of its counts, so that only a later reset has a newer stamp. */

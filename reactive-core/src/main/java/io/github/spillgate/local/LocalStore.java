@@ -1,6 +1,5 @@
 package io.github.spillgate.local;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
@@ -166,7 +165,7 @@ public final class LocalStore implements LimitStore {
 
     private Corrected refundOldest(Claim claim) {
         // It is not known which holder of a concurrency limit has finished.
-        return claim.limit().algorithm() == Algorithm.CONCURRENT
+        return claim.limit().holdsPermits()
                 ? NOTHING
                 : change(claim, false, count -> {
                     ((RateCount) count).refundOldest(claim.permits());

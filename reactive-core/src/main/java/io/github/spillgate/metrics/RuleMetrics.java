@@ -95,7 +95,7 @@ public final class RuleMetrics implements RuleListener {
 
     private static boolean isNear(Rule rule, Decision decision) {
         for (Decision.Usage usage : decision.limits()) {
-            if (usage.remaining() < usage.limit().burst() / TENTH && rule.isLimitedBy(usage.limit())) {
+            if (usage.remaining() < usage.limit().capacity() / TENTH && rule.isLimitedBy(usage.limit())) {
                 return true;
             }
         }

@@ -229,7 +229,7 @@ final class Batch {
                         || others[i].lastGroup != this
                         || mine.permits() != other.permits()
                         || mine.limit().isCountingDenied()
-                        || HoldCommands.isHold(mine)
+                        || mine.limit().holdsPermits()
                         || !mine.limit().equals(other.limit())) {
                     return false;
                 }

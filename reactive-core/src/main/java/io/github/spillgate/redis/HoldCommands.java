@@ -1,6 +1,5 @@
 package io.github.spillgate.redis;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Corrected.CorrectionOutcome;
@@ -25,11 +24,6 @@ final class HoldCommands {
     HoldCommands(SlotRouter router, CountKeys keys) {
         this.router = router;
         this.keys = keys;
-    }
-
-    /** Returns whether the claim is on a concurrency limit. */
-    static boolean isHold(Claim claim) {
-        return claim.limit().algorithm() == Algorithm.CONCURRENT;
     }
 
     Mono<Void> release(List<Claim> holds) {

@@ -28,7 +28,7 @@ final class ReconcileCommands {
                 reconciliations,
                 (slot, some) -> SlotRouter.correctInGroups(
                         some,
-                        one -> HoldCommands.isHold(one.claim()),
+                        one -> one.claim().limit().holdsPermits(),
                         (areHolds, group) -> areHolds ? holds.reconcile(slot, group) : reconcileRates(slot, group)));
     }
 

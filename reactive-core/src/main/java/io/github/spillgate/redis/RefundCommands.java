@@ -50,7 +50,7 @@ final class RefundCommands {
     private <C extends Correction> Mono<List<Corrected>> refund(
             RefundMode mode, List<C> refunds, Function<C, SentRefund> encode) {
         List<SentRefund> sent = refunds.stream()
-                .filter(one -> !HoldCommands.isHold(one.claim()))
+                .filter(one -> !one.claim().limit().holdsPermits())
                 .map(encode)
                 .toList();
         return router.inEachSlot(

@@ -1,5 +1,6 @@
 package io.github.spillgate.redis;
 
+import io.github.spillgate.Limit;
 import io.github.spillgate.internal.LittleEndian;
 import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.Claim;
@@ -83,17 +84,19 @@ final class ScriptReply {
         long first = number(start + FIRST, 7);
         long second = number(start + SECOND, 7);
         long third = number(start + THIRD, 7);
-        StoreUsage read = switch (claim.limit().algorithm()) {
-            case LOG -> StoreUsage.of(claim, first - takenLater, isViolated, isGranted ? now : second, third);
-            case COUNTER ->
-                StoreUsage.ofCounter(
-                        claim, new CounterState(third, first, second - takenLater), isViolated, !isGranted, now);
-            case CONCURRENT -> StoreUsage.ofHolds(claim, first, isViolated, now, second);
-            case BUCKET -> {
-                long level = first - BucketState.units(claim.limit(), takenLater);
-                yield StoreUsage.ofBucket(claim, new BucketState(level, now), isViolated, !isGranted);
-            }
-        };
+        Limit limit = claim.limit();
+        StoreUsage read;
+        if (limit instanceof Limit.Log) {
+            read = StoreUsage.of(claim, first - takenLater, isViolated, isGranted ? now : second, third);
+        } else if (limit instanceof Limit.Counter) {
+            CounterState state = new CounterState(third, first, second - takenLater);
+            read = StoreUsage.ofCounter(claim, state, isViolated, !isGranted, now);
+        } else if (limit instanceof Limit.Bucket) {
+            BucketState state = new BucketState(first - BucketState.units(limit, takenLater), now);
+            read = StoreUsage.ofBucket(claim, state, isViolated, !isGranted);
+        } else {
+            read = StoreUsage.ofHolds(claim, first, isViolated, now, second);
+        }
         return read.withLife((int) number(start + LIFE, 2));
     }
 

@@ -1,6 +1,5 @@
 package io.github.spillgate.redis;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.internal.LittleEndian;
@@ -25,12 +24,6 @@ import org.jspecify.annotations.Nullable;
  */
 final class ScriptRequest {
 
-    private static final int LOG = 1;
-    private static final int COUNTER = 2;
-    private static final int ALIGNED_COUNTER = 3;
-    private static final int BUCKET = 4;
-    private static final int CONCURRENT = 5;
-
     private static final int COUNTS_DENIED = 1;
 
     private static final int LIMITS_LENGTH = 2;
@@ -46,7 +39,9 @@ final class ScriptRequest {
     /** The length of a group with one claim in a request to decide. */
     static final int GROUP_LENGTH = 1 + 4 + 7 + 1 + 2 + CLAIM_LENGTH;
 
-    private final List<Limit> limits = new ArrayList<>(1);
+    /** The first claim under each limit. */
+    private final List<Claim> limits = new ArrayList<>(1);
+
     private byte[] body;
     private int length;
 
@@ -86,8 +81,8 @@ final class ScriptRequest {
      * @param claim the claim
      */
     ScriptRequest addClaim(int key, Claim claim) {
-        add(key + 1, 2).addLimit(claim.limit()).addExact(claim.permits());
-        return HoldCommands.isHold(claim) ? addId(claim.holdId()) : this;
+        add(key + 1, 2).addLimit(claim).addExact(claim.permits());
+        return claim.limit().holdsPermits() ? addId(claim.holdId()) : this;
     }
 
     /** Adds the id of a hold; zero, which no hold has, if there is none. */
@@ -116,7 +111,7 @@ final class ScriptRequest {
         for (List<Claim> holds : byCount) {
             request.add(holds.size(), 4);
             for (Claim hold : holds) {
-                request.addLimit(hold.limit()).addExact(hold.permits()).addId(hold.holdId());
+                request.addLimit(hold).addExact(hold.permits()).addId(hold.holdId());
             }
         }
         return request.toBytes();
@@ -126,7 +121,7 @@ final class ScriptRequest {
     static byte[] refund(RefundMode mode, List<SentRefund> refunds) {
         ScriptRequest request = new ScriptRequest(SHORT).add(mode.number, 1);
         for (SentRefund one : refunds) {
-            request.addLimit(one.claim.limit())
+            request.addLimit(one.claim)
                     .add(one.at, 7)
                     .addExact(one.claim.permits())
                     .add(one.life, 2)
@@ -140,7 +135,7 @@ final class ScriptRequest {
         ScriptRequest request = new ScriptRequest(SHORT);
         for (Reconciliation reconciliation : reconciliations) {
             List<LostPermits> lost = reconciliation.lost();
-            request.addLimit(reconciliation.claim().limit())
+            request.addLimit(reconciliation.claim())
                     .add(reconciliation.number(), 7)
                     .addGrants(reconciliation.agesToSend())
                     .add(lost.size(), 1);
@@ -169,7 +164,7 @@ final class ScriptRequest {
     static byte[] settle(List<Settlement> settlements, LongUnaryOperator deadlineMicros) {
         ScriptRequest request = new ScriptRequest(SHORT);
         for (Settlement one : settlements) {
-            request.addLimit(one.claim().limit())
+            request.addLimit(one.claim())
                     .add(deadlineMicros.applyAsLong(one.deadline()), 7)
                     .add(one.decision().chargedAt(one.claim()), 7)
                     .add(one.decision().stamp(), 7)
@@ -221,14 +216,13 @@ final class ScriptRequest {
     byte[] toBytes() {
         byte[] bytes = new byte[LIMITS_LENGTH + LIMIT_LENGTH * limits.size() + length];
         int at = LittleEndian.put(bytes, 0, limits.size(), 2);
-        for (Limit limit : limits) {
-            at = LittleEndian.put(bytes, at, kind(limit), 1);
-            at = LittleEndian.put(bytes, at, limit.permits(), 7);
-            at = LittleEndian.put(bytes, at, limit.window().toMillis(), 6);
-            boolean isBucket = limit.algorithm() == Algorithm.BUCKET;
-            at = LittleEndian.put(
-                    bytes, at, isBucket ? limit.burst() : limit.resolution().toMillis(), 6);
-            at = LittleEndian.put(bytes, at, limit.isCountingDenied() ? COUNTS_DENIED : 0, 1);
+        for (Claim claim : limits) {
+            Claim.Form form = claim.form();
+            at = LittleEndian.put(bytes, at, form.kind(), 1);
+            at = LittleEndian.put(bytes, at, claim.limit().permits(), 7);
+            at = LittleEndian.put(bytes, at, form.millis(), 6);
+            at = LittleEndian.put(bytes, at, form.setting(), 6);
+            at = LittleEndian.put(bytes, at, claim.limit().isCountingDenied() ? COUNTS_DENIED : 0, 1);
         }
         System.arraycopy(body, 0, bytes, at, length);
         return bytes;
@@ -238,21 +232,15 @@ final class ScriptRequest {
         return Arrays.copyOf(body, length);
     }
 
-    private static int kind(Limit limit) {
-        return switch (limit.algorithm()) {
-            case LOG -> LOG;
-            case COUNTER -> limit.isAlignedToClock() ? ALIGNED_COUNTER : COUNTER;
-            case BUCKET -> BUCKET;
-            case CONCURRENT -> CONCURRENT;
-        };
-    }
-
     /** Adds the position of a limit. A request has few limits, and most often only one. */
-    private ScriptRequest addLimit(Limit limit) {
-        int index = limits.lastIndexOf(limit);
+    private ScriptRequest addLimit(Claim claim) {
+        int index = limits.size() - 1;
+        while (index >= 0 && !limits.get(index).limit().equals(claim.limit())) {
+            index--;
+        }
         if (index < 0) {
             index = limits.size();
-            limits.add(limit);
+            limits.add(claim);
         }
         return add(index + 1, 2);
     }

@@ -1,10 +1,9 @@
 package io.github.spillgate.spi;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 
 /**
- * The level of a {@linkplain Algorithm#BUCKET token bucket} for one key, and its arithmetic.
+ * The level of a {@linkplain Limit.Bucket token bucket} for one key, and its arithmetic.
  *
  * <p>The level is what has been taken and has not returned yet. It falls at an even rate, to zero. Its unit is such
  * that nothing is ever rounded: a permit has as many units as a window has milliseconds, and each millisecond returns
@@ -66,7 +65,7 @@ public record BucketState(long level, long at) {
      * @return the number of units; {@code Long.MAX_VALUE} if there are more
      */
     public static long units(Limit limit, long permits) {
-        long window = limit.window().toMillis();
+        long window = limit.period().toMillis();
         return permits > Long.MAX_VALUE / window ? Long.MAX_VALUE : permits * window;
     }
 
@@ -77,7 +76,7 @@ public record BucketState(long level, long at) {
      * @return the number of used permits
      */
     public long used(Limit limit) {
-        return ceilDiv(level, limit.window().toMillis());
+        return ceilDiv(level, limit.period().toMillis());
     }
 
     /**
@@ -88,7 +87,7 @@ public record BucketState(long level, long at) {
      * @return whether it fits at the time of this state
      */
     public boolean fits(Limit limit, long cost) {
-        return cost <= limit.burst() && level <= units(limit, limit.burst() - cost);
+        return cost <= limit.capacity() && level <= units(limit, limit.capacity() - cost);
     }
 
     /**
@@ -100,11 +99,11 @@ public record BucketState(long level, long at) {
      * @throws IllegalArgumentException if the cost is above the burst
      */
     public long fitsAt(Limit limit, long cost) {
-        if (cost > limit.burst()) {
+        if (cost > limit.capacity()) {
             throw new IllegalArgumentException("cost " + cost + " never fits under " + limit
-                    + ": expected at most its burst, for example " + limit.burst());
+                    + ": expected at most its burst, for example " + limit.capacity());
         }
-        long missing = level - units(limit, limit.burst() - cost);
+        long missing = level - units(limit, limit.capacity() - cost);
         return missing <= 0 ? at : at + ceilDiv(missing, limit.permits());
     }
 

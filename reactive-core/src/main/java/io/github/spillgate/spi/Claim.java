@@ -1,6 +1,5 @@
 package io.github.spillgate.spi;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
@@ -15,7 +14,16 @@ import org.jspecify.annotations.Nullable;
 public interface Claim {
 
     /**
-     * Returns the name of the count: limiter, limit, algorithm, window, resolution or alignment, and the encoded key
+     * A limit in a request to a script; {@code wire.lua} has the numbers.
+     *
+     * @param kind the number of its kind
+     * @param millis its period or hold time, in milliseconds
+     * @param setting its burst if it is a token bucket; otherwise its resolution, in milliseconds
+     */
+    record Form(int kind, long millis, long setting) {}
+
+    /**
+     * Returns the name of the count: limiter, limit, kind, window, resolution or alignment, and the encoded key
      * with its group. It is printable ASCII without spaces, at most 500 characters. It does not contain the permits, so
      * they can change without losing the history.
      *
@@ -55,6 +63,13 @@ public interface Claim {
     Limit limit();
 
     /**
+     * Returns the numbers by which the scripts of Redis know the limit, besides its permits.
+     *
+     * @return the form of the limit in a request
+     */
+    Form form();
+
+    /**
      * Returns the cost.
      *
      * @return the number of permits, never negative
@@ -70,7 +85,7 @@ public interface Claim {
     Claim withPermits(long permits);
 
     /**
-     * Returns the id under which this claim takes permits of a {@linkplain Algorithm#CONCURRENT concurrency limit}.
+     * Returns the id under which this claim takes permits of a {@linkplain Limit.Concurrent concurrency limit}.
      * They are released and renewed by it, and a claim that is sent twice takes them once.
      *
      * @return the id, unique among all processes; null for other limits, and for a peek

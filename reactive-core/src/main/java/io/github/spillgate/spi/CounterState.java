@@ -1,10 +1,9 @@
 package io.github.spillgate.spi;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 
 /**
- * The state of a {@linkplain Algorithm#COUNTER counter} for one key, and its arithmetic.
+ * The state of a {@linkplain Limit.Counter counter} for one key, and its arithmetic.
  *
  * <p>The estimated usage is {@code previous × (1 − elapsed/window) + current}, as if the hits of the previous window
  * were evenly distributed. A cost fits if the estimate plus the cost is at most the limit's permits.
@@ -63,7 +62,7 @@ public record CounterState(long start, long previous, long current) {
      * @return the state in the window at that time
      */
     public CounterState at(Limit limit, long now) {
-        long window = limit.window().toMillis();
+        long window = limit.period().toMillis();
         long then = start;
         long before = previous;
         long within = current;
@@ -110,7 +109,7 @@ public record CounterState(long start, long previous, long current) {
         if (previous == 0) {
             return current;
         }
-        long window = limit.window().toMillis();
+        long window = limit.period().toMillis();
         long left = window - (now - start);
         long faded = Math.min(previous, (long) Math.ceil((double) previous * left / window));
         // Never too large, because rounding changes no order. If both products are equal only by rounding, add one.
@@ -138,7 +137,7 @@ public record CounterState(long start, long previous, long current) {
             return now;
         }
         // The solution in real numbers is exact except for rounding; search the right tick from there.
-        long window = limit.window().toMillis();
+        long window = limit.period().toMillis();
         double free = limit.permits() - cost;
         double solution = current + cost <= limit.permits()
                 ? start + window * (1 - (free - current) / previous)
@@ -164,7 +163,7 @@ public record CounterState(long start, long previous, long current) {
         if (isEmpty()) {
             return now;
         }
-        return start + (current > 0 ? 2 : 1) * limit.window().toMillis();
+        return start + (current > 0 ? 2 : 1) * limit.period().toMillis();
     }
 
     /**
@@ -202,7 +201,7 @@ public record CounterState(long start, long previous, long current) {
         if (takenAt >= start) {
             return new CounterState(start, previous, Math.max(0, current - permits));
         }
-        if (takenAt >= start - limit.window().toMillis()) {
+        if (takenAt >= start - limit.period().toMillis()) {
             return new CounterState(start, Math.max(0, previous - permits), current);
         }
         return this;
@@ -231,6 +230,6 @@ public record CounterState(long start, long previous, long current) {
     }
 
     private static long windowStart(Limit limit, long now) {
-        return limit.isAlignedToClock() ? now - now % limit.window().toMillis() : now;
+        return limit.isAlignedToClock() ? now - now % limit.period().toMillis() : now;
     }
 }

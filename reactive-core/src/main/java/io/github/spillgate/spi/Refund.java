@@ -1,6 +1,5 @@
 package io.github.spillgate.spi;
 
-import io.github.spillgate.Algorithm;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -25,7 +24,7 @@ public record Refund(Claim claim, StoreDecision decision) implements Correction 
         List<Refund> refunds = new ArrayList<>(decision.usages().size());
         for (StoreDecision part : decision.parts()) {
             for (StoreUsage usage : part.usages()) {
-                if (usage.limit().algorithm() != Algorithm.CONCURRENT) {
+                if (!usage.limit().holdsPermits()) {
                     refunds.add(new Refund(usage.claim(), part));
                 }
             }

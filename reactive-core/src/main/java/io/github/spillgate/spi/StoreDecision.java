@@ -1,6 +1,5 @@
 package io.github.spillgate.spi;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
@@ -339,8 +338,7 @@ public final class StoreDecision implements Decision {
      */
     public long chargedAt(Claim claim) {
         for (StoreUsage usage : usages) {
-            if (usage.limit().algorithm() == Algorithm.LOG
-                    && usage.claim().handle().equals(claim.handle())) {
+            if (usage.claim().handle().equals(claim.handle())) {
                 return Math.max(chargedAt, newestSlot(usage));
             }
         }
@@ -357,8 +355,7 @@ public final class StoreDecision implements Decision {
      *     For some time after the store's clock was set back it is true without leases
      */
     public boolean showsLeases(StoreUsage usage) {
-        Limit limit = usage.limit();
-        return limit.algorithm() == Algorithm.LOG && newestSlot(usage) > at;
+        return newestSlot(usage) > at;
     }
 
     /**
@@ -372,19 +369,20 @@ public final class StoreDecision implements Decision {
      */
     public boolean mayRefundLeases(StoreUsage usage) {
         Limit limit = usage.limit();
-        if (!limit.isLeased() || limit.algorithm() != Algorithm.LOG) {
+        if (!limit.isLeased()) {
             return showsLeases(usage);
         }
         long slack = limit.resolution().toMillis() + limit.leaseTime().toMillis();
         return newestSlot(usage) + slack > at;
     }
 
-    /** Returns the beginning of the slot of a log that expires last. */
+    /** Returns the beginning of the slot that expires last; of other counts than logs a time before all others. */
     private static long newestSlot(StoreUsage usage) {
-        Limit limit = usage.limit();
-        return usage.wholeAtMillis()
-                - limit.window().toMillis()
-                - limit.resolution().toMillis();
+        return usage.limit() instanceof Limit.Log log
+                ? usage.wholeAtMillis()
+                        - log.period().toMillis()
+                        - log.resolution().toMillis()
+                : Long.MIN_VALUE;
     }
 
     /**

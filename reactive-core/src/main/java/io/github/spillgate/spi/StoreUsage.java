@@ -182,7 +182,7 @@ public final class StoreUsage implements Decision.Usage {
 
     @Override
     public long remaining() {
-        return Math.max(0, claim.limit().burst() - used);
+        return Math.max(0, claim.limit().capacity() - used);
     }
 
     @Override

@@ -93,7 +93,7 @@ class RateLimitHeadersPropertyTest {
     void aClientThatWaitsForRetryAfterIsServed(
             @ForAll("countedLimits") Limit limit, @ForAll @Size(min = 1, max = 40) List<@From("steps") Step> steps) {
         ManualClock clock = new ManualClock(Decisions.AT);
-        long millis = QuotaPolicy.windowOf(limit).toMillis();
+        long millis = limit.quotaWindow().toMillis();
         long window = -Math.floorDiv(-millis, 1_000L);
         try (RateLimiter limiter = RateLimiter.builder("test")
                 .store(LocalStore.bounded(16, clock))

@@ -1,6 +1,5 @@
 package io.github.spillgate.webflux;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.webflux.GatewayRateLimiter.Config;
@@ -51,15 +50,15 @@ record GatewayPlan(Config config, List<Limit> limits) {
         List<Limit> limits =
                 Arrays.stream(text.split(",", -1)).map(Limit::parse).toList();
         for (Limit limit : limits) {
-            if (limit.algorithm() == Algorithm.CONCURRENT) {
+            if (limit.holdsPermits()) {
                 throw new IllegalArgumentException("limit \"" + limit + "\" holds permits until a response has ended,"
                         + " which the gateway does not report to its rate limiter: expected limits with a window, for"
                         + " example 10/s, and the concurrency limit in a rule, for example spillgate.rules[0].limits="
                         + limit);
             }
-            if (limit.burst() < config.requestedTokens) {
+            if (limit.capacity() < config.requestedTokens) {
                 throw new IllegalArgumentException("requestedTokens is " + config.requestedTokens + ", which limit \""
-                        + limit + "\" never has: expected at most " + limit.burst());
+                        + limit + "\" never has: expected at most " + limit.capacity());
             }
         }
         return new GatewayPlan(config, named(route, limits));
