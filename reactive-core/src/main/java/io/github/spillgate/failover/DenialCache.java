@@ -1,6 +1,5 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.internal.Time;
@@ -121,7 +120,7 @@ final class DenialCache {
         long repliedAt = Time.nanos();
         long at = decision.at().toEpochMilli();
         for (StoreUsage usage : decision.usages()) {
-            if (usage.limit().algorithm() == Algorithm.CONCURRENT) {
+            if (usage.limit().holdsPermits()) {
                 continue;
             }
             long fitsAt = usage.fitsAt().toEpochMilli();
@@ -194,12 +193,12 @@ final class DenialCache {
     }
 
     private static long room(Claim claim) {
-        return claim.limit().burst() - claim.permits();
+        return claim.limit().capacity() - claim.permits();
     }
 
     /** Returns the rate at which a bucket returns permits; 0 for others, of which no setting changes the time. */
     private static long rate(Claim claim) {
-        return claim.limit().algorithm() == Algorithm.BUCKET ? claim.limit().permits() : 0;
+        return claim.limit() instanceof Limit.Bucket ? claim.limit().permits() : 0;
     }
 
     /** Returns whether the store has to record every denial. */

@@ -1,6 +1,5 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.failover.ledger.HandOvers;
@@ -76,7 +75,7 @@ public final class LocalFallback implements LimitStore {
     private Ledger newLedger(Claim claim) {
         Primary bound = primary;
         Instances.Group group = bound == null ? null : bound.instances.of(claim.limiter());
-        return claim.limit().algorithm() == Algorithm.CONCURRENT
+        return claim.limit().holdsPermits()
                 ? new HoldLedger(claim, handOvers, share, group)
                 : new RateLedger(claim, handOvers, share, group);
     }

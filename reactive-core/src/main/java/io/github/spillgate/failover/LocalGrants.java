@@ -2,7 +2,6 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.failover.lease.Leases;
 import io.github.spillgate.failover.ledger.Instances;
-import io.github.spillgate.failover.ledger.OwnPermits;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.HoldAction;
@@ -114,7 +113,8 @@ final class LocalGrants implements Leases.Charges {
         for (Claim refunded : local.fallback.cancelGrants(granted, moved)) {
             for (StoreDecision part : charged.parts()) {
                 if (part.claims().stream().anyMatch(claim -> claim.identity().equals(refunded.identity()))) {
-                    long until = part.at().toEpochMilli() + OwnPermits.windowOf(refunded.limit());
+                    long until = part.at().toEpochMilli()
+                            + refunded.limit().quotaWindow().toMillis();
                     refundCharged(new RefundCharged(refunded, part.life(refunded), until));
                 }
             }

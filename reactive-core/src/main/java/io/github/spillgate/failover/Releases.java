@@ -46,7 +46,7 @@ final class Releases {
             if (id != null && waiting.size() < MOST) {
                 HoldKey key = new HoldKey(claim.handle(), id);
                 Release one = new Release(
-                        key, claim, Time.nanos() + claim.limit().window().toNanos());
+                        key, claim, Time.nanos() + claim.limit().holdTime().toNanos());
                 if (waiting.putIfAbsent(key, one) == null) {
                     outbox.add(one);
                 }

@@ -1,6 +1,6 @@
 package io.github.spillgate.failover.lease;
 
-import io.github.spillgate.Algorithm;
+import io.github.spillgate.Limit;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.internal.Time;
@@ -265,7 +265,7 @@ public final class Leases {
                 }
                 long block = key.beginLease(now, claim.limit().leaseTime().toNanos());
                 if (block > 0) {
-                    lease(key, claim.withPermits(Math.min(block, claim.limit().burst())), now);
+                    lease(key, claim.withPermits(Math.min(block, claim.limit().capacity())), now);
                 }
             }
         }
@@ -362,7 +362,7 @@ public final class Leases {
 
     /** Returns whether this instance has leased permits of a log. The reply does not show it if slots are long. */
     private boolean hasUnspent(StoreUsage usage) {
-        if (!usage.limit().isLeased() || usage.limit().algorithm() != Algorithm.LOG) {
+        if (!usage.limit().isLeased() || !(usage.limit() instanceof Limit.Log)) {
             return false;
         }
         LeasedKey key = find(usage.claim().handle());

@@ -113,7 +113,7 @@ final class BucketGrants extends RateCount {
 
     @Override
     public long fitsAt(long cost) {
-        long missing = level() - BucketState.units(limit, limit.burst() - cost);
+        long missing = level() - BucketState.units(limit, limit.capacity() - cost);
         return missing <= 0 ? now : Math.max(now, drainFrom) + timeFor(missing);
     }
 
@@ -173,7 +173,7 @@ final class BucketGrants extends RateCount {
     /** {@inheritDoc} Not above the burst. */
     @Override
     public void recordDenied(long cost) {
-        long free = limit.burst() - used();
+        long free = limit.capacity() - used();
         if (free > 0) {
             take(Math.min(cost, free));
         }
@@ -191,7 +191,7 @@ final class BucketGrants extends RateCount {
 
     @Override
     public void refundOldest(long permits) {
-        long window = limit.window().toMillis();
+        long window = limit.period().toMillis();
         long left = permits - Math.min(permits, base / window);
         base -= (permits - left) * window;
         for (Slot slot : slots) {

@@ -49,8 +49,8 @@ final class BucketTraffic {
             double returning = Math.max(0, passed - Math.max(0, -rise) * millisPerPermit(limit));
             double perhapsEmpty = Math.max(0, passed - level * millisPerPermit(limit));
             own *= rest;
-            all = all * rest + limit.burst() * (1 - rest(limit, returning)) + Math.max(0, rise);
-            unknown = unknown * rest + limit.burst() * (1 - rest(limit, perhapsEmpty));
+            all = all * rest + limit.capacity() * (1 - rest(limit, returning)) + Math.max(0, rise);
+            unknown = unknown * rest + limit.capacity() * (1 - rest(limit, perhapsEmpty));
         } else {
             all = newLevel;
         }
@@ -60,7 +60,7 @@ final class BucketTraffic {
     }
 
     private static double millisPerPermit(Limit limit) {
-        return (double) limit.window().toMillis() / limit.permits();
+        return (double) limit.period().toMillis() / limit.permits();
     }
 
     /** Records permits that this instance has taken. */

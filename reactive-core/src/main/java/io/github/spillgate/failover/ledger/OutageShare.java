@@ -42,7 +42,7 @@ public final class OutageShare {
         if (instances <= 1) {
             return 1;
         }
-        double even = EVEN * limit.burst();
+        double even = EVEN * limit.capacity();
         return Math.min(1, (use.own + (use.unknown + even) / instances) / (Math.max(use.own, use.all) + even));
     }
 

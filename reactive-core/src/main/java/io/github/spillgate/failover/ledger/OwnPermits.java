@@ -1,6 +1,5 @@
 package io.github.spillgate.failover.ledger;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.CounterState;
 import io.github.spillgate.spi.Reconciliation.Grants;
@@ -120,7 +119,7 @@ public final class OwnPermits {
     /** Returns about how many permits of a counter are in use, by its formula. For a share only. */
     double inUse(Limit limit, CounterState counter, long time) {
         long length = lengthOfSlots;
-        double window = limit.window().toMillis();
+        double window = limit.period().toMillis();
         double left = Math.max(0, 1 - (time - counter.start()) / window);
         double inUse = 0;
         for (long slot = newest - SLOTS + 1; slot <= newest; slot++) {
@@ -169,7 +168,7 @@ public final class OwnPermits {
     }
 
     private long firstInUse(Limit limit, long time) {
-        long first = Math.floorDiv(time - windowOf(limit), lengthOfSlots) + 1;
+        long first = Math.floorDiv(time - limit.quotaWindow().toMillis(), lengthOfSlots) + 1;
         return Math.max(first, newest - SLOTS + 1);
     }
 
@@ -181,13 +180,6 @@ public final class OwnPermits {
         return sum;
     }
 
-    /** Returns for how many milliseconds a permit certainly counts, at least in part. */
-    public static long windowOf(Limit limit) {
-        return limit.algorithm() == Algorithm.BUCKET
-                ? limit.reach().toMillis()
-                : limit.window().toMillis();
-    }
-
     private static int index(long slot) {
         return (int) Math.floorMod(slot, (long) SLOTS);
     }
@@ -197,8 +189,8 @@ public final class OwnPermits {
      * leased.
      */
     private static long length(Limit limit) {
-        long longest = limit.algorithm() == Algorithm.LOG
-                ? limit.window().toMillis() + limit.resolution().toMillis()
+        long longest = limit instanceof Limit.Log
+                ? limit.period().toMillis() + limit.resolution().toMillis()
                 : limit.reach().toMillis();
         return (longest + STEPS - 1) / STEPS;
     }

@@ -1,6 +1,5 @@
 package io.github.spillgate.failover.ledger;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.count.RateCount;
 import io.github.spillgate.internal.Time;
@@ -117,7 +116,7 @@ public final class RateLedger extends Ledger {
     /** Creates an empty ledger. */
     public RateLedger(Claim claim, HandOvers handOvers, OutageShare share, Instances.@Nullable Group instances) {
         super(claim, handOvers, share, instances);
-        this.traffic = isBucket() ? new BucketTraffic() : null;
+        this.traffic = claim.limit() instanceof Limit.Bucket ? new BucketTraffic() : null;
         this.granted = isBucket() ? new BucketGrants() : RateCount.of(claim.limit());
         this.chargedSince = openSince();
         seen.own().adjustTo(claim.limit());
@@ -154,7 +153,7 @@ public final class RateLedger extends Ledger {
     }
 
     private boolean isBucket() {
-        return limit().algorithm() == Algorithm.BUCKET;
+        return traffic != null;
     }
 
     // The decision of the fallback.
@@ -205,7 +204,7 @@ public final class RateLedger extends Ledger {
         while (true) {
             long until = reservedUntil(from);
             long all = cost + reserved(from);
-            if (all <= limit().burst()) {
+            if (all <= limit().capacity()) {
                 long fitsAt = Math.max(from, grantsNow().fitsAt(all));
                 if (fitsAt < until) {
                     return fitsAt;
@@ -368,7 +367,7 @@ public final class RateLedger extends Ledger {
         if (decision.isCharged() && isBeyondShare) {
             return false;
         }
-        return isAlone ? used <= limit.burst() : grantsNow().fits(used + pendingAt(now()));
+        return isAlone ? used <= limit.capacity() : grantsNow().fits(used + pendingAt(now()));
     }
 
     /** Returns whether a life is the present one, and neither reset nor being reset, as far as is known. */
@@ -517,7 +516,7 @@ public final class RateLedger extends Ledger {
             long unused = remove(takenAt, permits);
             return null;
         } else if (pending != null && stamp >= pending.since()) {
-            if (now() < takenAt + OwnPermits.windowOf(limit())) {
+            if (now() < takenAt + limit().quotaWindow().toMillis()) {
                 pending.refund(takenAt, permits);
             }
             return null;
@@ -527,7 +526,7 @@ public final class RateLedger extends Ledger {
 
     /** Returns the refund of grants that the primary store has charged; null if there are none that still count. */
     private @Nullable RefundCharged chargedRefund(long takenAt, long permits) {
-        long leavesAt = takenAt + OwnPermits.windowOf(limit());
+        long leavesAt = takenAt + limit().quotaWindow().toMillis();
         if (permits == 0 || now() >= leavesAt || !seen.isKnown()) {
             return null;
         }
@@ -540,19 +539,9 @@ public final class RateLedger extends Ledger {
         if (permits.life() == seen.life() && storeTime < permits.until()) {
             seen.own()
                     .refundSince(
-                            permits.until() - OwnPermits.windowOf(limit()),
+                            permits.until() - limit().quotaWindow().toMillis(),
                             permits.claim().permits());
-            subtractCharged(permits.claim().permits());
-        }
-    }
-
-    /**
-     * Subtracts charged permits. Not of a counter or bucket: they may have faded, and what would be subtracted instead
-     * is in use.
-     */
-    private void subtractCharged(long permits) {
-        if (limit().algorithm() == Algorithm.LOG) {
-            seen = seen.withoutOldest(limit(), permits);
+            seen = seen.withoutCharged(limit(), permits.claim().permits());
         }
     }
 
@@ -696,7 +685,7 @@ public final class RateLedger extends Ledger {
         storeAhead = chargedSince < once.since() ? Math.min(storeAhead, isAhead) : isAhead;
         RefundCharged refund = once.refunded() == 0 ? null : chargedRefund(once.refundedFrom(), once.refunded());
         if (refund != null) {
-            subtractCharged(once.refunded());
+            seen = seen.withoutCharged(limit(), once.refunded());
         }
         return refund;
     }

@@ -1,6 +1,5 @@
 package io.github.spillgate.failover.ledger;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.CounterState;
@@ -106,7 +105,7 @@ public record Snapshot(
             return 0;
         }
         long passed = Math.max(0, time - arrived);
-        if (limit.algorithm() == Algorithm.LOG) {
+        if (expireOneByOne(limit)) {
             return passed == 0 ? used : used - own.released(limit, at, used, at + passed);
         }
         long then = at + passed - passed % step(limit);
@@ -124,7 +123,7 @@ public record Snapshot(
      */
     long estimatedAt(Limit limit, long time) {
         long certain = usedAt(limit, time);
-        if (certain == 0 || limit.algorithm() != Algorithm.LOG) {
+        if (certain == 0 || !expireOneByOne(limit)) {
             return certain;
         }
         double then = Math.min(used, own.inUse(limit, at));
@@ -138,7 +137,7 @@ public record Snapshot(
             return NEVER;
         }
         long passed = Math.max(0, time - arrived);
-        long next = limit.algorithm() == Algorithm.LOG
+        long next = expireOneByOne(limit)
                 ? own.nextRelease(at + passed) - at + arrived
                 : arrived + passed - passed % step(limit) + step(limit);
         return Math.min(localEnd(), next);
@@ -151,11 +150,16 @@ public record Snapshot(
 
     /** Returns after how many milliseconds a usage that fades is read again. */
     static long step(Limit limit) {
-        return Math.max(1, OwnPermits.windowOf(limit) / OwnPermits.STEPS);
+        return Math.max(1, limit.quotaWindow().toMillis() / OwnPermits.STEPS);
     }
 
     private static boolean isBucket(Limit limit) {
-        return limit.algorithm() == Algorithm.BUCKET;
+        return limit instanceof Limit.Bucket;
+    }
+
+    /** Returns whether each permit counts in full until it expires, as in a log. Those of other kinds fade together. */
+    private static boolean expireOneByOne(Limit limit) {
+        return limit instanceof Limit.Log;
     }
 
     /** Returns how many of the permits in use are of this instance, as far as it knows; not of a bucket. */
@@ -180,7 +184,7 @@ public record Snapshot(
             long time = at + Math.max(0, now - arrived);
             CounterState present = state.at(limit, time);
             long start = now - (time - present.start());
-            long half = limit.window().toMillis() / 2;
+            long half = limit.period().toMillis() / 2;
             // In the middle of their windows: at the start, a clock that differs a little would move them to others.
             add(grants, start - 2 * half, start - half, present.previous());
             add(grants, start, Math.max(start, Math.min(now, start + half)), present.current());
@@ -196,7 +200,7 @@ public record Snapshot(
                 others -= permits;
             }
             // They may be as young as the last permit, which expires last.
-            addAt(grants, Math.min(arrived, localEnd() - limit.window().toMillis()), others);
+            addAt(grants, Math.min(arrived, localEnd() - limit.period().toMillis()), others);
             grants.sort(Comparator.comparingLong(Grants::toMillis));
         }
         return grants;
@@ -234,10 +238,10 @@ public record Snapshot(
             return with(limit, state.minus(limit, takenAt, permits));
         } else if (isBucket(limit)) {
             long left = BucketState.levelAfter(limit, BucketState.units(limit, permits), at - takenAt);
-            return withUsed(used - left / limit.window().toMillis());
+            return withUsed(used - left / limit.period().toMillis());
         }
         // Of a counter with an unknown state, permits may have faded.
-        long counts = limit.algorithm() == Algorithm.LOG ? limit.window().toMillis() : 1;
+        long counts = expireOneByOne(limit) ? limit.period().toMillis() : 1;
         return at - takenAt < counts ? withUsed(used - permits) : this;
     }
 
@@ -245,6 +249,14 @@ public record Snapshot(
     Snapshot withoutOldest(Limit limit, long permits) {
         CounterState state = counter;
         return state == null ? withUsed(used - permits) : with(limit, state.minusOldest(permits));
+    }
+
+    /**
+     * Returns this usage without permits that the store has charged. Not of kinds that fade: these may be gone, and
+     * what would be subtracted instead is in use.
+     */
+    Snapshot withoutCharged(Limit limit, long permits) {
+        return expireOneByOne(limit) ? withoutOldest(limit, permits) : this;
     }
 
     private Snapshot withUsed(long left) {
