@@ -103,9 +103,7 @@ public abstract sealed class Limit {
     private static final long SHORTEST_LEASED_WINDOW = 1_000;
 
     private static final Duration DEFAULT_HOLD = Duration.ofMinutes(1);
-
     private static final Duration DEFAULT_RETRY = Duration.ofSeconds(1);
-
     private static final Duration TICK = Duration.ofMillis(1);
 
     private static final String EXAMPLE = "\"100/1m\" or \"10000/24h counter\"";
@@ -280,6 +278,7 @@ public abstract sealed class Limit {
      * @throws IllegalStateException if this limit is a token bucket or a concurrency limit
      */
     public Limit counter() {
+        checkHasWindow("a counter", COUNTER_EXAMPLE);
         checkNotLeased("only logs and token buckets are", COUNTER_EXAMPLE);
         return new Counter(settings(), form.millis(), isAlignedToClock());
     }
@@ -300,6 +299,7 @@ public abstract sealed class Limit {
      * @throws IllegalStateException if this limit is a counter or a concurrency limit
      */
     public Limit burst(long burst) {
+        checkHasWindow("a burst", BURST_EXAMPLE);
         return bucket(settings(), form.millis(), burst);
     }
 
@@ -340,7 +340,8 @@ public abstract sealed class Limit {
      * @return the limit
      * @throws IllegalStateException if this limit is a concurrency limit
      */
-    public Limit countingDenied() {
+    public final Limit countingDenied() {
+        checkHasWindow("denied requests to count", "Limit.perMinute(100).countingDenied()");
         checkNotLeased(
                 "a denied request would have to be recorded in the store at once",
                 "Limit.perMinute(120).countingDenied()");
@@ -458,7 +459,8 @@ public abstract sealed class Limit {
      * @return the period, in whole milliseconds
      * @throws IllegalStateException if this is a concurrency limit, which has a {@linkplain #holdTime() hold time}
      */
-    public Duration period() {
+    public final Duration period() {
+        checkHasWindow("a period", "Limit.perMinute(100).period()");
         return time;
     }
 
@@ -586,25 +588,6 @@ public abstract sealed class Limit {
         return permits <= MOST_LOG_ENTRIES ? 1 : Math.max(1, ceilDiv(windowMillis, MOST_LOG_ENTRIES - 1));
     }
 
-    /** {@return the capacity} */
-    public final long burst() {
-        return capacity;
-    }
-
-    /** {@return the period or the hold time} */
-    public final Duration window() {
-        return time;
-    }
-
-    /** {@return the algorithm} */
-    public final Algorithm algorithm() {
-        return this instanceof Log
-                ? Algorithm.LOG
-                : this instanceof Counter
-                        ? Algorithm.COUNTER
-                        : this instanceof Bucket ? Algorithm.BUCKET : Algorithm.CONCURRENT;
-    }
-
     // What only this package asks a kind.
 
     /** Returns a copy with other settings, which the caller has checked. */
@@ -677,6 +660,8 @@ public abstract sealed class Limit {
     }
 
     // Checks.
+
+    void checkHasWindow(String what, String example) {}
 
     final void checkNotLeased(String reason, String example) {
         if (leased) {
@@ -959,27 +944,8 @@ public abstract sealed class Limit {
         }
 
         @Override
-        public Limit counter() {
-            throw withoutWindow("a counter", COUNTER_EXAMPLE);
-        }
-
-        @Override
-        public Limit burst(long burst) {
-            throw withoutWindow("a burst", BURST_EXAMPLE);
-        }
-
-        @Override
-        public Limit countingDenied() {
-            throw withoutWindow("denied requests to count", "Limit.perMinute(100).countingDenied()");
-        }
-
-        @Override
-        public Duration period() {
-            throw withoutWindow("a period", "Limit.perMinute(100).period()");
-        }
-
-        private IllegalStateException withoutWindow(String what, String example) {
-            return unsuitable("is a concurrency limit, which does not have " + what, "a limit with a window", example);
+        void checkHasWindow(String what, String example) {
+            throw unsuitable("is a concurrency limit, which does not have " + what, "a limit with a window", example);
         }
 
         @Override

@@ -729,7 +729,7 @@ public final class RateLimiter implements AutoCloseable {
      * limits. Decisions that were requested before may still be made under the old ones. A throttled stream fails if
      * one of the new limits is a concurrency limit.
      *
-     * <p>Usage is kept for each limit with the same name, window and algorithm: permits and bursts are not part of the
+     * <p>Usage is kept for each limit with the same name, window and kind: permits and bursts are not part of the
      * count's identity. The usage of a removed limit expires. Limits of charges and of a {@linkplain
      * Builder#lookup(LimitLookup) lookup} are not affected, and other processes keep their limits until they replace
      * them too.

@@ -25,8 +25,8 @@ class LimitTest {
         Limit limit = Limit.perMinute(120);
         assertThat(limit.name()).isEqualTo("1m");
         assertThat(limit.permits()).isEqualTo(120);
-        assertThat(limit.window()).isEqualTo(Duration.ofMinutes(1));
-        assertThat(limit.algorithm()).isEqualTo(Algorithm.LOG);
+        assertThat(limit.period()).isEqualTo(Duration.ofMinutes(1));
+        assertThat(limit).isInstanceOf(Limit.Log.class);
         assertThat(limit.resolution()).isEqualTo(Duration.ofMillis(1));
     }
 
@@ -261,7 +261,7 @@ class LimitTest {
     void aResolutionMayBeAsFineAsTheDefaultAndAsCoarseAsTheWindow() {
         Limit big = Limit.perDay(10_000_000);
         assertThat(big.resolution(big.resolution())).isEqualTo(big);
-        assertThat(big.resolution(big.window()).resolution()).isEqualTo(Duration.ofDays(1));
+        assertThat(big.resolution(big.period()).resolution()).isEqualTo(Duration.ofDays(1));
     }
 
     @Test
@@ -275,16 +275,16 @@ class LimitTest {
     @Test
     void aBucketHasARateAndABurst() {
         Limit bucket = Limit.perSecond(10).burst(50);
-        assertThat(bucket.algorithm()).isEqualTo(Algorithm.BUCKET);
+        assertThat(bucket).isInstanceOf(Limit.Bucket.class);
         assertThat(bucket.permits()).isEqualTo(10);
-        assertThat(bucket.window()).isEqualTo(Duration.ofSeconds(1));
-        assertThat(bucket.burst()).isEqualTo(50);
+        assertThat(bucket.period()).isEqualTo(Duration.ofSeconds(1));
+        assertThat(bucket.capacity()).isEqualTo(50);
         assertThat(bucket.name()).isEqualTo("1s");
-        assertThat(bucket.reach()).isEqualTo(Duration.ofSeconds(5));
-        assertThat(bucket.burst(20).burst()).isEqualTo(20);
+        assertThat(bucket.reach()).isEqualTo(Duration.ofSeconds(5)).isEqualTo(bucket.quotaWindow());
+        assertThat(bucket.burst(20).capacity()).isEqualTo(20);
         assertThat(Limit.bucket(3, Duration.ofSeconds(1), 10).reach()).isEqualTo(Duration.ofMillis(3_334));
-        assertThat(Limit.perMinute(10).burst()).isEqualTo(10);
-        assertThat(Limit.perMinute(10).counter().burst()).isEqualTo(10);
+        assertThat(Limit.perMinute(10).capacity()).isEqualTo(10);
+        assertThat(Limit.perMinute(10).counter().capacity()).isEqualTo(10);
     }
 
     @Test
@@ -313,7 +313,8 @@ class LimitTest {
                     .withMessageContaining("for example 50");
         }
         long most = ((1L << 53) - 1) / 1_000;
-        assertThat(Limit.bucket(1_000_000, Duration.ofSeconds(1), most).burst()).isEqualTo(most);
+        assertThat(Limit.bucket(1_000_000, Duration.ofSeconds(1), most).capacity())
+                .isEqualTo(most);
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> Limit.bucket(1_000_000, Duration.ofSeconds(1), most + 1))
                 .withMessageContaining("expected 1 to " + most);
@@ -394,24 +395,13 @@ class LimitTest {
                 .doesNotHaveDuplicates();
     }
 
-    /** Instances of different versions share their counts. */
-    @Test
-    void theIdentityIsCompatibleWithOtherVersions() {
-        assertThat(Limit.perMinute(10).identity()).isEqualTo("1m:L60000.1");
-        assertThat(Limit.perMinute(10).resolution(Duration.ofSeconds(1)).identity())
-                .isEqualTo("1m:L60000.1000");
-        assertThat(Limit.perMinute(10).counter().named("burst").identity()).isEqualTo("burst:C60000");
-        assertThat(Limit.perMinute(10).counter().alignedToClock().identity()).isEqualTo("1m:A60000");
-        assertThat(Limit.perMinute(10).burst(20).identity()).isEqualTo("1m:B60000");
-    }
-
     @Test
     void aConcurrencyLimitHasPermitsAndAHoldTime() {
         Limit limit = Limit.concurrent(20);
-        assertThat(limit.algorithm()).isEqualTo(Algorithm.CONCURRENT);
+        assertThat(limit.holdsPermits()).isTrue();
         assertThat(limit.permits()).isEqualTo(20);
-        assertThat(limit.burst()).isEqualTo(20);
-        assertThat(limit.window()).isEqualTo(Duration.ofMinutes(1));
+        assertThat(limit.capacity()).isEqualTo(20);
+        assertThat(limit.holdTime()).isEqualTo(Duration.ofMinutes(1));
         assertThat(limit.reach()).isEqualTo(Duration.ofMinutes(1));
         assertThat(limit.name()).isEqualTo("concurrent");
         assertThat(limit).hasToString("20 concurrent");
@@ -430,6 +420,8 @@ class LimitTest {
                 limit::alignedToClock,
                 () -> limit.resolution(Duration.ofSeconds(1)),
                 limit::countingDenied,
+                limit::period,
+                () -> Limit.perMinute(5).holdTime(),
                 () -> Limit.perMinute(5).hold(Duration.ofSeconds(5)),
                 () -> Limit.perMinute(5).retryAfter(Duration.ofSeconds(5)));
         for (Runnable change : changes) {
@@ -481,8 +473,8 @@ class LimitTest {
     void aHoldTimeIsInRange() {
         Limit limit = Limit.concurrent(20);
         assertOutOfRange("hold time ", 999, limit::hold);
-        assertThat(limit.hold(Limit.SHORTEST_HOLD).window()).isEqualTo(Limit.SHORTEST_HOLD);
-        assertThat(limit.hold(Limit.LONGEST_HOLD).window()).isEqualTo(Limit.LONGEST_HOLD);
+        assertThat(limit.hold(Limit.SHORTEST_HOLD).holdTime()).isEqualTo(Limit.SHORTEST_HOLD);
+        assertThat(limit.hold(Limit.LONGEST_HOLD).holdTime()).isEqualTo(Limit.LONGEST_HOLD);
         for (long permits : new long[] {0, -1, 1_001}) {
             assertThatIllegalArgumentException()
                     .isThrownBy(() -> Limit.concurrent(permits))

@@ -113,7 +113,7 @@ public final class Rule {
     /**
      * A lookup of the limits of a key, for example those of its plan. If it fails or is late, the limits of the rule
      * apply, unless {@link Builder#whenLookupFails(WhenLookupFails)} says otherwise. A limit found and a limit of the
-     * rule share a count if they have the same name, window and algorithm; otherwise they have separate counts.
+     * rule share a count if they have the same name, window and kind; otherwise they have separate counts.
      */
     @FunctionalInterface
     public interface LimitSource {

@@ -52,7 +52,7 @@ public interface LimitStore {
      * by a fallback by then. A store may ignore the deadline: a late decision is then refunded or reconciled if its
      * reply arrives within a minute, and until then it may deny other requests.
      *
-     * <p>If the subscriber cancels, and permits of a {@linkplain io.github.spillgate.Algorithm#CONCURRENT concurrency
+     * <p>If the subscriber cancels, and permits of a {@linkplain io.github.spillgate.Limit.Concurrent concurrency
      * limit} are taken all the same, the store releases them.
      *
      * @param request the request

@@ -116,7 +116,7 @@ final class AdmissionOracle {
     }
 
     private long window() {
-        return limit.window().toMillis();
+        return limit.period().toMillis();
     }
 
     static long sum(Iterable<Request> requests, Predicate<Request> counted) {

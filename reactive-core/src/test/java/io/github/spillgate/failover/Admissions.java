@@ -3,7 +3,6 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.fail;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
@@ -120,7 +119,7 @@ final class Admissions {
     /** Returns the number of short counts, and of those that have a grant of Redis since the failover. */
     List<Long> shortCountsAndThoseGrantedAgain() {
         List<CountGrants> some = counts.values().stream()
-                .filter(count -> count.claim.limit().window().toMillis() <= SHORT)
+                .filter(count -> count.claim.limit().period().toMillis() <= SHORT)
                 .toList();
         long again = some.stream()
                 .filter(count -> count.grants(Source.REDIS).stream().anyMatch(grant -> grant.at > lostAt))
@@ -256,7 +255,7 @@ final class Admissions {
     private static void assertNoWindowHoldsMore(CountGrants count, List<Grant> grants, long most) {
         Grant excess = firstExcess(count, grants, most);
         if (excess != null) {
-            long window = count.claim.limit().window().toMillis();
+            long window = count.claim.limit().period().toMillis();
             fail("more than " + most + " permits granted in the window that ends with " + excess + " of " + count
                     + "; all around that:" + count.around(excess.decidedAt, 2 * window));
         }
@@ -267,12 +266,12 @@ final class Admissions {
      * the windows of a short counter start at times that are not known here.
      */
     private static @Nullable Grant firstExcess(CountGrants count, List<Grant> grants, long most) {
-        if (count.claim.limit().algorithm() == Algorithm.BUCKET) {
+        if (count.claim.limit() instanceof Limit.Bucket) {
             return firstAboveTheBurst(count, grants, most);
-        } else if (count.claim.limit().algorithm() != Algorithm.LOG && !count.isLasting()) {
+        } else if (!(count.claim.limit() instanceof Limit.Log) && !count.isLasting()) {
             return null;
         }
-        long window = count.claim.limit().window().toMillis();
+        long window = count.claim.limit().period().toMillis();
         PriorityQueue<Grant> counting = new PriorityQueue<>(Comparator.comparingLong(Grant::countsFrom));
         long sum = 0;
         for (Grant grant :
@@ -295,7 +294,7 @@ final class Admissions {
      */
     private static @Nullable Grant firstAboveTheBurst(CountGrants count, List<Grant> grants, long most) {
         Limit limit = count.claim.limit();
-        long window = limit.window().toMillis();
+        long window = limit.period().toMillis();
         long capacity = most * window + limit.permits() * (1 + count.longestTrip() / 1_000_000);
         long level = 0;
         long before = 0;
@@ -318,7 +317,7 @@ final class Admissions {
         return grant.source != Source.REDIS
                 || before.source != Source.LOCAL
                 || grant.decidedAt - before.requestedAt
-                        < count.claim.limit().window().toNanos();
+                        < count.claim.limit().period().toNanos();
     }
 
     private static List<Grant> filter(Collection<Grant> grants, Predicate<Grant> wanted) {
@@ -345,11 +344,11 @@ final class Admissions {
 
         private boolean isLasting() {
             Limit limit = claim.limit();
-            return limit.window().compareTo(LONG) >= 0;
+            return limit.period().compareTo(LONG) >= 0;
         }
 
         private long permits() {
-            return claim.limit().burst();
+            return claim.limit().capacity();
         }
 
         private long longestTrip() {

@@ -255,13 +255,13 @@ class BucketFallbackTest {
             // All grants of a slot count from its last one on, and what is left of older ones is rounded up. Of the
             // youngest quarter, the grants of the second and the next instances count in full.
             long least = new BucketState(before, 0).used(limit);
-            long most = least + limit.burst() / 16 + 2 + (instances.size() == 1 ? 0 : limit.burst() / 4 + 1);
+            long most = least + limit.capacity() / 16 + 2 + (instances.size() == 1 ? 0 : limit.capacity() / 4 + 1);
             assertThat(used).as("%s", limit).isBetween(least, most);
             requests((double) reach, false);
         }
 
         private void requests(double millis, boolean isOutage) {
-            double between = (double) limit.window().toMillis() / (demand * limit.permits());
+            double between = (double) limit.period().toMillis() / (demand * limit.permits());
             double next = (double) clock.millis();
             long end = clock.millis() + (long) millis;
             while (next < end) {
@@ -282,10 +282,10 @@ class BucketFallbackTest {
                 assertThat(instance.fallback.confirm(decision)).isTrue();
             }
             if (decision.isAllowed()) {
-                truth = level() + claims.get(0).permits() * limit.window().toMillis();
+                truth = level() + claims.get(0).permits() * limit.period().toMillis();
                 assertThat(truth)
                         .as("%s, during an outage: %s", limit, isOutage)
-                        .isLessThanOrEqualTo(limit.burst() * limit.window().toMillis());
+                        .isLessThanOrEqualTo(limit.capacity() * limit.period().toMillis());
             }
             if (isOutage) {
                 grantedInOutage += decision.isAllowed() ? claims.get(0).permits() : 0;

@@ -136,7 +136,7 @@ class BucketHistoryTest {
 
         private void check(Instance instance) {
             // The charge of a late reply replaces a local grant, and is older by the deadline.
-            long most = BucketState.units(limit, limit.burst())
+            long most = BucketState.units(limit, limit.capacity())
                     + SimulatedInstance.DEADLINE.toMillis() * limit.permits()
                     + (hasLost ? unnoticed() : 0);
             long level = 0;

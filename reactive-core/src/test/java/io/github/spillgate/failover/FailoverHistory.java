@@ -2,7 +2,6 @@ package io.github.spillgate.failover;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
@@ -52,14 +51,20 @@ final class FailoverHistory {
         time.passMillis(1);
     }
 
-    /** Returns a limit with the permits of a log. A bucket returns none of them during a history. */
-    static Limit ofKind(Algorithm algorithm, Limit log) {
-        return switch (algorithm) {
-            case LOG -> log;
-            case COUNTER -> log.counter();
-            case BUCKET -> Limit.bucket(1, Duration.ofDays(10), log.permits());
-            case CONCURRENT -> throw new IllegalArgumentException("holds have a test of their own");
-        };
+    /** The kinds of rate limits. Concurrency limits have tests of their own. */
+    enum Rate {
+        LOG,
+        COUNTER,
+        BUCKET;
+
+        /** Returns a limit with the permits of a log. A bucket returns none of them during a history. */
+        Limit like(Limit log) {
+            return switch (this) {
+                case LOG -> log;
+                case COUNTER -> log.counter();
+                case BUCKET -> Limit.bucket(1, Duration.ofDays(10), log.permits());
+            };
+        }
     }
 
     Instance instance(int index) {
@@ -101,9 +106,11 @@ final class FailoverHistory {
         assertThat(sum(instance -> instance.charges.restorations))
                 .as("restored")
                 .isZero();
-        assertThat(sum(Instance::reserved)).as("granted").isLessThanOrEqualTo(limit.burst() + grantedWithoutCharge());
+        assertThat(sum(Instance::reserved))
+                .as("granted")
+                .isLessThanOrEqualTo(limit.capacity() + grantedWithoutCharge());
         for (Instance instance : instances) {
-            assertThat(instance.reserved()).as("granted by one").isLessThanOrEqualTo(limit.burst());
+            assertThat(instance.reserved()).as("granted by one").isLessThanOrEqualTo(limit.capacity());
         }
     }
 
@@ -193,7 +200,7 @@ final class FailoverHistory {
         void acquireSome() {
             int together = 1 + random.nextInt(12);
             for (int i = 0; i < together; i++) {
-                acquire(1 + random.nextInt((int) Math.min(3, limit.burst())));
+                acquire(1 + random.nextInt((int) Math.min(3, limit.capacity())));
             }
         }
 

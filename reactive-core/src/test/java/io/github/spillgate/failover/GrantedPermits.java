@@ -1,6 +1,5 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.BucketState;
 import java.util.ArrayDeque;
@@ -23,14 +22,14 @@ final class GrantedPermits {
 
     /** Takes permits at a time in milliseconds. */
     void take(long at, long permits) {
-        if (limit.algorithm() == Algorithm.BUCKET) {
+        if (limit instanceof Limit.Bucket) {
             bucket = new BucketState(bucket.at(limit, at).level() + BucketState.units(limit, permits), at);
             most = Math.max(most, bucket.used(limit));
             return;
         }
         window.add(new Grant(at, permits));
         inWindow += permits;
-        while (window.getFirst().at <= at - limit.window().toMillis()) {
+        while (window.getFirst().at <= at - limit.period().toMillis()) {
             inWindow -= window.remove().permits;
         }
         most = Math.max(most, inWindow);

@@ -73,12 +73,12 @@ class LeaseContentionTest {
                 .flatMap(limiter -> traffic(limiter, key, new Random()).doOnNext(granted::add), limiters.size())
                 .subscribe();
         await().atMost(Duration.ofMinutes(1))
-                .pollDelay(limit.window().multipliedBy(2).plusMillis(500))
+                .pollDelay(limit.period().multipliedBy(2).plusMillis(500))
                 .until(() -> fromLeases(granted) > 50);
         traffic.dispose();
         assertThat(most(granted, limit))
                 .as("the most permits in a window, of %s grants", granted.size())
-                .isLessThanOrEqualTo(limit.burst());
+                .isLessThanOrEqualTo(limit.capacity());
     }
 
     /** What is not spent is free again for all. */

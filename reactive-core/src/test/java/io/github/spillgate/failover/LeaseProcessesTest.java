@@ -3,7 +3,6 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.failover.LeaseProcess.Grant;
 import io.github.spillgate.testkit.Proof;
@@ -74,7 +73,7 @@ class LeaseProcessesTest {
     void noWindowHasMoreThanTheLimit(int leasing, int others, String limit) throws Exception {
         run(leasing, others, Limit.parse(limit), withoutSteps(1));
         assertThat(mostByTheStore(Limit.parse(limit)))
-                .isLessThanOrEqualTo(Limit.parse(limit).burst());
+                .isLessThanOrEqualTo(Limit.parse(limit).capacity());
     }
 
     @ParameterizedTest
@@ -92,7 +91,7 @@ class LeaseProcessesTest {
     void noWindowHasMoreThanTheLimitInALongRun(int leasing, int others, String limit) throws Exception {
         run(leasing, others, Limit.parse(limit), withoutSteps(8));
         assertThat(mostByTheStore(Limit.parse(limit)))
-                .isLessThanOrEqualTo(Limit.parse(limit).burst());
+                .isLessThanOrEqualTo(Limit.parse(limit).capacity());
     }
 
     @ParameterizedTest
@@ -263,7 +262,7 @@ class LeaseProcessesTest {
                 .sorted(Comparator.comparingLong(Granted::to))
                 .toList();
         assertThat(granted).isNotEmpty();
-        if (limit.algorithm() == Algorithm.BUCKET) {
+        if (limit instanceof Limit.Bucket) {
             assertWithinTheBucket(limit, granted);
             return;
         }
@@ -273,7 +272,7 @@ class LeaseProcessesTest {
             permits += one.permits;
             window.merge(one.from, one.permits, Long::sum);
             while (!window.isEmpty()
-                    && window.firstKey() <= one.to - limit.window().toMillis()) {
+                    && window.firstKey() <= one.to - limit.period().toMillis()) {
                 permits -= window.pollFirstEntry().getValue();
             }
             assertThat(permits).isLessThanOrEqualTo(limit.permits());
@@ -282,7 +281,7 @@ class LeaseProcessesTest {
 
     /** Asserts that no interval has more than the burst and what returns in it. All intervals are tried. */
     private static void assertWithinTheBucket(Limit limit, List<Granted> granted) {
-        double perMilli = (double) limit.permits() / limit.window().toMillis();
+        double perMilli = (double) limit.permits() / limit.period().toMillis();
         List<Granted> latestFirst = new ArrayList<>(granted);
         latestFirst.sort(Comparator.comparingLong(Granted::from).reversed());
         long first = granted.get(0).to;
@@ -298,7 +297,7 @@ class LeaseProcessesTest {
                 most = Math.max(most, permits - perMilli * (first + at - begin.from));
             }
         }
-        assertThat(most).isLessThanOrEqualTo(limit.burst() + 1e-6);
+        assertThat(most).isLessThanOrEqualTo(limit.capacity() + 1e-6);
     }
 
     private long forward(Predicate<Step> when) {

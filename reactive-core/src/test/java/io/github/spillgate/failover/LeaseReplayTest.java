@@ -62,7 +62,7 @@ class LeaseReplayTest {
         Limit limit = Limit.parse(text);
         IntStream.range(0, loops).forEach(i -> startBusyLoop());
         Queue<Decision> decisions =
-                decide(limit, demand * (double) limit.permits() / limit.window().toNanos());
+                decide(limit, demand * (double) limit.permits() / limit.period().toNanos());
         long granted = decisions.stream().filter(Decision::isAllowed).count();
         long exact = grantedExactly(limit, decisions);
         assertThat(stores).allMatch(store -> store.state().leases().decisions() > 0);

@@ -43,7 +43,7 @@ final class LimitTraffic {
         this.limit = limit;
         this.load = load;
         this.keys = keys;
-        this.perSecond = 1e9 * limit.permits() / limit.window().toNanos() * keys * load;
+        this.perSecond = 1e9 * limit.permits() / limit.period().toNanos() * keys * load;
     }
 
     /**
@@ -103,7 +103,7 @@ final class LimitTraffic {
     List<Double> worst(long from, long to) {
         return IntStream.range(0, keys)
                 .mapToObj(key -> Math.min(worst(key, from, to, Grant::at), worst(key, from, to, Grant::arrivedAt))
-                        / (double) limit.burst())
+                        / (double) limit.capacity())
                 .sorted()
                 .toList();
     }

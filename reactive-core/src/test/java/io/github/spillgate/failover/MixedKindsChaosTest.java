@@ -126,7 +126,7 @@ class MixedKindsChaosTest {
             assertThat(bucket).hasSizeGreaterThan(10);
             assertThat(mostInWindow(log)).isLessThanOrEqualTo(LOG.permits());
             assertThat(mostInWindow(grantsOf(key, COUNTER))).isLessThan(2 * COUNTER.permits());
-            assertThat(mostAboveRate(key, bucket)).isLessThanOrEqualTo((double) BUCKET.burst());
+            assertThat(mostAboveRate(key, bucket)).isLessThanOrEqualTo((double) BUCKET.capacity());
             assertThat(mostAtOnce(key)).isBetween(1L, HOLDS.permits());
         }
     }

@@ -35,16 +35,16 @@ class OutageEndTest {
         int before = history.requests();
         history.instances().forEach(Instance::acquireAll);
         long during = history.grantedSince(before);
-        assertThat(during).as("granted in the outage").isBetween(limit.burst() / 2, limit.burst());
+        assertThat(during).as("granted in the outage").isBetween(limit.capacity() / 2, limit.capacity());
         for (Instance instance : history.instances()) {
             instance.reconnect();
             time.passMillis(150);
             instance.acquireAll();
         }
         // A bucket returns permits in the meantime.
-        long returned = limit.burst() * 400L * instances / limit.reach().toMillis();
+        long returned = limit.capacity() * 400L * instances / limit.reach().toMillis();
         assertThat(history.grantedSince(before))
-                .isLessThanOrEqualTo(limit.burst() + (text.contains("burst") ? returned : 0));
+                .isLessThanOrEqualTo(limit.capacity() + (text.contains("burst") ? returned : 0));
     }
 
     /** Traffic at nine tenths of the limit goes on. The others have charged all, or keep to their shares. */
@@ -54,8 +54,8 @@ class OutageEndTest {
         Limit limit = Limit.parse(text);
         FailoverHistory history = new FailoverHistory(time, limit, instances);
         time.passMillis(6_000);
-        long pause = limit.window().toMillis() * 10 / 9 / limit.permits();
-        acquireEvenly(history, pause, 2 * limit.window().toMillis());
+        long pause = limit.period().toMillis() * 10 / 9 / limit.permits();
+        acquireEvenly(history, pause, 2 * limit.period().toMillis());
         history.instances().forEach(instance -> instance.connection(Mode.DOWN));
         acquireEvenly(history, pause, 700);
         history.instances().forEach(Instance::reconnect);

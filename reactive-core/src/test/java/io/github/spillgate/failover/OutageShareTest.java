@@ -3,7 +3,6 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
@@ -157,7 +156,7 @@ class OutageShareTest {
     @ParameterizedTest
     @CsvSource({"0.9, 0.8", "3, 0.26"})
     void anInstanceStaysWithinALogWithLongSlots(double demand, double leastGranted) {
-        Limit coarse = HUNDRED.resolution(HUNDRED.window().dividedBy(50));
+        Limit coarse = HUNDRED.resolution(HUNDRED.period().dividedBy(50));
         assertNearTheLimit(coarse, 1, OutageTraffic.Spread.EVEN, demand, demand, 1, leastGranted);
     }
 
@@ -262,7 +261,7 @@ class OutageShareTest {
         for (int seed = 0; seed < 10; seed++) {
             Fleet fleet = new Fleet(limit, instances, new Random(seed));
             fleet.run(spread, before, during);
-            highest = Math.max(highest, fleet.highest / limit.burst());
+            highest = Math.max(highest, fleet.highest / limit.capacity());
             asked += fleet.askedInOutage;
             granted += fleet.grantedInOutage;
         }
@@ -315,7 +314,7 @@ class OutageShareTest {
         }
 
         void run(OutageTraffic.Spread spread, double before, double during) {
-            long window = HUNDRED.window().toMillis();
+            long window = HUNDRED.period().toMillis();
             long outage = clock.millis() + 2 * window;
             double next = clock.millis();
             for (int i = random.nextInt(1_000); next < outage + 3 * window; i++) {
@@ -353,7 +352,7 @@ class OutageShareTest {
                 grantedInOutage += decision.isAllowed() ? 1 : 0;
             }
             if (decision.isAllowed()) {
-                highest = Math.max(highest, limit.algorithm() == Algorithm.BUCKET ? excess(key) : inWindow(key));
+                highest = Math.max(highest, limit instanceof Limit.Bucket ? excess(key) : inWindow(key));
             }
         }
 
@@ -361,7 +360,7 @@ class OutageShareTest {
             long now = clock.millis();
             Deque<Long> times = admitted.computeIfAbsent(key, any -> new ArrayDeque<>());
             times.add(now);
-            times.removeIf(time -> time <= now - limit.window().toMillis());
+            times.removeIf(time -> time <= now - limit.period().toMillis());
             return times.size();
         }
 
@@ -370,17 +369,17 @@ class OutageShareTest {
             long now = clock.millis();
             long passed = now - takenAt.getOrDefault(key, now);
             takenAt.put(key, now);
-            double returned = passed * limit.permits() / (double) limit.window().toMillis();
+            double returned = passed * limit.permits() / (double) limit.period().toMillis();
             double[] taken = levels.computeIfAbsent(key, any -> new double[300]);
             int needed = 0;
             for (int percent = 1; percent < taken.length; percent++) {
                 double part = percent / 100.0;
                 taken[percent] = Math.max(0, taken[percent] - part * returned) + 1;
-                if (taken[percent] > part * limit.burst()) {
+                if (taken[percent] > part * limit.capacity()) {
                     needed = percent + 1;
                 }
             }
-            return needed / 100.0 * limit.burst();
+            return needed / 100.0 * limit.capacity();
         }
     }
 

@@ -2,9 +2,9 @@ package io.github.spillgate.failover;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.failover.FailoverHistory.Instance;
+import io.github.spillgate.failover.FailoverHistory.Rate;
 import io.github.spillgate.failover.FaultyLink.Mode;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
@@ -27,8 +27,8 @@ class ResilientStoreChargedRefundTest {
     private Instance first;
     private Instance second;
 
-    private void begin(Limit log, Algorithm algorithm) {
-        begin(FailoverHistory.ofKind(algorithm, log));
+    private void begin(Limit log, Rate rate) {
+        begin(rate.like(log));
     }
 
     private void begin(Limit limit) {
@@ -41,8 +41,8 @@ class ResilientStoreChargedRefundTest {
 
     @ParameterizedTest
     @CsvSource({"LOG, 0", "LOG, 1", "COUNTER, 0", "COUNTER, 1", "BUCKET, 0", "BUCKET, 1"})
-    void aResetThatOvertakesTheRefund(Algorithm algorithm, int resetting) {
-        begin(Limit.perHour(2), algorithm);
+    void aResetThatOvertakesTheRefund(Rate rate, int resetting) {
+        begin(Limit.perHour(2), rate);
         first.acquireReconciled(2);
         first.connection(Mode.STALLED);
         first.refundFirst();
@@ -194,9 +194,9 @@ class ResilientStoreChargedRefundTest {
     }
 
     @ParameterizedTest
-    @EnumSource(value = Algorithm.class, mode = EnumSource.Mode.EXCLUDE, names = "CONCURRENT")
-    void aResetThatAReplyHasShown(Algorithm algorithm) {
-        begin(Limit.perHour(4), algorithm);
+    @EnumSource
+    void aResetThatAReplyHasShown(Rate rate) {
+        begin(Limit.perHour(4), rate);
         first.acquireReconciled(4);
         history.instance(1).reset();
         int before = history.requests();
@@ -209,7 +209,7 @@ class ResilientStoreChargedRefundTest {
     }
 
     private void passToStartOf(Limit aligned) {
-        long window = aligned.window().toMillis();
+        long window = aligned.period().toMillis();
         time.passMillis(window - time.millis() % window + 1_000);
     }
 }

@@ -2,10 +2,10 @@ package io.github.spillgate.failover;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.failover.FailoverHistory.Instance;
+import io.github.spillgate.failover.FailoverHistory.Rate;
 import io.github.spillgate.failover.FaultyLink.Mode;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.Proof;
@@ -36,29 +36,29 @@ class ResilientStoreHistoryTest {
     private final VirtualTime time = new VirtualTime();
 
     @ParameterizedTest
-    @EnumSource(value = Algorithm.class, mode = EnumSource.Mode.EXCLUDE, names = "CONCURRENT")
-    void everyGrantIsChargedAndNoneTwice(Algorithm algorithm) {
-        SimulatedInstance.runHistories(HISTORIES, new Random(0), random -> runOne(algorithm, random));
+    @EnumSource
+    void everyGrantIsChargedAndNoneTwice(Rate rate) {
+        SimulatedInstance.runHistories(HISTORIES, new Random(0), random -> runOne(rate, random));
     }
 
     @Proof
     @ParameterizedTest
-    @EnumSource(value = Algorithm.class, mode = EnumSource.Mode.EXCLUDE, names = "CONCURRENT")
-    void everyGrantIsChargedAndNoneTwiceInManyHistories(Algorithm algorithm) {
-        SimulatedInstance.runHistories(MANY_HISTORIES, new Random(), random -> runOne(algorithm, random));
+    @EnumSource
+    void everyGrantIsChargedAndNoneTwiceInManyHistories(Rate rate) {
+        SimulatedInstance.runHistories(MANY_HISTORIES, new Random(), random -> runOne(rate, random));
     }
 
     @ParameterizedTest
-    @EnumSource(value = Algorithm.class, mode = EnumSource.Mode.EXCLUDE, names = "CONCURRENT")
-    void everySettledCostIsChargedOnce(Algorithm algorithm) {
-        SimulatedInstance.runHistories(HISTORIES, new Random(0), random -> runWithSettlements(algorithm, random));
+    @EnumSource
+    void everySettledCostIsChargedOnce(Rate rate) {
+        SimulatedInstance.runHistories(HISTORIES, new Random(0), random -> runWithSettlements(rate, random));
     }
 
     @Proof
     @ParameterizedTest
-    @EnumSource(value = Algorithm.class, mode = EnumSource.Mode.EXCLUDE, names = "CONCURRENT")
-    void everySettledCostIsChargedOnceInManyHistories(Algorithm algorithm) {
-        SimulatedInstance.runHistories(MANY_HISTORIES, new Random(), random -> runWithSettlements(algorithm, random));
+    @EnumSource
+    void everySettledCostIsChargedOnceInManyHistories(Rate rate) {
+        SimulatedInstance.runHistories(MANY_HISTORIES, new Random(), random -> runWithSettlements(rate, random));
     }
 
     /** A refund of the late charges would let the other instance in: 150 of 100. */
@@ -103,10 +103,10 @@ class ResilientStoreHistoryTest {
 
     /** Before its charge, the refund would remove the permits of the other instance, and let it take two more. */
     @ParameterizedTest
-    @EnumSource(value = Algorithm.class, mode = EnumSource.Mode.EXCLUDE, names = "CONCURRENT")
-    void aGrantInFlightIsRefundedOnceItIsCharged(Algorithm algorithm) {
+    @EnumSource
+    void aGrantInFlightIsRefundedOnceItIsCharged(Rate rate) {
         Limit log = Limit.perHour(2);
-        FailoverHistory history = new FailoverHistory(time, FailoverHistory.ofKind(algorithm, log), 2);
+        FailoverHistory history = new FailoverHistory(time, rate.like(log), 2);
         Instance first = history.instance(0);
         Instance second = history.instance(1);
         first.connection(Mode.DOWN);
@@ -170,8 +170,8 @@ class ResilientStoreHistoryTest {
     }
 
     /** The limit is so high that no debt reaches its bound. */
-    private static void runWithSettlements(Algorithm algorithm, Random random) {
-        runOne(algorithm, 20 + random.nextInt(MOST_PERMITS), random, history -> {
+    private static void runWithSettlements(Rate rate, Random random) {
+        runOne(rate, 20 + random.nextInt(MOST_PERMITS), random, history -> {
             if (random.nextInt(4) == 0) {
                 history.instances().forEach(Instance::settleOne);
             } else {
@@ -180,15 +180,15 @@ class ResilientStoreHistoryTest {
         });
     }
 
-    private static void runOne(Algorithm algorithm, Random random) {
-        runOne(algorithm, 1 + random.nextInt(MOST_PERMITS), random, FailoverHistory::step);
+    private static void runOne(Rate rate, Random random) {
+        runOne(rate, 1 + random.nextInt(MOST_PERMITS), random, FailoverHistory::step);
     }
 
-    private static void runOne(Algorithm algorithm, int permits, Random random, Consumer<FailoverHistory> step) {
+    private static void runOne(Rate rate, int permits, Random random, Consumer<FailoverHistory> step) {
         try (VirtualTime own = new VirtualTime()) {
             Limit log = Limit.perHour(permits);
-            Limit any = FailoverHistory.ofKind(algorithm, log);
-            Limit limit = algorithm != Algorithm.COUNTER && random.nextBoolean() ? any.leased() : any;
+            Limit any = rate.like(log);
+            Limit limit = rate != Rate.COUNTER && random.nextBoolean() ? any.leased() : any;
             FailoverHistory history = new FailoverHistory(own, limit, 1 + random.nextInt(3), random);
             for (int passed = 0; passed < MILLIS; ) {
                 step.accept(history);

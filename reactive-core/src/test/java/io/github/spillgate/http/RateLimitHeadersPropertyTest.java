@@ -101,7 +101,7 @@ class RateLimitHeadersPropertyTest {
                 .build()) {
             for (Step step : steps) {
                 clock.advanceMillis(step.millis % (2 * millis));
-                long cost = 1 + step.cost % limit.burst();
+                long cost = 1 + step.cost % limit.capacity();
                 Decision decision = requireNonNull(limiter.tryAcquire("a", cost).block());
                 Map<String, String> written = written(RateLimitHeaders.all(), decision);
 
@@ -120,7 +120,7 @@ class RateLimitHeadersPropertyTest {
                     clock.advanceMillis(reset - clock.millis());
                     assertThat(limiter.peek("a").block())
                             .as("at X-RateLimit-Reset of %s", decision)
-                            .returns(limit.burst(), Decision::remaining);
+                            .returns(limit.capacity(), Decision::remaining);
                 } else {
                     assertThat(reset - clock.millis()).isLessThan(millis + 1_000);
                 }

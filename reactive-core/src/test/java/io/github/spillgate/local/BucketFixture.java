@@ -28,13 +28,13 @@ abstract class BucketFixture {
 
     /** Asserts that no interval has more than the burst and what returns in it. All intervals are tried. */
     static void assertWithin(Limit limit, List<? extends Grant<?>> grants) {
-        long window = limit.window().toMillis();
+        long window = limit.period().toMillis();
         for (int from = 0; from < grants.size(); from++) {
             long sum = 0;
             for (int to = from; to < grants.size(); to++) {
                 sum += grants.get(to).units;
                 long passed = grants.get(to).at - grants.get(from).at;
-                assertThat(sum).isLessThanOrEqualTo(limit.burst() * window + passed * limit.permits());
+                assertThat(sum).isLessThanOrEqualTo(limit.capacity() * window + passed * limit.permits());
             }
         }
     }

@@ -189,7 +189,7 @@ class BucketLeasePropertyTest extends BucketFixture {
             pass((int) Math.max(0, blocks.get(blocks.size() - 1).at + LEASE_TIME - time));
             blocks.forEach(block -> spend(block, block.left));
         }
-        long free = (limit.burst() * WINDOW - level()) / WINDOW;
+        long free = (limit.capacity() * WINDOW - level()) / WINDOW;
         if (free > 0) {
             take((int) free);
         }
@@ -201,7 +201,7 @@ class BucketLeasePropertyTest extends BucketFixture {
     }
 
     private boolean take(int cost) {
-        if (cost > limit.burst()) {
+        if (cost > limit.capacity()) {
             return false;
         }
         StoreDecision decision =

@@ -113,7 +113,7 @@ class LocalStoreFloodTest {
             exhaustSmall("early-" + i);
         }
         assertThat(store.counts().denied().size()).isEqualTo(bound / 4);
-        clock.advance(SMALL.window());
+        clock.advance(SMALL.period());
         exhaust("denied");
         flood(
                 flood / 4,

@@ -82,7 +82,7 @@ final class BucketModel extends CountModel {
 
     private static BigInteger units(Limit limit, long permits) {
         return BigInteger.valueOf(permits)
-                .multiply(BigInteger.valueOf(limit.window().toMillis()));
+                .multiply(BigInteger.valueOf(limit.period().toMillis()));
     }
 
     @Override
@@ -93,7 +93,7 @@ final class BucketModel extends CountModel {
 
     @Override
     boolean fits(Limit limit, long cost, long now) {
-        return level(limit, now).add(units(limit, cost)).compareTo(units(limit, limit.burst())) <= 0;
+        return level(limit, now).add(units(limit, cost)).compareTo(units(limit, limit.capacity())) <= 0;
     }
 
     @Override
@@ -108,7 +108,7 @@ final class BucketModel extends CountModel {
 
     @Override
     void recordDenied(Limit limit, long cost, long now) {
-        BigInteger free = units(limit, limit.burst()).subtract(level(limit, now));
+        BigInteger free = units(limit, limit.capacity()).subtract(level(limit, now));
         add(limit, units(limit, cost).min(free), now);
     }
 
@@ -144,7 +144,7 @@ final class BucketModel extends CountModel {
         BigInteger raised = before.max(returned);
         long leased = 0;
         while (leased < most
-                && units(limit, (leased + 1) * parts).add(raised).compareTo(units(limit, limit.burst())) <= 0) {
+                && units(limit, (leased + 1) * parts).add(raised).compareTo(units(limit, limit.capacity())) <= 0) {
             leased++;
         }
         if (leased > 0) {
@@ -159,7 +159,7 @@ final class BucketModel extends CountModel {
     }
 
     private static long leaseTime(Limit limit) {
-        return Math.min(100, limit.window().toMillis() / 100);
+        return Math.min(100, limit.period().toMillis() / 100);
     }
 
     @Override

@@ -13,12 +13,12 @@ import org.jspecify.annotations.Nullable;
 public abstract class CountModel {
 
     static CountModel of(Limit limit) {
-        return switch (limit.algorithm()) {
-            case LOG -> new LogModel();
-            case COUNTER -> new CounterModel();
-            case BUCKET -> new BucketModel();
-            case CONCURRENT -> new HoldModel();
-        };
+        if (limit.holdsPermits()) {
+            return new HoldModel();
+        } else if (limit instanceof Limit.Bucket) {
+            return new BucketModel();
+        }
+        return limit instanceof Limit.Counter ? new CounterModel() : new LogModel();
     }
 
     /** Selects the hold that the next steps are about. */

@@ -65,7 +65,7 @@ final class HoldModel extends CountModel {
     @Override
     void take(Limit limit, long cost, long now) {
         if (found() == null) {
-            holds.add(new Hold(selected, now, limit.window().toMillis(), cost));
+            holds.add(new Hold(selected, now, limit.holdTime().toMillis(), cost));
         }
     }
 
@@ -82,7 +82,7 @@ final class HoldModel extends CountModel {
         long left = found.since + found.life - now;
         holds.set(
                 holds.indexOf(found),
-                new Hold(selected, now, Math.max(left, limit.window().toMillis()), found.permits));
+                new Hold(selected, now, Math.max(left, limit.holdTime().toMillis()), found.permits));
         return RenewalOutcome.RENEWED;
     }
 

@@ -1,6 +1,5 @@
 package io.github.spillgate.model;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.model.CountModel.Restored;
@@ -64,7 +63,7 @@ public final class LossyStore extends StoreModel {
 
     @Override
     CountModel newCount(Limit limit) {
-        return limit.algorithm() == Algorithm.BUCKET ? new LevelModel() : super.newCount(limit);
+        return limit instanceof Limit.Bucket ? new LevelModel() : super.newCount(limit);
     }
 
     @Override
@@ -164,7 +163,7 @@ public final class LossyStore extends StoreModel {
 
         @Override
         boolean fits(Limit limit, long cost, long now) {
-            return used(limit, now) + cost <= limit.burst();
+            return used(limit, now) + cost <= limit.capacity();
         }
 
         @Override
@@ -215,8 +214,8 @@ public final class LossyStore extends StoreModel {
         long lease(Limit limit, long most, int parts, long now) {
             long returned = limit.permits() * limit.leaseTime().toMillis();
             long raised = Math.max(levelAt(limit, now), returned);
-            long free = Math.max(0, BucketState.units(limit, limit.burst()) - raised);
-            long leased = Math.min(most, free / limit.window().toMillis() / parts);
+            long free = Math.max(0, BucketState.units(limit, limit.capacity()) - raised);
+            long leased = Math.min(most, free / limit.period().toMillis() / parts);
             if (leased > 0) {
                 mark(Math.min(levelAt(limit, now), raised - returned), now);
                 level = raised + BucketState.units(limit, leased);

@@ -1,6 +1,5 @@
 package io.github.spillgate.model;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.spi.Claim;
@@ -108,7 +107,7 @@ public class StoreModel implements LimitStore {
     /** Returns the life of a count, which begins when it is first in use. */
     final int life(Claim claim) {
         boolean isUsed = count(claim).used(claim.limit(), clock.millis()) > 0;
-        Integer life = isUsed && claim.limit().algorithm() != Algorithm.CONCURRENT
+        Integer life = isUsed && !claim.limit().holdsPermits()
                 ? lives.computeIfAbsent(claim.identity(), any -> birth())
                 : lives.get(claim.identity());
         return life == null ? 0 : life;
@@ -165,7 +164,7 @@ public class StoreModel implements LimitStore {
 
     private void refundOldest(Claim claim) {
         long now = clock.millis();
-        if (claim.limit().algorithm() != Algorithm.CONCURRENT) {
+        if (!claim.limit().holdsPermits()) {
             count(claim).pull(claim.limit(), now);
             count(claim).refundOldest(claim.limit(), claim.permits(), now);
         }
@@ -178,7 +177,7 @@ public class StoreModel implements LimitStore {
         if (one.life() != life(claim) || now >= one.until()) {
             return;
         }
-        if (limit.algorithm() == Algorithm.BUCKET) {
+        if (limit instanceof Limit.Bucket) {
             count(claim).pull(limit, now);
             count(claim).refund(limit, one.until() - limit.reach().toMillis(), claim.permits(), now);
         } else {

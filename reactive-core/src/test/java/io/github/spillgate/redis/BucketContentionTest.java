@@ -63,8 +63,8 @@ class BucketContentionTest {
         Map<Long, List<Decision>> byTime = decisions.stream()
                 .collect(Collectors.groupingBy(
                         decision -> decision.at().toEpochMilli(), TreeMap::new, Collectors.toList()));
-        long permit = limit.window().toMillis();
-        long capacity = limit.burst() * permit;
+        long permit = limit.period().toMillis();
+        long capacity = limit.capacity() * permit;
         long level = 0;
         long before = 0;
         for (Map.Entry<Long, List<Decision>> millisecond : byTime.entrySet()) {

@@ -153,7 +153,7 @@ class BucketOracleTest {
     }
 
     private static Action action(Random random, Limit limit) {
-        ChargeSpec asked = new ChargeSpec(0, 1, upTo(random, limit.burst()));
+        ChargeSpec asked = new ChargeSpec(0, 1, upTo(random, limit.capacity()));
         int which = random.nextInt(1_000);
         return switch (random.nextInt(8)) {
             case 0, 1 -> new Refund(which);
@@ -172,7 +172,7 @@ class BucketOracleTest {
             RateLimiter limiter = RateLimiter.builder("api")
                     .store(new Unprotected(LocalStore.bounded(100, clock)))
                     .build();
-            long window = limit.window().toMillis();
+            long window = limit.period().toMillis();
             long permitReturns = (window + limit.permits() - 1) / limit.permits();
             long level = 0;
             int denied = 0;
@@ -180,9 +180,9 @@ class BucketOracleTest {
                 long passed = random.nextLong(1 + permitReturns);
                 clock.advanceMillis(passed);
                 level = Math.max(0, level - passed * limit.permits());
-                long most = random.nextInt(20) == 0 ? limit.burst() : Math.min(3, limit.burst());
+                long most = random.nextInt(20) == 0 ? limit.capacity() : Math.min(3, limit.capacity());
                 long units = (1 + random.nextLong(most)) * window;
-                boolean isAllowed = level + units <= limit.burst() * window;
+                boolean isAllowed = level + units <= limit.capacity() * window;
                 assertThat(limiter.tryAcquire(Charge.of("a", limit).permits(units / window))
                                 .block()
                                 .isAllowed())

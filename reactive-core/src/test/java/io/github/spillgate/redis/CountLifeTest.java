@@ -3,7 +3,6 @@ package io.github.spillgate.redis;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
@@ -374,8 +373,8 @@ class CountLifeTest extends ScriptedFixture {
         /** At a higher rate, a bucket is empty earlier. */
         private Claim faster(Claim some) {
             Limit limit = claim.limit();
-            return limit.algorithm() == Algorithm.BUCKET
-                    ? claim("a", Limit.bucket(50 * limit.permits(), limit.window(), limit.burst()))
+            return limit instanceof Limit.Bucket
+                    ? claim("a", Limit.bucket(50 * limit.permits(), limit.period(), limit.capacity()))
                             .withPermits(some.permits())
                     : some;
         }

@@ -2,7 +2,6 @@ package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.Limit;
@@ -170,7 +169,7 @@ class CountValueOracleTest {
                 RedisStore.builder(client).namespace(keyspace.namespace()).build()) {
             Claim claim = DecidedClaims.of(limiter.peek(Charge.of("k", limit)).block())
                     .get(0);
-            Claim held = limit.algorithm() == Algorithm.CONCURRENT ? claim.withHoldId(new UUID(1, 2)) : claim;
+            Claim held = limit.holdsPermits() ? claim.withHoldId(new UUID(1, 2)) : claim;
             store.take(StoreRequest.take(List.of(held.withPermits(1)))).block();
             String key = keyspace.onlyKey();
             long expiresAt = Count.read(limit, keyspace.bytes(key)).expiresAt();
@@ -221,7 +220,7 @@ class CountValueOracleTest {
 
     private boolean isOursInRedis(Claim claim, byte[] value) {
         rewriting.put(value);
-        Mono<?> use = claim.limit().algorithm() == Algorithm.CONCURRENT
+        Mono<?> use = claim.limit().holdsPermits()
                 ? rewriting.store.take(StoreRequest.peek(List.of(claim)))
                 : rewriting.store.correct(RefundOldest.of(List.of(claim)));
         return use.thenReturn(true)
@@ -299,9 +298,9 @@ class CountValueOracleTest {
             if (random.nextInt(30) == 0 && !form.kind().equals("anyBucket")) {
                 limit = form.withPermits(1 + random.nextInt(12)).limit();
             }
-            Claim claim =
-                    claim(1 + random.nextLong(random.nextInt(4) == 0 ? limit.burst() : Math.min(3, limit.burst())));
-            boolean isHold = limit.algorithm() == Algorithm.CONCURRENT;
+            Claim claim = claim(
+                    1 + random.nextLong(random.nextInt(4) == 0 ? limit.capacity() : Math.min(3, limit.capacity())));
+            boolean isHold = limit.holdsPermits();
             int which = random.nextInt(1_000);
             int parts = 1 + random.nextInt(4);
             UUID id = new UUID(random.nextLong(), random.nextLong());
@@ -457,7 +456,7 @@ class CountValueOracleTest {
             if (!taken.isEmpty()) {
                 StoreDecision decision = taken.get(which % taken.size());
                 Claim claim = decision.claims().get(0);
-                long most = claim.limit().burst() + which % 7;
+                long most = claim.limit().capacity() + which % 7;
                 String id = "s-" + ++settlements;
                 Settlement one = new Settlement(id, decision, claim, actual, most, LimitStore.NO_DEADLINE);
                 store.correct(List.of(one)).block();
@@ -522,7 +521,7 @@ class CountValueOracleTest {
 
         void assertSame(String after) {
             byte[] stored = stored();
-            if (isExact || limit.algorithm() != Algorithm.LOG || stored.length == 0 || value.length == 0) {
+            if (isExact || !(limit instanceof Limit.Log) || stored.length == 0 || value.length == 0) {
                 assertThat(hex(withoutAgeOfNoMark(value)))
                         .as("the bytes of Java after %s", after)
                         .isEqualTo(hex(withoutAgeOfNoMark(stored)));

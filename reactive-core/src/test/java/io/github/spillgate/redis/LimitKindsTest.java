@@ -7,18 +7,16 @@ import io.github.spillgate.count.Count;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.testkit.ClaimForTests;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.HexFormat;
-import java.util.List;
-import java.util.Set;
-import java.util.stream.Collectors;
-import java.util.stream.Stream;
+import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /**
- * What stays the same of each kind of limit in all versions, because instances of several versions share one Redis: its
- * text, its identity and its form in a request.
+ * The text, the identity and the form in a request of each kind of limit. Instances of several versions share counts by
+ * their identities, so these never change.
  */
 class LimitKindsTest {
 
@@ -39,39 +37,26 @@ class LimitKindsTest {
             Concurrent | 1 concurrent hold=24h retry=5s name=exports | exports:H | 0501000000000000005c2605000001000000000000
             """;
 
-    private record Row(String kind, String text, String identity, String wire) {}
-
-    private static Stream<Row> rows() {
-        return TABLE.lines()
-                .map(line -> line.strip().split(" *\\| *"))
-                .map(cells -> new Row(cells[0], cells[1], cells[2], cells[3]));
-    }
-
     @ParameterizedTest
-    @MethodSource("rows")
-    void aKindKeepsItsTextItsIdentityAndItsForm(Row row) {
-        Limit limit = Limit.parse(row.text);
-        assertThat(limit).hasToString(row.text);
-        assertThat(limit.getClass().getSimpleName()).isEqualTo(row.kind);
+    @CsvSource(delimiter = '|', textBlock = TABLE)
+    void eachKindHasItsTextItsIdentityAndItsForm(String kind, String text, String identity, String form) {
+        Limit limit = Limit.parse(text);
+        assertThat(limit).hasToString(text);
+        assertThat(limit.getClass().getSimpleName()).isEqualTo(kind);
         Claim claim = ClaimForTests.of("k", limit);
-        assertThat(claim.identity()).isEqualTo("api:" + row.identity + ":{k}");
+        assertThat(claim.identity()).isEqualTo("api:" + identity + ":{k}");
         byte[] request = new ScriptRequest(0).addClaim(0, claim).toBytes();
         assertThat(HexFormat.of().formatHex(request, 2, 2 + ScriptRequest.LIMIT_LENGTH))
-                .isEqualTo(row.wire);
+                .isEqualTo(form);
     }
 
     @Test
-    void eachKindHasRowsAndCountsThatNoOtherKindHas() {
-        Set<String> kinds = Arrays.stream(Limit.class.getPermittedSubclasses())
-                .map(Class::getSimpleName)
-                .collect(Collectors.toSet());
-        assertThat(rows().map(Row::kind)).containsOnly(kinds.toArray(new String[0]));
-        List<String> counts = rows().map(row ->
-                        row.kind + Count.of(Limit.parse(row.text)).getClass().getSimpleName())
-                .distinct()
-                .toList();
-        assertThat(counts).hasSameSizeAs(kinds);
-        assertThat(counts.stream().map(name -> name.replaceAll("^(Log|Counter|Bucket|Concurrent)", "")))
-                .doesNotHaveDuplicates();
+    void eachKindHasARowAndACountOfItsOwn() {
+        Map<Class<?>, Class<?>> counts = new HashMap<>();
+        TABLE.lines().map(row -> Limit.parse(row.split(" \\| ")[1])).forEach(limit -> {
+            counts.put(limit.getClass(), Count.of(limit).getClass());
+        });
+        assertThat(counts.keySet()).hasSameElementsAs(Arrays.asList(Limit.class.getPermittedSubclasses()));
+        assertThat(counts.values()).doesNotHaveDuplicates();
     }
 }

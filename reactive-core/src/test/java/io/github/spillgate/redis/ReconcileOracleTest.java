@@ -2,7 +2,6 @@ package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
@@ -142,7 +141,7 @@ class ReconcileOracleTest {
         }
 
         private long pause() {
-            long window = limits.get(0).window().toMillis();
+            long window = limits.get(0).period().toMillis();
             return switch (random.nextInt(12)) {
                 case 0 -> random.nextLong(2 * window);
                 case 1, 2 -> random.nextLong(window);
@@ -181,7 +180,7 @@ class ReconcileOracleTest {
 
         /** Some that count, some that have left; the oldest first. */
         private List<Grants> grants(Limit limit) {
-            long window = limit.window().toMillis();
+            long window = limit.period().toMillis();
             long reach = random.nextInt(5) == 0 ? 3 * window : window + window / 10 + 1;
             List<Long> times = random.longs(
                             2L * (1 + random.nextInt(mostGrants)), clock.millis() - reach, clock.millis() + 1)
@@ -277,7 +276,7 @@ class ReconcileOracleTest {
             }
 
             private static Duration lifetime(Limit limit) {
-                return limit.algorithm() == Algorithm.BUCKET ? limit.reach() : limit.window();
+                return limit instanceof Limit.Bucket ? limit.reach() : limit.period();
             }
 
             String reconcileAgain(int which) {

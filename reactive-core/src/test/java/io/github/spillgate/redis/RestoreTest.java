@@ -2,7 +2,6 @@ package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.model.LossyStore;
 import io.github.spillgate.spi.Claim;
@@ -139,7 +138,7 @@ class RestoreTest extends ScriptedFixture {
     private Reconciliation lostPermits(Claim claim, Random random, long sinceLoss) {
         List<Grants> ages = new ArrayList<>();
         long age = sinceLoss + random.nextInt(800);
-        boolean isBucket = claim.limit().algorithm() == Algorithm.BUCKET;
+        boolean isBucket = claim.limit() instanceof Limit.Bucket;
         for (int i = isBucket ? 1 : 0; i < 2; i++) {
             ages.add(0, new Grants(age + random.nextInt(500), age, 1 + random.nextInt(90)));
             age += 500 + random.nextInt(500);
@@ -418,7 +417,7 @@ class RestoreTest extends ScriptedFixture {
         }
 
         long used(long now) {
-            long slot = (now - limit.window().toMillis()) / limit.resolution().toMillis();
+            long slot = (now - limit.period().toMillis()) / limit.resolution().toMillis();
             return permits.tailMap(slot).values().stream()
                     .mapToLong(Long::longValue)
                     .sum();

@@ -162,7 +162,7 @@ class SettleTest extends ScriptedFixture {
     }
 
     private static Settlement settlement(String id, StoreDecision taken, long actual) {
-        long most = 2 * taken.usages().get(0).limit().burst();
+        long most = 2 * taken.usages().get(0).limit().capacity();
         return new Settlement(id, taken, taken.claims().get(0), actual, most, now() + 50_000_000_000L);
     }
 

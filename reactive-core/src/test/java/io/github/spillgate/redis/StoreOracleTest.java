@@ -2,7 +2,6 @@ package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
@@ -793,7 +792,7 @@ class StoreOracleTest {
         private static Mono<String> releaseFirst(RateLimiter limiter, LimitStore store, Charge charge) {
             return limiter.peek(charge).flatMap(decision -> {
                 List<Claim> holds = DecidedClaims.of(decision).stream()
-                        .filter(claim -> claim.limit().algorithm() == Algorithm.CONCURRENT)
+                        .filter(claim -> claim.limit().holdsPermits())
                         .map(claim -> claim.withHoldId(new UUID(1, 2)))
                         .toList();
                 return holds.isEmpty()
@@ -839,7 +838,7 @@ class StoreOracleTest {
         private String textOf(Decision decision) {
             for (StoreUsage usage : ((StoreDecision) decision).usages()) {
                 boolean isRateInRedis =
-                        store instanceof RedisStore && usage.limit().algorithm() != Algorithm.CONCURRENT;
+                        store instanceof RedisStore && !usage.limit().holdsPermits();
                 assertThat(usage.life() > 0 || usage.used() == 0 || !isRateInRedis)
                         .as("whether a count that is used has a life")
                         .isTrue();

@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
@@ -193,18 +192,18 @@ public abstract class LimitStoreContract {
     void limitsOfEverySizeWork(String text) {
         Limit limit = Limit.parse(text);
         RateLimiter limiter = limiter(limit);
-        Decision all = now(limiter.tryAcquire("a", limit.burst()));
+        Decision all = now(limiter.tryAcquire("a", limit.capacity()));
         assertThat(all.isAllowed()).isTrue();
         assertThat(all.remaining()).isZero();
         Decision more = now(limiter.tryAcquire("a"));
-        Instant gone = all.at().plus(limit.window());
-        if (more.at().isBefore(gone) && limit.burst() == 1) {
+        Instant gone = all.at().plus(limit.period());
+        if (more.at().isBefore(gone) && limit.capacity() == 1) {
             assertThat(more.isAllowed()).isFalse();
             assertThat(more.at().plus(retryAfter(more))).isAfterOrEqualTo(gone);
-        } else if (more.at().isBefore(all.at().plus(limit.window().dividedBy(2)))) {
+        } else if (more.at().isBefore(all.at().plus(limit.period().dividedBy(2)))) {
             assertThat(more.isAllowed() || !more.retryAfter().isEmpty()).isTrue();
-            Decision allAgain = now(limiter.tryAcquire("a", limit.burst()));
-            assertThat(allAgain.isAllowed() && allAgain.at().isBefore(all.at().plus(limit.window())))
+            Decision allAgain = now(limiter.tryAcquire("a", limit.capacity()));
+            assertThat(allAgain.isAllowed() && allAgain.at().isBefore(all.at().plus(limit.period())))
                     .isFalse();
         }
     }
@@ -228,7 +227,7 @@ public abstract class LimitStoreContract {
     void aBucketGrantsItsBurstAndThenItsRate(String text) {
         Limit limit = Limit.parse(text);
         RateLimiter limiter = limiter(limit);
-        long window = limit.window().toMillis();
+        long window = limit.period().toMillis();
         long level = 0;
         Instant before = now(limiter.peek("a")).at();
         for (int i = 0; i < 200; i++) {
@@ -236,7 +235,7 @@ public abstract class LimitStoreContract {
             long passed = Duration.between(before, decision.at()).toMillis();
             level = Math.max(0, level - passed * limit.permits());
             before = decision.at();
-            assertThat(decision.isAllowed()).isEqualTo(level + window <= limit.burst() * window);
+            assertThat(decision.isAllowed()).isEqualTo(level + window <= limit.capacity() * window);
             level += decision.isAllowed() ? window : 0;
             assertThat(only(decision).used()).isEqualTo((level + window - 1) / window);
             tick();
@@ -628,9 +627,9 @@ public abstract class LimitStoreContract {
         Decision first = now(limiter.tryAcquire("a", 1));
         Decision second = now(limiter.tryAcquire("a", 1));
         limiter.settle(first, Long.MAX_VALUE).block();
-        assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(2 * limit.burst());
+        assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(2 * limit.capacity());
         limiter.settle(second, 1_000).block();
-        assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(2 * limit.burst());
+        assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(2 * limit.capacity());
     }
 
     @ParameterizedTest
@@ -816,7 +815,7 @@ public abstract class LimitStoreContract {
         Decision young = now(limiter.tryAcquire("a", 2));
         limiter.refund(old).block();
         Decision peeked = now(limiter.peek("a"));
-        if (peeked.at().isBefore(young.at().plus(limit.window()))) {
+        if (peeked.at().isBefore(young.at().plus(limit.period()))) {
             assertThat(used(peeked)).containsExactly(2L);
         }
     }
@@ -1258,7 +1257,7 @@ public abstract class LimitStoreContract {
                         "4/60ms burst=5",
                         "7/60ms burst=3")
                 .flatMap(text -> Stream.of(1, 3)
-                        .filter(cost -> cost <= Limit.parse(text).burst())
+                        .filter(cost -> cost <= Limit.parse(text).capacity())
                         .map(cost -> Arguments.of(text, cost)));
     }
 
@@ -1278,8 +1277,7 @@ public abstract class LimitStoreContract {
 
     private RateLimiter limiter(Limit... limits) {
         assumeTrue(
-                hasConcurrencyLimits()
-                        || Arrays.stream(limits).noneMatch(limit -> limit.algorithm() == Algorithm.CONCURRENT),
+                hasConcurrencyLimits() || Arrays.stream(limits).noneMatch(limit -> limit.holdsPermits()),
                 "the store has no concurrency limits");
         RateLimiter.Builder builder = RateLimiter.builder(name).store(unprotected());
         Arrays.stream(limits).forEach(builder::limit);
@@ -1308,7 +1306,7 @@ public abstract class LimitStoreContract {
         for (int i = 0; i + limit.permits() < admitted.size(); i++) {
             Instant first = admitted.get(i);
             Instant oneTooMany = admitted.get(i + (int) limit.permits());
-            assertThat(Duration.between(first, oneTooMany)).isGreaterThan(limit.window());
+            assertThat(Duration.between(first, oneTooMany)).isGreaterThan(limit.period());
         }
         assertThat(admitted).hasSizeGreaterThan((int) limit.permits());
     }

@@ -4,7 +4,6 @@ import static io.github.spillgate.webflux.Limiters.ADDRESS;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
@@ -100,7 +99,7 @@ class TomcatRateLimitedTest {
         List<Limit> limits = Stream.of(annotated(), ofRoute.list())
                 .flatMap(List::stream)
                 .flatMap(rule -> rule.limits().stream())
-                .filter(limit -> limit.algorithm() == Algorithm.CONCURRENT)
+                .filter(limit -> limit.holdsPermits())
                 .toList();
         await().atMost(LONG).until(() -> limits.stream().allMatch(limit -> used(limit) == 0));
     }

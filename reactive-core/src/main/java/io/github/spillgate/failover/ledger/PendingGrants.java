@@ -1,6 +1,5 @@
 package io.github.spillgate.failover.ledger;
 
-import io.github.spillgate.Algorithm;
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.CounterState;
 import io.github.spillgate.spi.Reconciliation;
@@ -41,7 +40,7 @@ final class PendingGrants {
         this.lost = lost;
         this.permits = message.permits();
         this.limit = message.claim().limit();
-        this.counter = limit.algorithm() == Algorithm.COUNTER ? counterOf(message.grants()) : null;
+        this.counter = limit instanceof Limit.Counter ? counterOf(message.grants()) : null;
     }
 
     /** Returns a counter with these grants: of the window before and of the present one, or of one of them. */
@@ -85,7 +84,7 @@ final class PendingGrants {
         } else if (counter != null) {
             long then = stepBefore(counter, time);
             return Math.min(permits, counter.at(limit, then).used(limit, then));
-        } else if (limit.algorithm() != Algorithm.LOG) {
+        } else if (!(limit instanceof Limit.Log)) {
             return permits;
         }
         long inUse = 0;
@@ -100,7 +99,7 @@ final class PendingGrants {
         long next = until;
         if (counter != null) {
             next = Math.max(stepBefore(counter, time), counter.start()) + Snapshot.step(limit);
-        } else if (limit.algorithm() == Algorithm.LOG) {
+        } else if (limit instanceof Limit.Log) {
             for (Grants some : message.grants()) {
                 next = time < leavesAt(some) ? Math.min(next, leavesAt(some)) : next;
             }

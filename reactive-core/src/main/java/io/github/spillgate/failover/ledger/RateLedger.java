@@ -240,7 +240,7 @@ public final class RateLedger extends Ledger {
         if (traffic != null) {
             double returned = (double) limit().permits()
                     * (now() - sharedFrom)
-                    / limit().window().toMillis();
+                    / limit().period().toMillis();
             return sharedLeft + (long) Math.floor(returned * localShare());
         }
         long own = (long) Math.ceil(seen.ownUsedAt(limit(), now()));
@@ -249,8 +249,8 @@ public final class RateLedger extends Ledger {
 
     /** Returns how many permits this instance may have in use, if others have so many, or more, up to their shares. */
     private long ownShare(long others) {
-        long share = limit().burst() - ofOthers();
-        return Math.min(share, limit().burst() - Math.max(0, others));
+        long share = limit().capacity() - ofOthers();
+        return Math.min(share, limit().capacity() - Math.max(0, others));
     }
 
     /** Returns the grants. Those of a bucket return only once nothing else is in use that returns at the same rate. */
@@ -697,7 +697,7 @@ public final class RateLedger extends Ledger {
             long own = Math.min(handedOver, seen.used());
             sharedLeft = ownShare(seen.used() - own) - own;
             sharedFrom = now();
-            sharedUntil = now() + Math.min(LONGEST_SHARED, limit().window().toMillis());
+            sharedUntil = now() + Math.min(LONGEST_SHARED, limit().period().toMillis());
         }
     }
 

@@ -15,7 +15,7 @@ final class BruteForce implements Admission {
     private int size;
 
     BruteForce(Limit limit) {
-        window = limit.window().toMillis();
+        window = limit.period().toMillis();
         permits = limit.permits();
     }
 

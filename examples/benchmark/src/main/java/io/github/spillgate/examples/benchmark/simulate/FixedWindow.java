@@ -11,7 +11,7 @@ final class FixedWindow implements Admission {
     private long taken;
 
     FixedWindow(Limit limit) {
-        window = limit.window().toMillis();
+        window = limit.period().toMillis();
         permits = limit.permits();
     }
 
