@@ -149,12 +149,17 @@ end
 -- Counters
 -- ---------------------------------------------------------------------------------------------------------------------
 
+-- Returns the start of a window that opens at this time.
+local function openingAt(limit, time)
+  return limit.isAligned and time - time % limit.window or time
+end
+
 -- Advances the counter to the window at this time, as readCounter does.
 local function advance(counter, time)
   local window, passed = counter.limit.window, time - counter.start
   if passed >= 2 * window or (passed >= window and counter.current == 0) then
     counter.previous, counter.current = 0, 0
-    counter.start = counter.limit.isAligned and time - time % window or time
+    counter.start = openingAt(counter.limit, time)
   elseif passed >= window then
     counter.previous, counter.current, counter.start = counter.current, 0, counter.start + window
   end
@@ -162,8 +167,7 @@ end
 
 -- Adds the grants to an empty counter, as if they had been taken at their times.
 local function replay(counter, grants)
-  local opened = max(0, now - grants[1].from)
-  counter.start = counter.limit.isAligned and opened - opened % counter.limit.window or opened
+  counter.start = openingAt(counter.limit, max(0, now - grants[1].from))
   counter.isInPlace = nil
   for _, some in ipairs(grants) do
     advance(counter, max(0, now - some.to))
@@ -175,10 +179,9 @@ end
 -- Returns a counter to be written in place of this one. Its windows may begin earlier, but it expires as late as one
 -- that begins now, and so not before the stored one.
 local function successorOf(counter, previous, current)
-  local window = counter.limit.window
-  local opening = counter.limit.isAligned and now - now % window or now
+  local expires = counter.life > 0 and openingAt(counter.limit, now) + 2 * counter.limit.window or 0
   return {key = counter.key, limit = counter.limit, life = counter.life, previous = previous, current = current,
-    start = counter.start, isInPlace = counter.isInPlace, expires = counter.life > 0 and opening + 2 * window or 0}
+    start = counter.start, isInPlace = counter.isInPlace, expires = expires}
 end
 
 -- Returns the counter with the grants, or nil if none of them counts any more.
@@ -324,7 +327,7 @@ local function restoreCounter(counter, grants, earlier)
   local window, known, has = counter.limit.window, successorOf(counter, 0, 0), successorOf(counter, 0, 0)
   replay(known, grants)
   if earlier then
-    has.start, has.previous, has.current = min(now, earlier[1]), earlier[2], earlier[3]
+    has.start, has.previous, has.current = min(openingAt(counter.limit, now), earlier[1]), earlier[2], earlier[3]
     advance(has, now)
   end
   if has.previous == 0 and has.current == 0 then
@@ -358,7 +361,7 @@ local function restoreBucket(bucket, grants, earlier)
     most = most + (some.to < reachOf(limit) and some.permits or 0)
   end
   if earlier then
-    has = max(0, earlier[1] * limit.window - (now - earlier[2]) * limit.permits)
+    has = max(0, earlier[1] * limit.window - max(0, now - earlier[2]) * limit.permits)
   end
   local missing = min(most * limit.window - has, MOST_EXACT - levelAt(bucket, now))
   if missing > 0 then

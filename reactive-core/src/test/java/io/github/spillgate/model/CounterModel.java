@@ -187,7 +187,7 @@ final class CounterModel extends CountModel {
         CounterModel lost = replayed(limit, StoreModel.times(ages, now), now);
         CounterModel has = new CounterModel();
         if (earlier != null) {
-            has.start = Math.min(now, earlier.at());
+            has.start = Math.min(windowStart(limit, now), earlier.at());
             has.previous = earlier.others();
             has.current = earlier.permits();
             has.known = true;

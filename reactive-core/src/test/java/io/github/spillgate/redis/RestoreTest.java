@@ -44,6 +44,27 @@ class RestoreTest extends ScriptedFixture {
         assertThat(restore(claim, 14)).isEqualTo(22);
     }
 
+    /** What was restored counts as taken now, so it has neither returned nor expired. */
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "100/1s",
+                "100/1s resolution=10ms",
+                "100/1s counter",
+                "100/1s counter aligned",
+                "100/1s burst=100"
+            })
+    void permitsThatTwoInstancesKnowAreRestoredOnceIfTheClockStepsBackBetween(String limit) {
+        for (int step : new int[] {-5, -100, -700, -1_500}) {
+            Claim claim = claim("key" + step, Limit.parse(limit));
+            assertThat(restore(claim, 14)).as("first").isEqualTo(14);
+            pass(step);
+            assertThat(restore(claim, 22)).as("after a step of %d ms", step).isEqualTo(22);
+            assertThat(restore(claim, 14)).as("once more").isEqualTo(22);
+            pass(10_000 - clock.millis() % 1_000);
+        }
+    }
+
     /** Otherwise the permits of the other instance, which are still in use, could be granted again. */
     @ParameterizedTest
     @CsvSource({"100/1s, 1001", "100/1s burst=100, 140"})
