@@ -1,10 +1,13 @@
 package io.github.spillgate.count;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.count.RestoredMark.Restored;
+import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /** The count of a token bucket: its level, and two low-water marks of it that bound what a refund may return. */
 final class BucketCount extends RateCount {
@@ -73,6 +76,9 @@ final class BucketCount extends RateCount {
 
     private boolean isLong;
 
+    /** Until then, even an empty bucket is kept: the time in which a charge has returned must not count for another. */
+    private long keptUntil;
+
     // At the present time.
 
     private long level;
@@ -85,7 +91,6 @@ final class BucketCount extends RateCount {
     @Override
     public void advance(Claim claim, long now) {
         limit = claim.limit();
-        this.now = now;
         if (now < takenAt && stored > 0) {
             takenAt = now;
             storedOlderMark = 0;
@@ -94,6 +99,11 @@ final class BucketCount extends RateCount {
             isLeased = false;
             changed();
         }
+        see(now);
+    }
+
+    private void see(long time) {
+        now = time;
         level = BucketState.levelAfter(limit, stored, now - takenAt);
         mark = isSetBack ? 0 : level;
         olderMark = Math.min(storedOlderMark, level);
@@ -140,9 +150,12 @@ final class BucketCount extends RateCount {
     }
 
     private void add(long units) {
-        if (units <= 0) {
-            return;
+        if (units > 0) {
+            addAny(units);
         }
+    }
+
+    private void addAny(long units) {
         isLeased &= level > 0;
         renewOlderMark();
         level += units;
@@ -213,6 +226,44 @@ final class BucketCount extends RateCount {
         changed();
     }
 
+    /**
+     * {@inheritDoc} A grant counts from its time on, as if it had been taken then. If the bucket has changed since, it
+     * is not known how long it was empty after the grant. Then the grant counts from that change on.
+     */
+    @Override
+    public long charge(List<Grants> ages) {
+        long present = now;
+        long reach = limit.reach().toMillis();
+        boolean isCharged = false;
+        for (Grants some : ages) {
+            if (some.permits() > 0 && some.toMillis() < reach) {
+                see(Math.max(present - some.toMillis(), takenAt));
+                addAny(Math.min(BucketState.units(limit, some.permits()), Bounds.MOST_EXACT - level));
+                isCharged = true;
+            }
+        }
+        see(present);
+        keptUntil = isCharged ? now + reach : keptUntil;
+        return isCharged ? reach : 0;
+    }
+
+    /**
+     * {@inheritDoc} Lost permits return only after they were restored: until then, others in the bucket return in their
+     * place. The numbers are that of the restored permits, and the time of the restoration.
+     */
+    @Override
+    @Nullable
+    Restored restore(List<Grants> ages, Restored earlier) {
+        long known = 0;
+        for (Grants some : ages) {
+            known += some.toMillis() < limit.reach().toMillis() ? some.permits() : 0;
+        }
+        long has = BucketState.levelAfter(limit, BucketState.units(limit, earlier.first()), now - earlier.second());
+        long missing = Math.min(BucketState.units(limit, known) - has, Bounds.MOST_EXACT - level);
+        add(missing);
+        return missing > 0 ? earlier.with(known, now, 0) : null;
+    }
+
     @Override
     public void clear() {
         stored = 0;
@@ -256,7 +307,7 @@ final class BucketCount extends RateCount {
     /** {@inheritDoc} The expiry is that of writeBucket in bucket.lua, by the same operations on doubles. */
     @Override
     public byte[] write(long micros) {
-        double left = (double) level / limit.permits();
+        double left = Math.max((double) keptUntil - now, (double) level / limit.permits());
         boolean livesOn = now + left <= expires;
         if (!livesOn || !isLong) {
             boolean hasMark = storedOlderMark > 0;

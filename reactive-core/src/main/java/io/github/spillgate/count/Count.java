@@ -156,7 +156,7 @@ public abstract class Count {
         return CountValue.emptied(value);
     }
 
-    private static UnsupportedOperationException withoutValue() {
+    static UnsupportedOperationException withoutValue() {
         return new UnsupportedOperationException("this count has no value: expected one of Count.of(limit)");
     }
 

@@ -1,13 +1,16 @@
 package io.github.spillgate.count;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.count.RestoredMark.Restored;
+import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.CounterState;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.ArrayList;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
-/** The count of a counter. {@link CounterState} has the arithmetic; this class only stores the state. */
+/** The count of a counter: it stores a state, and {@link CounterState} has the arithmetic of requests. */
 final class CounterCount extends RateCount {
 
     static final int LENGTH = 25;
@@ -97,6 +100,100 @@ final class CounterCount extends RateCount {
     @Override
     public void refundOldest(long permits) {
         storeIfChanged(seen().minusOldest(permits));
+    }
+
+    /**
+     * {@inheritDoc} Taken here, grants before all other permits would have opened the windows. In an earlier window
+     * than that of the other permits, they would begin to fade at once.
+     */
+    @Override
+    public long charge(List<Grants> ages) {
+        CounterState seen = seen();
+        boolean opens = seen.previous() == 0 && (seen.current() == 0 || openedAt(ages) < seen.start());
+        CounterState charged = opens ? sum(replayed(ages), 0, seen.current()) : withEach(ages, seen);
+        if (charged.previous() == seen.previous() && charged.current() == seen.current()) {
+            return 0;
+        }
+        store(charged);
+        return limit.reach().toMillis();
+    }
+
+    /** Returns the state that an empty counter has now if the grants were taken at their times. */
+    private CounterState replayed(List<Grants> ages) {
+        CounterState state = CounterState.empty(limit, openedAt(ages));
+        for (Grants some : ages) {
+            long time = timeOf(some.toMillis());
+            boolean opens =
+                    state.isEmpty() && time - state.start() < limit.window().toMillis();
+            state = sum(opens ? state : state.at(limit, time), 0, some.permits());
+        }
+        return state.at(limit, now);
+    }
+
+    private CounterState withEach(List<Grants> ages, CounterState state) {
+        CounterState charged = state;
+        for (Grants some : ages) {
+            long time = timeOf(some.toMillis());
+            if (time >= state.start()) {
+                charged = sum(charged, 0, some.permits());
+            } else if (time >= state.start() - limit.window().toMillis()) {
+                charged = sum(charged, some.permits(), 0);
+            }
+        }
+        return charged;
+    }
+
+    /**
+     * {@inheritDoc} Each window gets as many restored permits as any instance knew there. The numbers are the start of
+     * the window, and the restored permits of the previous and of this window.
+     */
+    @Override
+    @Nullable
+    Restored restore(List<Grants> ages, Restored earlier) {
+        long window = limit.window().toMillis();
+        long opening = CounterState.empty(limit, now).start();
+        CounterState known = replayed(ages);
+        CounterState has =
+                new CounterState(Math.min(opening, earlier.first()), earlier.second(), earlier.third()).at(limit, now);
+        has = has.isEmpty() ? new CounterState(known.start(), 0, 0) : has;
+        has = follow(has, known);
+        known = follow(known, has);
+        long previous = Math.max(0, known.previous() - has.previous());
+        long current = Math.max(0, known.current() - has.current());
+        if (previous == 0 && current == 0) {
+            return null;
+        }
+        CounterState seen = seen();
+        if (2 * Math.abs(seen.start() - known.start()) >= window) {
+            // Windows that begin at other times: what is left of the permits counts in this one.
+            double left = Math.ceil((double) seen.previous() * (window - now + seen.start()) / window);
+            store(sum(new CounterState(known.start(), previous, current), 0, seen.current() + (long) left));
+        } else {
+            long start = seen.isEmpty() ? known.start() : Math.max(seen.start(), known.start());
+            store(sum(new CounterState(start, previous, current), seen.previous(), seen.current()));
+        }
+        return earlier.with(Math.max(has.start(), known.start()), previous + has.previous(), current + has.current());
+    }
+
+    /** Moves to the next window if that of the other state is nearer to it: two messages are in flight. */
+    private CounterState follow(CounterState state, CounterState other) {
+        boolean isNearer = 2 * (other.start() - state.start()) > limit.window().toMillis();
+        return isNearer ? new CounterState(state.start(), state.current(), 0) : state;
+    }
+
+    private static CounterState sum(CounterState state, long previous, long current) {
+        return new CounterState(
+                state.start(),
+                Math.min(Bounds.MOST_EXACT, state.previous() + previous),
+                Math.min(Bounds.MOST_EXACT, state.current() + current));
+    }
+
+    private long openedAt(List<Grants> ages) {
+        return timeOf(ages.isEmpty() ? 0 : ages.get(0).fromMillis());
+    }
+
+    private long timeOf(long age) {
+        return Math.max(0, now - age);
     }
 
     @Override

@@ -1,11 +1,13 @@
 package io.github.spillgate.count;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.count.RestoredMark.Restored;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The count of a log: a ring of entries, the oldest first, one for each slot that has hits.
@@ -29,6 +31,9 @@ final class LogCount extends RateCount {
     static final int HEAD = 44;
     private static final int ENTRY = 9;
     private static final int MOST_SPARE = 256;
+
+    /** The sum of the entries of a charged log fits into the four bytes of one. */
+    private static final long MOST_PERMITS = (1L << 32) - 1;
 
     private long[] ring = NONE;
     private int mask;
@@ -125,11 +130,11 @@ final class LogCount extends RateCount {
     private void add(long slot, long permits) {
         dropExpired();
         if (size > 0 && slot(size - 1) >= slot) {
-            setPermits(size - 1, permits(size - 1) + permits);
+            addToLast(permits);
         } else if (size >= Limit.MOST_LOG_ENTRIES) {
             // Only a debt can have more entries. Then the newest hits are kept longer, as in log.lua.
             ring[2 * index(size - 1)] = slot;
-            setPermits(size - 1, permits(size - 1) + permits);
+            addToLast(permits);
         } else {
             base = size == 1 ? slot(0) : base;
             append(slot, permits);
@@ -187,6 +192,135 @@ final class LogCount extends RateCount {
             }
         }
         total = used;
+    }
+
+    @Override
+    public long charge(List<Grants> ages) {
+        LogCount slots = slotsOf(ages);
+        if (slots.size == 0) {
+            return 0;
+        }
+        dropExpired();
+        merge(slots);
+        return goneAt(slots.newestSlot()) - now;
+    }
+
+    /** Returns the grants that still count, one entry for each slot. Permits count from the end of their range. */
+    private LogCount slotsOf(List<Grants> ages) {
+        LogCount slots = new LogCount();
+        for (Grants some : ages) {
+            long slot = (now - some.toMillis()) / resolution;
+            if (some.permits() > 0 && goneAt(slot) > now) {
+                if (slots.newestSlot() < slot) {
+                    slots.append(slot, 0);
+                }
+                slots.addToLast(some.permits());
+            }
+        }
+        return slots;
+    }
+
+    /** Merges entries into this log, which has no expired ones. */
+    private void merge(LogCount slots) {
+        long added = fit(slots);
+        // No grant that counts is older than a window.
+        base = size <= 1 || slots.slot(0) < base ? Math.max(0, (now - window) / resolution) : base;
+        LogCount merged = mergedWith(slots);
+        ring = merged.ring;
+        mask = merged.mask;
+        head = merged.head;
+        size = merged.size;
+        used += added;
+        total = used;
+        changed();
+    }
+
+    /** Drops the oldest permits above what a log can hold, of this log first; returns how many new ones are kept. */
+    private long fit(LogCount slots) {
+        long room = MOST_PERMITS;
+        for (int i = slots.size - 1; i >= 0; i--) {
+            slots.setPermits(i, Math.min(slots.permits(i), room));
+            room -= slots.permits(i);
+        }
+        trim(used - room);
+        return MOST_PERMITS - room;
+    }
+
+    /**
+     * Returns a log with both entries. If this one has as many as a log may have, permits are added to the next later
+     * entry; if there is none, the newest one moves to their slot.
+     */
+    private LogCount mergedWith(LogCount slots) {
+        LogCount merged = new LogCount();
+        int free = Limit.MOST_LOG_ENTRIES - size;
+        int next = 0;
+        for (int i = 0; i < slots.size; i++) {
+            long slot = slots.slot(i);
+            if (slots.permits(i) == 0) {
+                continue;
+            }
+            while (merged.newestSlot() < slot && next < size && (free == 0 || slot(next) <= slot)) {
+                merged.append(slot(next), permits(next));
+                next++;
+            }
+            if (merged.newestSlot() < slot && free > 0) {
+                merged.append(slot, 0);
+                free--;
+            } else if (merged.newestSlot() < slot) {
+                merged.ring[2 * merged.index(merged.size - 1)] = slot;
+            }
+            merged.addToLast(slots.permits(i));
+        }
+        for (; next < size; next++) {
+            merged.append(slot(next), permits(next));
+        }
+        return merged;
+    }
+
+    /**
+     * {@inheritDoc} For each slot, the log gets as many restored permits in it and in later slots as any instance knew
+     * there. If it has them in earlier slots, they move. The numbers are that of the restored permits, the slot of the
+     * latest of them, and how many were restored into that slot: it may be that in which others were granted since.
+     */
+    @Override
+    @Nullable
+    Restored restore(List<Grants> ages, Restored earlier) {
+        LogCount slots = slotsOf(ages);
+        long known = 0;
+        long found = 0;
+        long added = 0;
+        int next = size - 1;
+        for (int i = slots.size - 1; i >= 0; i--) {
+            for (; next >= expired && slot(next) >= slots.slot(i); next--) {
+                found += restoredIn(next, earlier);
+            }
+            known += slots.permits(i);
+            slots.setPermits(i, Math.max(0, known - Math.min(earlier.first(), found) - added));
+            added += slots.permits(i);
+        }
+        if (added == 0) {
+            return null;
+        }
+        for (; next >= expired; next--) {
+            found += restoredIn(next, earlier);
+        }
+        // Of those that another instance has restored, some may have expired or been refunded since.
+        long has = Math.min(earlier.first(), found);
+        long latest = slots.newestSlot();
+        long inLatest = (latest >= earlier.second() ? slots.permits(slots.size - 1) : 0)
+                + (latest <= earlier.second() ? earlier.third() : 0);
+        dropExpired();
+        trim(added - Math.max(0, known - has));
+        merge(slots);
+        return earlier.with(Math.max(known, has), Math.max(earlier.second(), latest), inLatest);
+    }
+
+    /** Returns how many permits of an entry may have been restored. */
+    private long restoredIn(int i, Restored earlier) {
+        if (slot(i) == earlier.second()) {
+            return Math.min(permits(i), earlier.third());
+        }
+        return slot(i) < earlier.second() ? permits(i) : 0;
     }
 
     @Override
@@ -316,6 +450,15 @@ final class LogCount extends RateCount {
         if (capacity > SMALLEST && size <= capacity / 4) {
             resize(Math.max(SMALLEST, capacity / 2));
         }
+    }
+
+    /** Returns the slot of the newest entry; -1 if there is none. */
+    private long newestSlot() {
+        return size == 0 ? -1 : slot(size - 1);
+    }
+
+    private void addToLast(long more) {
+        setPermits(size - 1, permits(size - 1) + more);
     }
 
     private void append(long slot, long permits) {

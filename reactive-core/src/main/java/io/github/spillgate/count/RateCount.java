@@ -1,9 +1,11 @@
 package io.github.spillgate.count;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.count.RestoredMark.Restored;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreUsage;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /** A count of a rate limit: permits return as time passes, and a refund returns them earlier. No API. */
 public abstract class RateCount extends Count {
@@ -49,8 +51,13 @@ public abstract class RateCount extends Count {
         life = value.nextLife();
     }
 
-    /** Begins a life, if there was no value. */
-    final int lifeAt(long micros) {
+    /**
+     * Returns the life of the value that is written after this step. Without a value, a life begins.
+     *
+     * @param micros the time of the step, in microseconds
+     * @return the life
+     */
+    public final int lifeAt(long micros) {
         life = life == 0 ? ((int) (micros % MOST_LIVES) + 1) * StoreUsage.RESETS : life;
         return life;
     }
@@ -72,4 +79,41 @@ public abstract class RateCount extends Count {
      * @param permits the number of permits
      */
     public abstract void refundOldest(long permits);
+
+    // What other counts have granted, for the value of a store. It may exceed the limit.
+
+    /**
+     * Charges permits that another store granted, at their times.
+     *
+     * @param ages the grants, with ages as of this step in place of times, the oldest first
+     * @return for how many milliseconds the permits may count, and the store has to remember this charge, so that it
+     *     makes it once; 0 if none of them counts any more: then nothing has changed
+     */
+    public long charge(List<Grants> ages) {
+        throw withoutValue();
+    }
+
+    /**
+     * Restores permits of a life that the store has lost, unless another instance has restored them. They count in
+     * addition to those that were taken since.
+     *
+     * @param lostLife the life with these permits; nothing is restored if it is not lost
+     * @param ages the permits, with ages as of this step in place of times, the oldest first
+     * @param mark the mark of what was restored before
+     * @param micros the time of this step, in microseconds
+     * @return the mark to be written; the same one if nothing has changed
+     */
+    public final RestoredMark restore(int lostLife, List<Grants> ages, RestoredMark mark, long micros) {
+        if (lostLife / StoreUsage.RESETS == life / StoreUsage.RESETS || ages.isEmpty()) {
+            return mark;
+        }
+        Restored restored = restore(ages, mark.of(lostLife, life));
+        return restored == null ? mark : mark.with(restored, lifeAt(micros));
+    }
+
+    /** Restores permits; returns the numbers of this and earlier restorations, or null if nothing was restored now. */
+    @Nullable
+    Restored restore(List<Grants> ages, Restored earlier) {
+        throw withoutValue();
+    }
 }

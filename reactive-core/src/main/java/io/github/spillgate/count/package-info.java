@@ -8,7 +8,8 @@ package io.github.spillgate.count;
 //   Rate limits  RateCount; LogCount, CounterCount, BucketCount. The arithmetic of the last two is in the SPI
 //                (CounterState, BucketState), because a usage has it
 //   Holders      HoldCount, for concurrency limits
-//   Values       Count.read and write: the same bytes as in Redis, for stores that compare and write; CountValue
+//   Values       Count.read and write: the same bytes as in Redis, for stores that compare and write; CountValue.
+//                RateCount.charge and restore, as reconcile.lua does; RestoredMark
 //
 // A table of counts in this process is CountTable in local. The ledgers of failover are counts, too.
 

@@ -9,19 +9,26 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.count.Count;
 import io.github.spillgate.count.HoldCount;
 import io.github.spillgate.count.RateCount;
+import io.github.spillgate.count.RestoredMark;
 import io.github.spillgate.internal.LittleEndian;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.StoreOracleTest.Form;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.LostPermits;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.RefundOldest;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
+import io.github.spillgate.testkit.CorrectedForTests;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.Proof;
@@ -33,8 +40,10 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.Random;
 import java.util.UUID;
@@ -49,7 +58,8 @@ import reactor.core.publisher.Mono;
 
 /**
  * Random steps on one count, by the scripts in Redis and by the rules in Java, at the same times. Java reads the value,
- * decides and writes it, as a store does that compares and writes. After each step, both must have the same bytes.
+ * decides and writes it, as a store does that compares and writes. After each step, both must have the same bytes and
+ * marks. In some of the steps the data is lost, or two instances hand over grants, or what they knew of a lost life.
  *
  * <p>The scripts change a long log in place, and Java does not. So in one of the Redis stores they rewrite each log,
  * and all bytes are equal. In the others, three things may differ: of a log, where the entries begin, the space for
@@ -84,6 +94,9 @@ class CountValueOracleTest {
     private final Twin shortened = new Twin(false, (client, name) -> scripted.store(client, name, true));
     private final List<Twin> twins = List.of(rewriting, production, shortened);
 
+    /** How many corrections changed a count, by their kind and that of the count. */
+    private final Map<String, Integer> corrections = new HashMap<>();
+
     @AfterEach
     void shutdown() {
         twins.forEach(twin -> twin.store.close());
@@ -94,6 +107,15 @@ class CountValueOracleTest {
     @Test
     void javaAndLuaWriteTheSameBytes() {
         writeTheSameBytes(0, 60);
+        assertThat(corrections)
+                .containsOnlyKeys(
+                        "charge LOG",
+                        "charge COUNTER",
+                        "charge BUCKET",
+                        "restore LOG",
+                        "restore COUNTER",
+                        "restore BUCKET")
+                .allSatisfy((correction, times) -> assertThat(times).isGreaterThan(50));
     }
 
     @Test
@@ -145,6 +167,25 @@ class CountValueOracleTest {
             byte[] left = rewriting.value;
             assertThat(left.length < 100).as("whether the hits were removed").isEqualTo(hits > 64);
         }
+    }
+
+    /** Grants that find no free entry are added to the next later one, or the newest entry moves to their slot. */
+    @Test
+    void javaAndLuaWriteTheSameBytesOfAFullLog() {
+        Run run = new Run(new Random(9), new Form("log", 10_000, 86_400_000, 1, true, 0));
+        List<Grants> grants = new ArrayList<>();
+        for (long ago = 19_990; ago > 0; ago -= 2) {
+            grants.add(new Grants(clock.millis() - ago, clock.millis() - ago, 3));
+        }
+        Reconciliation filling = Reconciliation.of("a", 1, run.claim(1), grants, clock);
+        twins.forEach(twin -> twin.reconcile(filling));
+        for (int i = 2; i < 30; i++) {
+            run.pass(run.random.nextInt(3));
+            Reconciliation some = run.reconciliation("a", i, 20_100);
+            twins.forEach(twin -> twin.reconcile(some));
+            assertSame("charge " + i);
+        }
+        assertThat(StoredLog.parse(rewriting.value).slots()).hasSize(9_999);
     }
 
     /** Only so many are kept. */
@@ -270,6 +311,8 @@ class CountValueOracleTest {
         private final Random random;
         private final Form form;
         private final String key = "k-" + System.nanoTime();
+        private final List<LostPermits> lost = new ArrayList<>();
+        private int reconciliations = 1;
         private Limit limit;
 
         Run(Random random, Form form) {
@@ -278,6 +321,56 @@ class CountValueOracleTest {
             limit = form.kind().equals("anyBucket") ? BucketOracleTest.anyBucket(random) : form.limit();
             pass(1_000_000);
             twins.forEach(twin -> twin.begin(claim(1)));
+            lost.add(lostNow(8));
+            lost.add(lostNow(17));
+        }
+
+        /** Returns permits that were in use when a life was lost. */
+        private LostPermits lostNow(int life) {
+            return new LostPermits(life, clock.millis(), grants(6, limit.reach().toMillis()));
+        }
+
+        /** Returns what an instance may have granted, and in one of many cases more than a count can hold. */
+        private List<Grants> grants(int most, long reach) {
+            long now = clock.millis();
+            boolean isBucket = limit.algorithm() == Algorithm.BUCKET;
+            boolean isVast = !isBucket && random.nextInt(50) == 0;
+            List<Grants> grants = new ArrayList<>();
+            long from = now - random.nextLong(reach + reach / 8 + 2);
+            for (int i = random.nextInt(most); i >= 0 && from <= now; i--) {
+                long to = random.nextBoolean() ? from : Math.min(now, from + random.nextLong(reach / 3 + 2));
+                long permits =
+                        random.nextLong(1 + Math.min(limit.burst() / 4 + 1, random.nextInt(4) == 0 ? 1L << 50 : 3));
+                long vast = limit.algorithm() == Algorithm.LOG ? 3_000_000_000L : (1L << 53) - 2;
+                grants.add(new Grants(from, to, isVast ? vast : permits));
+                from = to + random.nextLong(reach / 4 + 2);
+            }
+            return grants;
+        }
+
+        /** Returns what an instance knew of a lost life at some time. */
+        private LostPermits known(LostPermits all) {
+            List<Grants> known = new ArrayList<>(
+                    all.grants().subList(0, 1 + random.nextInt(all.grants().size())));
+            if (random.nextInt(3) == 0) {
+                Grants last = known.remove(known.size() - 1);
+                known.add(new Grants(
+                        last.fromMillis(), last.toMillis(), random.nextLong(1 + 2 * last.permits() % (1L << 50))));
+            }
+            return new LostPermits(all.life() + random.nextInt(2), all.since() - random.nextInt(50), known);
+        }
+
+        private Reconciliation reconciliation(String source, int number, long reach) {
+            List<Grants> grants = random.nextInt(3) == 0 ? List.of() : grants(5, reach);
+            List<LostPermits> some = new ArrayList<>();
+            for (int i = random.nextInt(3); i > 0 || grants.isEmpty() && some.isEmpty(); i--) {
+                int which = random.nextInt(lost.size());
+                if (random.nextInt(3) == 0) {
+                    lost.set(which, lostNow(lost.get(which).life()));
+                }
+                some.add(known(lost.get(which)));
+            }
+            return Reconciliation.of(source, number, claim(1), grants, some, clock);
         }
 
         void pass(long millis) {
@@ -306,7 +399,7 @@ class CountValueOracleTest {
             UUID id = new UUID(random.nextLong(), random.nextLong());
             String done;
             Consumer<Twin> step;
-            switch (random.nextInt(isHold ? 10 : 12)) {
+            switch (random.nextInt(isHold ? 10 : 17)) {
                 case 0 -> {
                     done = "peek";
                     step = twin -> twin.decide(claim, false);
@@ -332,6 +425,21 @@ class CountValueOracleTest {
                 case 10, 11 -> {
                     done = "lease " + claim.permits();
                     step = limit.isLeased() ? twin -> twin.lease(claim, parts) : twin -> twin.decide(claim, true);
+                }
+                case 12, 13, 14, 15 -> {
+                    int number = random.nextInt(4) == 0 ? reconciliations : ++reconciliations;
+                    Reconciliation some = reconciliation(
+                            random.nextBoolean() ? "a" : "b",
+                            number,
+                            limit.reach().toMillis());
+                    done = "reconcile " + number + " of " + some.source() + ", " + some.ages() + ", " + some.lost();
+                    step = twin -> twin.reconcile(some);
+                }
+                case 16 -> {
+                    boolean isAll = random.nextBoolean();
+                    done = isAll ? "lose all" : "lose the count";
+                    lost.add(lostNow(8 + random.nextInt(100)));
+                    step = twin -> twin.lose(isAll);
                 }
                 default -> {
                     done = "take " + claim.permits();
@@ -367,7 +475,10 @@ class CountValueOracleTest {
         private final List<Claim> held = new ArrayList<>();
         private String key = "";
         private byte[] value = {};
+        private final Map<String, String> charged = new HashMap<>();
+        private String restored = "";
         private long resetAt;
+        private long resetMicros;
         private int settlements;
         private Limit limit = Limit.perSecond(1);
 
@@ -382,6 +493,9 @@ class CountValueOracleTest {
             taken.clear();
             held.clear();
             resetAt = Long.MIN_VALUE;
+            charged.clear();
+            restored = "";
+            resetMicros = -1;
         }
 
         /** Does a step in Java: reads the value, and writes it if it has changed. */
@@ -470,6 +584,69 @@ class CountValueOracleTest {
             }
         }
 
+        void reconcile(Reconciliation one) {
+            Corrected result = store.correct(List.of(one)).block().get(0);
+            inJava(one.claim(), count -> {
+                CorrectionOutcome outcome = reconcile((RateCount) count, one)
+                        ? CorrectionOutcome.APPLIED
+                        : CorrectionOutcome.WITHOUT_EFFECT;
+                assertThat(result.outcome())
+                        .as("outcome of %s with %s, %s, of %s", one, one.ages(), one.lost(), limit)
+                        .isEqualTo(outcome);
+                assertThat(CorrectedForTests.replyOf(result).usage().used()).isEqualTo(count.used());
+            });
+        }
+
+        /** Reconciles in Java, with the marks of this twin; returns whether the count has changed. */
+        private boolean reconcile(RateCount count, Reconciliation one) {
+            long micros = scripted.micros();
+            String[] last = charged.getOrDefault(one.source(), "0 0").split(" ");
+            boolean isRepeated = Long.parseLong(last[1]) == count.life() / StoreUsage.RESETS
+                    && one.number() <= Long.parseLong(last[0]);
+            long counts = isRepeated ? 0 : count.charge(one.ages());
+            if (counts > 0) {
+                charged.put(one.source(), one.number() + " " + count.lifeAt(micros) / StoreUsage.RESETS);
+                long lives = 1_000 + Math.min(counts, 3_600_000);
+                assertThat(keyspace.commands().ttl(key + "!" + one.source())).isBetween(lives - 60, lives);
+                corrections.merge("charge " + limit.algorithm(), 1, Integer::sum);
+            }
+            boolean isChanged = counts > 0;
+            for (LostPermits lost : one.lost()) {
+                RestoredMark before = RestoredMark.parse(restored);
+                RestoredMark after = 1_000 * lost.since() <= resetMicros
+                        ? before
+                        : count.restore(lost.life(), one.ages(lost.grants()), before, micros);
+                if (after != before) {
+                    restored = after.text();
+                    isChanged = true;
+                    corrections.merge("restore " + limit.algorithm(), 1, Integer::sum);
+                }
+            }
+            return isChanged;
+        }
+
+        private void assertSameMarks(String after) {
+            List<String> stored = keyspace.commands().mget(key + "!a", key + "!b", key + "!!").stream()
+                    .map(mark -> mark.getValueOrElse(""))
+                    .toList();
+            assertThat(List.of(charged.getOrDefault("a", ""), charged.getOrDefault("b", ""), restored))
+                    .as("the marks of Java after %s", after)
+                    .isEqualTo(stored);
+        }
+
+        /** Loses the count, or its marks as well. */
+        void lose(boolean isAll) {
+            put(new byte[0]);
+            value = new byte[0];
+            taken.clear();
+            if (isAll) {
+                keyspace.commands().del(key + "!", key + "!!", key + "!a", key + "!b");
+                charged.clear();
+                restored = "";
+                resetMicros = -1;
+            }
+        }
+
         void hold(int which, HoldAction action) {
             if (!held.isEmpty()) {
                 hold(held.get(which % held.size()), action);
@@ -493,6 +670,7 @@ class CountValueOracleTest {
             value = Count.emptied(value);
             taken.clear();
             resetAt = Math.max(resetAt, clock.millis());
+            resetMicros = scripted.micros();
         }
 
         /** Java goes on with the value in Redis, or Redis with that of Java. */
@@ -520,6 +698,7 @@ class CountValueOracleTest {
         }
 
         void assertSame(String after) {
+            assertSameMarks(after);
             byte[] stored = stored();
             if (isExact || !(limit instanceof Limit.Log) || stored.length == 0 || value.length == 0) {
                 assertThat(hex(withoutAgeOfNoMark(value)))
