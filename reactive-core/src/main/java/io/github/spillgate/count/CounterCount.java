@@ -124,7 +124,7 @@ final class CounterCount extends RateCount {
         for (Grants some : ages) {
             long time = timeOf(some.toMillis());
             boolean opens =
-                    state.isEmpty() && time - state.start() < limit.window().toMillis();
+                    state.isEmpty() && time - state.start() < limit.period().toMillis();
             state = sum(opens ? state : state.at(limit, time), 0, some.permits());
         }
         return state.at(limit, now);
@@ -136,7 +136,7 @@ final class CounterCount extends RateCount {
             long time = timeOf(some.toMillis());
             if (time >= state.start()) {
                 charged = sum(charged, 0, some.permits());
-            } else if (time >= state.start() - limit.window().toMillis()) {
+            } else if (time >= state.start() - limit.period().toMillis()) {
                 charged = sum(charged, some.permits(), 0);
             }
         }
@@ -150,7 +150,7 @@ final class CounterCount extends RateCount {
     @Override
     @Nullable
     Restored restore(List<Grants> ages, Restored earlier) {
-        long window = limit.window().toMillis();
+        long window = limit.period().toMillis();
         long opening = CounterState.empty(limit, now).start();
         CounterState known = replayed(ages);
         CounterState has =
@@ -177,7 +177,7 @@ final class CounterCount extends RateCount {
 
     /** Moves to the next window if that of the other state is nearer to it: two messages are in flight. */
     private CounterState follow(CounterState state, CounterState other) {
-        boolean isNearer = 2 * (other.start() - state.start()) > limit.window().toMillis();
+        boolean isNearer = 2 * (other.start() - state.start()) > limit.period().toMillis();
         return isNearer ? new CounterState(state.start(), state.current(), 0) : state;
     }
 
