@@ -2,6 +2,7 @@ package io.github.spillgate.count;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreUsage;
 import java.util.concurrent.atomic.AtomicReferenceFieldUpdater;
 import org.jspecify.annotations.Nullable;
 
@@ -16,6 +17,9 @@ import org.jspecify.annotations.Nullable;
  * no trace, and the scripts in Redis, which write only when something changes, return the same.
  */
 public abstract class Count {
+
+    /** The shortest time for which a reset is known, in milliseconds. */
+    private static final long LEAST_LIFE_OF_RESET = 600_000;
 
     /** Where the table keeps a count. */
     private enum Place {
@@ -156,6 +160,19 @@ public abstract class Count {
         return CountValue.emptied(value);
     }
 
+    /**
+     * Returns for how long a store has to know a reset. Permits from before it can be refunded as long as they would
+     * count, and other instances may have leased some; a cost can be settled later, when the work ends.
+     *
+     * @param limit the limit of the count
+     * @return the time, in milliseconds
+     */
+    public static long lifeOfReset(Limit limit) {
+        return Math.max(
+                LEAST_LIFE_OF_RESET,
+                limit.reach().toMillis() + limit.leaseTime().toMillis());
+    }
+
     static UnsupportedOperationException withoutValue() {
         return new UnsupportedOperationException("this count has no value: expected one of Count.of(limit)");
     }
@@ -247,6 +264,34 @@ public abstract class Count {
      * @param cost the permits, at least one
      */
     public void recordDenied(long cost) {}
+
+    /**
+     * Charges a claim by the decision on it: its cost if it is allowed, or else the denial, if the limit counts those.
+     *
+     * @param claim the claim of the present step
+     * @param allowed whether the whole decision allows
+     */
+    public final void decide(Claim claim, boolean allowed) {
+        if (claim.permits() > 0 && allowed) {
+            take(claim.permits());
+        } else if (claim.permits() > 0 && claim.limit().isCountingDenied()) {
+            recordDenied(claim.permits());
+        }
+    }
+
+    /**
+     * Returns the usage after a step, as the scripts report it.
+     *
+     * @param claim the claim of the step
+     * @param micros the time of the step, in microseconds
+     * @param violated whether the claim did not fit
+     * @param denied whether the decision is a denial, because of this claim or another one
+     * @return the usage, with the life that the value has, or gets if it is written
+     */
+    public StoreUsage usage(Claim claim, long micros, boolean violated, boolean denied) {
+        long fitsAt = denied ? fitsAt(claim.permits()) : micros / 1_000;
+        return StoreUsage.of(claim, used(), violated, fitsAt, wholeAt());
+    }
 
     /** Releases the hold of the claim. If it is not there yet, it will not be taken. A rate limit has no holds. */
     public void release() {}

@@ -6,6 +6,7 @@ import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.CounterState;
 import io.github.spillgate.spi.Reconciliation.Grants;
+import io.github.spillgate.spi.StoreUsage;
 import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -59,6 +60,11 @@ final class CounterCount extends RateCount {
     @Override
     public long wholeAt() {
         return seen().wholeAt(limit, now);
+    }
+
+    @Override
+    public StoreUsage usage(Claim claim, long micros, boolean violated, boolean denied) {
+        return StoreUsage.ofCounter(claim, seen(), violated, denied, now).withLife(nextLife(micros));
     }
 
     @Override

@@ -2,6 +2,7 @@ package io.github.spillgate.count;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.count.RestoredMark.Restored;
+import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreUsage;
 import java.util.List;
@@ -60,6 +61,16 @@ public abstract class RateCount extends Count {
     public final int lifeAt(long micros) {
         life = life == 0 ? ((int) (micros % MOST_LIVES) + 1) * StoreUsage.RESETS : life;
         return life;
+    }
+
+    @Override
+    public StoreUsage usage(Claim claim, long micros, boolean violated, boolean denied) {
+        return super.usage(claim, micros, violated, denied).withLife(nextLife(micros));
+    }
+
+    /** Returns the life that the value has, or gets if it is written. */
+    final int nextLife(long micros) {
+        return isChanged() ? lifeAt(micros) : life;
     }
 
     @Override

@@ -361,24 +361,11 @@ public final class CountTable<C extends Count> {
         return share == 1 ? 0 : limit.capacity() - Math.max(1, (long) Math.floor(limit.capacity() * share));
     }
 
-    /** Records an allowed claim; also a denied one, if the limit counts denied requests. */
-    private static void charge(Claim claim, Count count, boolean allowed) {
-        Limit limit = claim.limit();
-        if (claim.permits() == 0) {
-            return;
-        }
-        if (allowed) {
-            count.take(claim.permits());
-        } else if (limit.isCountingDenied()) {
-            count.recordDenied(claim.permits());
-        }
-    }
-
     /** Charges a claim unless it is only peeked at, and returns the usage afterwards. */
     private static StoreUsage decideOn(
             Claim claim, Count count, long ofOthers, boolean fits, boolean allowed, boolean charging, long now) {
         if (charging) {
-            charge(claim, count, allowed);
+            count.decide(claim, allowed);
         }
         long fitsAt = allowed ? now : fitsAt(claim.limit(), count, claim.permits() + ofOthers, now);
         return StoreUsage.of(claim, count.used() + ofOthers, !fits, fitsAt, count.wholeAt());

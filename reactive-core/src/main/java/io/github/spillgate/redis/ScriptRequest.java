@@ -1,6 +1,7 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.count.Count;
 import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.internal.LittleEndian;
 import io.github.spillgate.spi.Claim;
@@ -29,9 +30,6 @@ final class ScriptRequest {
     private static final int LIMITS_LENGTH = 2;
     static final int LIMIT_LENGTH = 1 + 7 + 6 + 6 + 1;
     private static final int CLAIM_LENGTH = 2 + 7;
-
-    /** The shortest life of a reset mark, in milliseconds. */
-    private static final long LEAST_LIFE_OF_RESET = 600_000;
 
     /** The expected length of a request that is rare or short. */
     private static final int SHORT = 64;
@@ -184,18 +182,8 @@ final class ScriptRequest {
      */
     static byte[] reset(List<Claim> claims, long deadlineMicros) {
         ScriptRequest request = new ScriptRequest(SHORT).add(deadlineMicros, 7);
-        claims.forEach(claim -> request.add(lifeOfMark(claim.limit()), 7));
+        claims.forEach(claim -> request.add(Count.lifeOfReset(claim.limit()), 7));
         return request.toBytesWithoutLimits();
-    }
-
-    /**
-     * Returns for how long a reset is known. Permits from before it can be refunded as long as they would count, and
-     * other instances may have leased some; a cost can be settled later, when the work ends.
-     */
-    private static long lifeOfMark(Limit limit) {
-        return Math.max(
-                LEAST_LIFE_OF_RESET,
-                limit.reach().toMillis() + limit.leaseTime().toMillis());
     }
 
     /**
