@@ -26,6 +26,7 @@ class ArchitectureTest {
     private static final String INTERNAL = "io.github.spillgate.internal";
     private static final String REDIS = "io.github.spillgate.redis";
     private static final String COUNT = "io.github.spillgate.count";
+    private static final String STORE = "io.github.spillgate.store";
     private static final String LOCAL = "io.github.spillgate.local";
     private static final String FAILOVER = "io.github.spillgate.failover";
     private static final String LEDGER = "io.github.spillgate.failover.ledger";
@@ -82,6 +83,27 @@ class ArchitectureTest {
     @Test
     void countsDependOnNoStore() {
         onlyUses(COUNT, COUNT, API, SPI, INTERNAL, "java..", "org.jspecify..");
+    }
+
+    /** A database in another package extends it. */
+    @Test
+    void aStoreThatComparesAndWritesDependsOnTheCountsOnly() {
+        onlyUses(
+                STORE,
+                STORE,
+                API,
+                SPI,
+                INTERNAL,
+                COUNT,
+                "java..",
+                "reactor.core..",
+                "org.reactivestreams",
+                "org.jspecify..");
+        noClasses()
+                .that()
+                .resideInAnyPackage(API, SPI, INTERNAL, COUNT, LOCAL, REDIS, FAILOVER, LEDGER, LEASE, HTTP, METRICS)
+                .should(use(STORE))
+                .check(OurClasses.ALL);
     }
 
     @Test

@@ -363,15 +363,15 @@ class CountValueOracleTest {
         /** Returns what an instance may have granted, and in one of many cases more than a count can hold. */
         private List<Grants> grants(int most, long reach) {
             long now = clock.millis();
-            boolean isBucket = limit.algorithm() == Algorithm.BUCKET;
+            boolean isBucket = limit instanceof Limit.Bucket;
             boolean isVast = !isBucket && random.nextInt(50) == 0;
             List<Grants> grants = new ArrayList<>();
             long from = now - random.nextLong(reach + reach / 8 + 2);
             for (int i = random.nextInt(most); i >= 0 && from <= now; i--) {
                 long to = random.nextBoolean() ? from : Math.min(now, from + random.nextLong(reach / 3 + 2));
                 long permits =
-                        random.nextLong(1 + Math.min(limit.burst() / 4 + 1, random.nextInt(4) == 0 ? 1L << 50 : 3));
-                long vast = limit.algorithm() == Algorithm.LOG ? 3_000_000_000L : (1L << 53) - 2;
+                        random.nextLong(1 + Math.min(limit.capacity() / 4 + 1, random.nextInt(4) == 0 ? 1L << 50 : 3));
+                long vast = limit instanceof Limit.Log ? 3_000_000_000L : (1L << 53) - 2;
                 grants.add(new Grants(from, to, isVast ? vast : permits));
                 from = to + random.nextLong(reach / 4 + 2);
             }
@@ -664,7 +664,7 @@ class CountValueOracleTest {
                 charged.put(one.source(), one.number() + " " + count.lifeAt(micros) / StoreUsage.RESETS);
                 long lives = 1_000 + Math.min(counts, 3_600_000);
                 assertThat(keyspace.commands().ttl(key + "!" + one.source())).isBetween(lives - 60, lives);
-                corrections.merge("charge " + limit.algorithm(), 1, Integer::sum);
+                corrections.merge("charge " + limit.getClass().getSimpleName(), 1, Integer::sum);
             }
             boolean isChanged = counts > 0;
             for (LostPermits lost : one.lost()) {
@@ -675,7 +675,7 @@ class CountValueOracleTest {
                 if (after != before) {
                     restored = after.text();
                     isChanged = true;
-                    corrections.merge("restore " + limit.algorithm(), 1, Integer::sum);
+                    corrections.merge("restore " + limit.getClass().getSimpleName(), 1, Integer::sum);
                 }
             }
             return isChanged;

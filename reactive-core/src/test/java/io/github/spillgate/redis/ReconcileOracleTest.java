@@ -13,6 +13,7 @@ import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.RefundCharged;
+import io.github.spillgate.store.LastingMapStore;
 import io.github.spillgate.testkit.CorrectedForTests;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.DecisionText;
@@ -35,9 +36,9 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * The brute-force model, for which a reconciled grant is one that was recorded at its time, and the scripts in Redis
- * are driven with the same random traffic, by the same clock, and have to say the same. In the end what is stored is
- * looked at, too.
+ * The brute-force model, for which a reconciled grant is one that was recorded at its time, the scripts in Redis, and a
+ * store that compares and writes are driven with the same random traffic, by the same clock, and have to say the same.
+ * In the end what is stored in Redis is looked at, too.
  */
 class ReconcileOracleTest {
 
@@ -125,14 +126,17 @@ class ReconcileOracleTest {
             try (RedisStore lua = scripted.store(client, keyspace.namespace(), shortened)) {
                 subjects.add(new Subject("model", new StoreModel(clock)));
                 subjects.add(new Subject("lua", lua));
+                subjects.add(new Subject("java-on-values", new LastingMapStore(scripted::micros)));
                 for (int step = 0; step < steps; step++) {
                     clock.advanceMillis(pause());
                     scripted.show(clock);
                     Function<Subject, String> action = action();
                     String expected = action.apply(subjects.get(0));
-                    assertThat(action.apply(subjects.get(1)))
-                            .as("seed %d, step %d, at %d, of %s", seed, step, clock.millis(), limits)
-                            .isEqualTo(expected);
+                    for (Subject subject : subjects.subList(1, subjects.size())) {
+                        assertThat(action.apply(subject))
+                                .as("%s, seed %d, step %d, at %d, of %s", subject, seed, step, clock.millis(), limits)
+                                .isEqualTo(expected);
+                    }
                 }
                 StoredLog.checkAll(keyspace);
             } finally {
@@ -198,6 +202,7 @@ class ReconcileOracleTest {
         /** One store, the limiter on it, and what it has done so far. */
         private final class Subject {
 
+            private final String name;
             private final LimitStore store;
             private final RateLimiter limiter;
             private final List<Decision> allowed = new ArrayList<>();
@@ -205,9 +210,15 @@ class ReconcileOracleTest {
             private final List<List<Corrected>> charged = new ArrayList<>();
 
             Subject(String name, LimitStore store) {
+                this.name = name;
                 this.store = store;
                 this.limiter =
                         RateLimiter.builder(name).store(new Unprotected(store)).build();
+            }
+
+            @Override
+            public String toString() {
+                return name;
             }
 
             String take(Charge charge) {

@@ -1,0 +1,208 @@
+package io.github.spillgate.store;
+
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.internal.Time;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.store.CompareAndWriteStore.Change;
+import io.github.spillgate.store.CompareAndWriteStore.Row;
+import io.github.spillgate.store.CompareAndWriteStore.Rows;
+import io.github.spillgate.store.CompareAndWriteStore.Write;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.BiConsumer;
+import reactor.core.publisher.Mono;
+
+/** Tasks that share a read, and then a write of what has changed; after a conflict another write. */
+final class Batch {
+    // Design notes.
+    //
+    // Tasks with a key in common are a group. They are computed in order on one page, and are one change: a row cannot
+    // be written twice in one step. Each group is answered as soon as its result is known.
+    //
+    // A change has all rows of its group, also those that keep their value: a decision on a row that another process
+    // has changed since would be wrong.
+    //
+    // The deadline of a change is on the store's clock. When a reply arrives, that clock shows at least the time in the
+    // reply. So the time in the reply, plus what is left now, is not after the deadline. It is earlier by the time that
+    // the reply took, so a change may be refused although some time is left. Then it is computed again.
+
+    /** The number of writes in a row that conflict before a batch gives up. */
+    private static final int MOST_WRITES = 100;
+
+    private final Engine engine;
+
+    /** How often this batch was written. */
+    private int writes;
+
+    Batch(Engine engine) {
+        this.engine = engine;
+    }
+
+    void start(List<Task<?>> tasks) {
+        Collection<Group> groups = groups(tasks);
+        List<String> keys = new ArrayList<>();
+        groups.forEach(group -> keys.addAll(group.keys));
+        send(Mono.defer(() -> engine.store().read(keys)), groups, (rows, byKey) -> compute(groups, rows, byKey));
+    }
+
+    /** Sends a request about groups, and passes the reply on with its rows by their keys. */
+    private void send(Mono<Rows> request, Collection<Group> groups, BiConsumer<Rows, Map<String, Row>> onReply) {
+        request.single()
+                .map(rows -> {
+                    Map<String, Row> byKey = new HashMap<>();
+                    rows.rows().forEach(row -> byKey.put(row.key(), row));
+                    return (Runnable) () -> onReply.accept(rows, byKey);
+                })
+                .subscribe(Runnable::run, error -> fail(groups, error));
+    }
+
+    /** Computes groups on their rows, and writes what has changed. */
+    private void compute(Collection<Group> groups, Rows rows, Map<String, Row> byKey) {
+        long now = Time.nanos();
+        List<Group> done = new ArrayList<>();
+        List<Group> changed = new ArrayList<>();
+        List<Change> changes = new ArrayList<>();
+        for (Group group : groups) {
+            List<Write> some = group.compute(rows.micros(), byKey, now);
+            (some.isEmpty() ? done : changed).add(group);
+            if (!some.isEmpty()) {
+                changes.add(new Change(some, group.deadline(rows.micros(), now)));
+            }
+        }
+        answer(done, changed.isEmpty());
+        if (!changed.isEmpty() && writes++ == MOST_WRITES) {
+            fail(changed, contention(changed.get(0)));
+        } else if (!changed.isEmpty()) {
+            send(Mono.defer(() -> engine.store().write(changes)), changed, (reply, current) -> {
+                List<Group> written = new ArrayList<>();
+                List<Group> unwritten = new ArrayList<>();
+                for (Group group : changed) {
+                    (group.hasAny(current) ? unwritten : written).add(group);
+                }
+                answer(written, unwritten.isEmpty());
+                if (!unwritten.isEmpty()) {
+                    compute(unwritten, reply, current);
+                }
+            });
+        }
+    }
+
+    private void fail(Collection<Group> groups, Throwable error) {
+        groups.forEach(group -> group.fail(error));
+        answer(groups, true);
+    }
+
+    private void answer(Collection<Group> groups, boolean isLast) {
+        if (groups.isEmpty()) {
+            return;
+        }
+        List<Task<?>> tasks = new ArrayList<>();
+        List<String> keys = new ArrayList<>();
+        for (Group group : groups) {
+            tasks.addAll(group.tasks);
+            keys.addAll(group.keys);
+        }
+        Engine.answer(tasks);
+        engine.free(keys, isLast);
+    }
+
+    private LimitStoreException contention(Group group) {
+        return new LimitStoreUnavailableException(
+                "store " + engine.store() + " did not write \""
+                        + group.keys.iterator().next() + "\", and charged"
+                        + " nothing: other processes changed it before each of " + MOST_WRITES + " attempts; expected"
+                        + " fewer processes that charge one key at a time, for example with a leased limit such as"
+                        + " Limit.perSecond(1000).leased()",
+                null);
+    }
+
+    /** Groups the tasks that have keys in common, directly or by others. */
+    private Collection<Group> groups(List<Task<?>> tasks) {
+        Map<String, Group> byKey = new HashMap<>();
+        for (Task<?> task : tasks) {
+            Group group = new Group();
+            for (String key : task.keys()) {
+                Group other = byKey.get(key);
+                if (other != null && other != group) {
+                    Group joined = group;
+                    other.tasks.addAll(joined.tasks);
+                    other.keys.addAll(joined.keys);
+                    joined.keys.forEach(each -> byKey.put(each, other));
+                    group = other;
+                }
+                group.keys.add(key);
+                byKey.put(key, group);
+            }
+            group.tasks.add(task);
+        }
+        return new LinkedHashSet<>(byKey.values());
+    }
+
+    /** Tasks with keys in common. */
+    private final class Group {
+
+        private final Set<String> keys = new LinkedHashSet<>();
+        private final List<Task<?>> tasks = new ArrayList<>();
+
+        boolean hasAny(Map<String, Row> rows) {
+            return keys.stream().anyMatch(rows::containsKey);
+        }
+
+        /** Returns what to write; empty if the tasks change nothing, or have failed. */
+        List<Write> compute(long micros, Map<String, Row> rows, long now) {
+            try {
+                Page page = new Page(
+                        micros, keys.stream().map(key -> row(rows, key)).toList());
+                for (Task<?> task : tasks) {
+                    if (isOver(task, now)) {
+                        engine.failLate(task);
+                    } else {
+                        task.compute(page);
+                    }
+                }
+                return page.writes();
+            } catch (RuntimeException e) {
+                fail(e);
+                return List.of();
+            }
+        }
+
+        private Row row(Map<String, Row> rows, String key) {
+            Row row = rows.get(key);
+            if (row == null) {
+                throw new LimitStoreException(
+                        "store " + engine.store() + " returned no row for \"" + key + "\": expected one for each key"
+                                + " of a read, and of a change that was not written, for example new Row(key, new"
+                                + " byte[0], 0)",
+                        null);
+            }
+            return row;
+        }
+
+        /** Returns the last moment of the change on the store's clock. */
+        long deadline(long micros, long now) {
+            long earliest = LimitStore.NO_DEADLINE;
+            for (Task<?> task : tasks) {
+                if (!isOver(task, now)) {
+                    earliest = Math.min(earliest, task.deadline());
+                }
+            }
+            return earliest == LimitStore.NO_DEADLINE ? Long.MAX_VALUE : micros + (earliest - now) / 1_000;
+        }
+
+        void fail(Throwable error) {
+            tasks.forEach(task -> task.fail(error));
+        }
+
+        /** Returns whether a task takes no effect any more. */
+        private static boolean isOver(Task<?> task, long now) {
+            return task.isDone() || Engine.isAfter(task.deadline(), now);
+        }
+    }
+}

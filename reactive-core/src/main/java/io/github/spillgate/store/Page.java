@@ -1,0 +1,124 @@
+package io.github.spillgate.store;
+
+import io.github.spillgate.count.Count;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.store.CompareAndWriteStore.Row;
+import io.github.spillgate.store.CompareAndWriteStore.Write;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/** The rows of tasks that depend on each other, at an instant of the store's clock, and what the tasks make of them. */
+final class Page {
+
+    private static final byte[] NONE = {};
+
+    private final Map<String, Entry> entries = new LinkedHashMap<>();
+    private long micros;
+
+    Page(long micros, List<Row> rows) {
+        this.micros = micros;
+        rows.forEach(row -> entries.put(row.key(), new Entry(row)));
+    }
+
+    /** Returns the time in microseconds. */
+    long micros() {
+        return micros;
+    }
+
+    /** Returns the time in milliseconds. */
+    long millis() {
+        return micros / 1_000;
+    }
+
+    /** Lets a microsecond pass, so that the stamps of later decisions are higher. */
+    void tick() {
+        micros++;
+    }
+
+    /** Returns the count of a claim at the present time; null if the value is foreign. */
+    @Nullable
+    Count count(Claim claim) {
+        Entry entry = entry(claim.identity());
+        if (entry.count == null) {
+            entry.count = Count.read(claim.limit(), entry.value);
+        }
+        if (entry.count != null) {
+            entry.count.advance(claim, millis());
+        }
+        return entry.count;
+    }
+
+    /** Returns the value of a row; empty if there is none. */
+    byte[] value(String key) {
+        return entry(key).written(micros);
+    }
+
+    /**
+     * Sets the value of a row.
+     *
+     * @param value the value; empty to delete the row
+     * @param expiresAt the time until which it is kept, in milliseconds; 0 for as long as before
+     */
+    void put(String key, byte[] value, long expiresAt) {
+        Entry entry = entry(key);
+        entry.written(micros);
+        entry.put(value, expiresAt);
+    }
+
+    void delete(String key) {
+        put(key, NONE, 0);
+    }
+
+    /** Returns what to write to all rows; empty if no row has changed. */
+    List<Write> writes() {
+        List<Write> writes = new ArrayList<>(entries.size());
+        boolean isAnyChanged = false;
+        for (Entry entry : entries.values()) {
+            byte[] value = entry.written(micros);
+            isAnyChanged |= entry.isChanged;
+            writes.add(new Write(entry.row.key(), value, entry.row.version(), entry.expiresAt));
+        }
+        return isAnyChanged ? writes : List.of();
+    }
+
+    private Entry entry(String key) {
+        Entry entry = entries.get(key);
+        if (entry == null) {
+            throw new IllegalStateException("row " + key + " was not read");
+        }
+        return entry;
+    }
+
+    private static final class Entry {
+
+        private final Row row;
+        private byte[] value;
+        private long expiresAt;
+        private boolean isChanged;
+        private @Nullable Count count;
+
+        Entry(Row row) {
+            this.row = row;
+            this.value = row.value();
+        }
+
+        /** Returns the value after the changes of the count. */
+        byte[] written(long micros) {
+            if (count != null && count.isChanged()) {
+                put(count.write(micros), count.expiresAt());
+            }
+            count = null;
+            return value;
+        }
+
+        void put(byte[] newValue, long newExpiry) {
+            value = newValue;
+            expiresAt = Math.max(expiresAt, newExpiry);
+            isChanged = true;
+            count = null;
+        }
+    }
+}
