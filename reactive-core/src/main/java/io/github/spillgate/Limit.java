@@ -15,9 +15,9 @@ import org.jspecify.annotations.Nullable;
  * the same time.
  *
  * <p>Immutable, and always valid. Limits are equal if all their settings are equal. {@link #of(long, Duration)} creates
- * an exact {@linkplain Log log}; {@link #counter()} trades exactness for constant memory; {@link #burst(long)} returns a
- * {@linkplain Bucket token bucket}; {@link #concurrent(long)} limits what runs at the same time. None of these kinds has
- * a boundary at which all permits are available again at once. Methods that change a setting return a new limit.
+ * an exact {@linkplain Log log}; {@link #counter()} trades exactness for constant memory; {@link #burst(long)} returns
+ * a {@linkplain Bucket token bucket}; {@link #concurrent(long)} limits what runs at the same time. None of these kinds
+ * has a boundary at which all permits are available again at once. Methods that change a setting return a new limit.
  *
  * <pre>{@code
  * Limit.perMinute(120)
@@ -134,7 +134,7 @@ public abstract sealed class Limit {
      * @param identity the part of the identity behind the name
      * @param reach the longest time for which a hit counts, in milliseconds
      */
-    private Limit(Settings settings, long capacity, Form form, String identity, long reach) {
+    private Limit(CommonSettings settings, long capacity, Form form, String identity, long reach) {
         this.name = settings.name;
         this.permits = settings.permits;
         this.capacity = capacity;
@@ -159,7 +159,8 @@ public abstract sealed class Limit {
     public static Limit of(long permits, Duration window) {
         long windowMillis = checkWindow(window);
         checkPermits(permits, MOST_LOG_PERMITS, "a log (a counter takes more)");
-        return new Log(Settings.of(permits, windowMillis), windowMillis, defaultResolution(permits, windowMillis));
+        return new Log(
+                CommonSettings.of(permits, windowMillis), windowMillis, defaultResolution(permits, windowMillis));
     }
 
     /**
@@ -174,7 +175,7 @@ public abstract sealed class Limit {
     public static Limit counter(long permits, Duration window) {
         long windowMillis = checkWindow(window);
         checkPermits(permits, MOST_COUNTER_PERMITS, "a counter");
-        return new Counter(Settings.of(permits, windowMillis), windowMillis, false);
+        return new Counter(CommonSettings.of(permits, windowMillis), windowMillis, false);
     }
 
     /**
@@ -189,10 +190,10 @@ public abstract sealed class Limit {
      */
     public static Limit bucket(long permits, Duration window, long burst) {
         long windowMillis = checkWindow(window);
-        return bucket(Settings.of(permits, windowMillis), windowMillis, burst);
+        return bucket(CommonSettings.of(permits, windowMillis), windowMillis, burst);
     }
 
-    private static Bucket bucket(Settings settings, long windowMillis, long burst) {
+    private static Bucket bucket(CommonSettings settings, long windowMillis, long burst) {
         checkBucket(settings.permits, windowMillis, burst);
         return new Bucket(settings, windowMillis, burst);
     }
@@ -210,7 +211,7 @@ public abstract sealed class Limit {
     public static Limit concurrent(long permits) {
         checkPermits(permits, MOST_CONCURRENT_PERMITS, "a concurrency limit");
         return new Concurrent(
-                new Settings(Concurrent.NAME, permits, false, false), DEFAULT_HOLD.toMillis(), DEFAULT_RETRY);
+                new CommonSettings(Concurrent.NAME, permits, false, false), DEFAULT_HOLD.toMillis(), DEFAULT_RETRY);
     }
 
     /**
@@ -345,7 +346,7 @@ public abstract sealed class Limit {
         checkNotLeased(
                 "a denied request would have to be recorded in the store at once",
                 "Limit.perMinute(120).countingDenied()");
-        return with(new Settings(name, permits, true, leased));
+        return with(new CommonSettings(name, permits, true, leased));
     }
 
     /**
@@ -374,7 +375,7 @@ public abstract sealed class Limit {
         if (form.millis() < SHORTEST_LEASED_WINDOW) {
             throw new IllegalArgumentException(notLeasable("has a window below 1 s"));
         }
-        return with(new Settings(name, permits, countingDenied, true));
+        return with(new CommonSettings(name, permits, countingDenied, true));
     }
 
     /**
@@ -422,7 +423,7 @@ public abstract sealed class Limit {
      * @throws IllegalArgumentException if the name is empty, too long or has other characters
      */
     public final Limit named(String name) {
-        return with(new Settings(Names.check("limit name", name, "\"burst\""), permits, countingDenied, leased));
+        return with(new CommonSettings(Names.check("limit name", name, "\"burst\""), permits, countingDenied, leased));
     }
 
     /**
@@ -591,7 +592,7 @@ public abstract sealed class Limit {
     // What only this package asks a kind.
 
     /** Returns a copy with other settings, which the caller has checked. */
-    abstract Limit with(Settings settings);
+    abstract Limit with(CommonSettings settings);
 
     /** Returns the most permits that a count can record, beyond the capacity because of settled costs. */
     abstract long mostRecorded();
@@ -619,8 +620,8 @@ public abstract sealed class Limit {
         return form;
     }
 
-    final Settings settings() {
-        return new Settings(name, permits, countingDenied, leased);
+    final CommonSettings settings() {
+        return new CommonSettings(name, permits, countingDenied, leased);
     }
 
     @Override
@@ -740,10 +741,10 @@ public abstract sealed class Limit {
     }
 
     /** The settings that all kinds have. */
-    record Settings(String name, long permits, boolean countingDenied, boolean leased) {
+    record CommonSettings(String name, long permits, boolean countingDenied, boolean leased) {
 
-        static Settings of(long permits, long windowMillis) {
-            return new Settings(LimitText.format(windowMillis), permits, false, false);
+        static CommonSettings of(long permits, long windowMillis) {
+            return new CommonSettings(LimitText.format(windowMillis), permits, false, false);
         }
     }
 
@@ -757,7 +758,7 @@ public abstract sealed class Limit {
 
         private final Duration resolution;
 
-        private Log(Settings settings, long period, long resolution) {
+        private Log(CommonSettings settings, long period, long resolution) {
             super(
                     settings,
                     settings.permits,
@@ -768,7 +769,7 @@ public abstract sealed class Limit {
         }
 
         @Override
-        Log with(Settings settings) {
+        Log with(CommonSettings settings) {
             return new Log(settings, form().millis(), form().setting());
         }
 
@@ -821,7 +822,7 @@ public abstract sealed class Limit {
 
         private final boolean aligned;
 
-        private Counter(Settings settings, long period, boolean aligned) {
+        private Counter(CommonSettings settings, long period, boolean aligned) {
             super(
                     settings,
                     settings.permits,
@@ -832,7 +833,7 @@ public abstract sealed class Limit {
         }
 
         @Override
-        Counter with(Settings settings) {
+        Counter with(CommonSettings settings) {
             return new Counter(settings, form().millis(), aligned);
         }
 
@@ -856,7 +857,9 @@ public abstract sealed class Limit {
             return Bounds.MOST_EXACT / 2; // two windows are added
         }
 
-        /** {@inheritDoc} It may grant the permits of two windows at once: at the end of one and the start of the next. */
+        /**
+         * {@inheritDoc} It may grant the permits of two windows at once: at the end of one and the start of the next.
+         */
         @Override
         long leastTimeToGrant(long total) {
             return Math.max(0, Math.max(0, total - 1) / permits() - 1) * form().millis();
@@ -875,7 +878,7 @@ public abstract sealed class Limit {
      */
     public static final class Bucket extends Limit {
 
-        private Bucket(Settings settings, long period, long burst) {
+        private Bucket(CommonSettings settings, long period, long burst) {
             super(
                     settings,
                     burst,
@@ -885,7 +888,7 @@ public abstract sealed class Limit {
         }
 
         @Override
-        Bucket with(Settings settings) {
+        Bucket with(CommonSettings settings) {
             return new Bucket(settings, form().millis(), capacity());
         }
 
@@ -933,13 +936,13 @@ public abstract sealed class Limit {
 
         private final Duration retry;
 
-        private Concurrent(Settings settings, long hold, Duration retry) {
+        private Concurrent(CommonSettings settings, long hold, Duration retry) {
             super(settings, settings.permits, new Form(5, hold, 1), ":H", hold);
             this.retry = retry;
         }
 
         @Override
-        Concurrent with(Settings settings) {
+        Concurrent with(CommonSettings settings) {
             return new Concurrent(settings, form().millis(), retry);
         }
 

@@ -91,8 +91,8 @@ final class LocalGrants implements Leases.Charges {
 
     /**
      * Cancels a grant of the fallback that the primary store has charged after all. Later refunds and settlements of
-     * the grant are made there, and what was refunded before, also by a settlement, is refunded there now. If the charge
-     * was lost or reset, or may be, it is refunded instead.
+     * the grant are made there, and what was refunded before, also by a settlement, is refunded there now. If the
+     * charge was lost or reset, or may be, it is refunded instead.
      *
      * @param isNoted whether the charge counts as granted here
      */

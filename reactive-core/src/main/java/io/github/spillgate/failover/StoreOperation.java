@@ -60,7 +60,10 @@ record StoreOperation<T>(Kind kind, OnPrimary<T> onPrimary, BiFunction<LimitStor
     @FunctionalInterface
     interface OnPrimary<T> {
 
-        /** Asks the store, which may execute the request until a time of {@link io.github.spillgate.internal.Time#nanos}. */
+        /**
+         * Asks the store, which may execute the request until a time of {@link
+         * io.github.spillgate.internal.Time#nanos}.
+         */
         Mono<T> ask(LimitStore primary, List<Claim> claims, long deadline);
     }
 }

@@ -71,8 +71,8 @@ final class CountKeys {
     }
 
     /**
-     * Returns four keys for each reconciliation: of its count, of the mark of its source, and of the marks of the last reset of
-     * the count, and of what was restored in it.
+     * Returns four keys for each reconciliation: of its count, of the mark of its source, and of the marks of the last
+     * reset of the count, and of what was restored in it.
      */
     byte[][] countsAndReconciliationMarks(List<Reconciliation> reconciliations) {
         return reconciliations.stream()

@@ -1,6 +1,5 @@
 package io.github.spillgate.redis;
 
-import io.github.spillgate.Limit;
 import io.github.spillgate.count.Count;
 import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.internal.LittleEndian;

@@ -28,8 +28,8 @@ import reactor.core.publisher.Mono;
  * features of the wrapped store are lost. It passes on the decisions of the wrapped store as they are: a decision notes
  * whether a fallback has made it, and what of it is refunded.
  *
- * <p>A store on another database extends {@code io.github.spillgate.store.CompareAndWriteStore}, which implements all of
- * this.
+ * <p>A store on another database extends {@code io.github.spillgate.store.CompareAndWriteStore}, which implements all
+ * of this.
  *
  * <p>To test a store of your own, extend {@code io.github.spillgate.testkit.LimitStoreContract}, the tests of what this
  * interface promises. They are in this artifact with the classifier {@code contract}.

@@ -23,8 +23,8 @@ public final class StoreDecision implements Decision {
     /** The value of {@code fitsAt} if no wait helps. */
     public static final long NEVER = Long.MAX_VALUE;
 
-    private static final AtomicReferenceFieldUpdater<StoreDecision, Use> USE =
-            AtomicReferenceFieldUpdater.newUpdater(StoreDecision.class, Use.class, "use");
+    private static final AtomicReferenceFieldUpdater<StoreDecision, PermitUse> USE =
+            AtomicReferenceFieldUpdater.newUpdater(StoreDecision.class, PermitUse.class, "use");
 
     private static final long NO_STAMP = 0;
 
@@ -45,7 +45,7 @@ public final class StoreDecision implements Decision {
     private final List<StoreDecision> parts;
 
     /** What became of the permits. */
-    private volatile Use use = Use.NEW;
+    private volatile PermitUse use = PermitUse.NEW;
 
     /**
      * The fallbacks that have decided; several if one of them has a fallback itself. Changed only before the store that
@@ -539,7 +539,7 @@ public final class StoreDecision implements Decision {
         if (use.redeemed.keySet().containsAll(selected.keySet())) {
             return null;
         }
-        Use before = USE.getAndUpdate(this, known -> known.redeemed(selected));
+        PermitUse before = USE.getAndUpdate(this, known -> known.redeemed(selected));
         selected.keySet().removeAll(before.redeemed.keySet());
         StoreDecision redeemed = (before.holder == null ? this : before.holder).onlyOf(selected.keySet());
         if (before.holder != null) {
@@ -555,11 +555,11 @@ public final class StoreDecision implements Decision {
      * afterwards, from the other one. Call this once at most.
      *
      * @param other the decision of the other store on the same claims
-     * @return the claims of this decision, with as many of their permits as have moved: without those that were refunded
-     *     before, or settled to a lower cost; without claims of which nothing has moved
+     * @return the claims of this decision, with as many of their permits as have moved: without those that were
+     *     refunded before, or settled to a lower cost; without claims of which nothing has moved
      */
     public List<Claim> moveTo(StoreDecision other) {
-        Use before = USE.getAndUpdate(this, known -> new Use(known.redeemed, other));
+        PermitUse before = USE.getAndUpdate(this, known -> new PermitUse(known.redeemed, other));
         List<Claim> moved = new ArrayList<>(usages.size());
         for (Claim claim : claims()) {
             long left = Math.min(claim.permits(), before.redeemed.getOrDefault(claim.handle(), claim.permits()));
@@ -614,14 +614,15 @@ public final class StoreDecision implements Decision {
      * @param redeemed the usages that were refunded or settled, by the handles of their claims, with their costs since
      * @param holder the decision that holds the other permits instead of this one; null if none does
      */
-    private record Use(Map<Object, Long> redeemed, @Nullable StoreDecision holder) {
+    private record PermitUse(
+            Map<Object, Long> redeemed, @Nullable StoreDecision holder) {
 
-        private static final Use NEW = new Use(Map.of(), null);
+        private static final PermitUse NEW = new PermitUse(Map.of(), null);
 
-        Use redeemed(Map<Object, Long> costs) {
+        PermitUse redeemed(Map<Object, Long> costs) {
             Map<Object, Long> all = new HashMap<>(costs);
             all.putAll(redeemed);
-            return new Use(Map.copyOf(all), holder);
+            return new PermitUse(Map.copyOf(all), holder);
         }
     }
 }

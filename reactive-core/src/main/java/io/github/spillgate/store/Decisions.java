@@ -1,7 +1,7 @@
 package io.github.spillgate.store;
 
-import io.github.spillgate.Limit;
 import io.github.spillgate.ForeignValueException;
+import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.Source;
 import io.github.spillgate.count.Count;

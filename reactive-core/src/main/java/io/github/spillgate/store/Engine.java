@@ -138,7 +138,7 @@ final class Engine {
             List<Task<?>> tasks = nextTasks();
             if (!tasks.isEmpty()) {
                 inFlight.incrementAndGet();
-                new Batch(this).start(tasks);
+                new RowBatch(this).start(tasks);
             }
         }
     }

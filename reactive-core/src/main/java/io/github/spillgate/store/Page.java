@@ -15,12 +15,12 @@ final class Page {
 
     private static final byte[] NONE = {};
 
-    private final Map<String, Entry> entries = new LinkedHashMap<>();
+    private final Map<String, PageEntry> entries = new LinkedHashMap<>();
     private long micros;
 
     Page(long micros, List<Row> rows) {
         this.micros = micros;
-        rows.forEach(row -> entries.put(row.key(), new Entry(row)));
+        rows.forEach(row -> entries.put(row.key(), new PageEntry(row)));
     }
 
     /** Returns the time in microseconds. */
@@ -41,7 +41,7 @@ final class Page {
     /** Returns the count of a claim at the present time; null if the value is foreign. */
     @Nullable
     Count count(Claim claim) {
-        Entry entry = entry(claim.identity());
+        PageEntry entry = entry(claim.identity());
         if (entry.count == null) {
             entry.count = Count.read(claim.limit(), entry.value);
         }
@@ -63,7 +63,7 @@ final class Page {
      * @param expiresAt the time until which it is kept, in milliseconds; 0 for as long as before
      */
     void put(String key, byte[] value, long expiresAt) {
-        Entry entry = entry(key);
+        PageEntry entry = entry(key);
         entry.written(micros);
         entry.put(value, expiresAt);
     }
@@ -76,7 +76,7 @@ final class Page {
     List<Write> writes() {
         List<Write> writes = new ArrayList<>(entries.size());
         boolean isAnyChanged = false;
-        for (Entry entry : entries.values()) {
+        for (PageEntry entry : entries.values()) {
             byte[] value = entry.written(micros);
             isAnyChanged |= entry.isChanged;
             writes.add(new Write(entry.row.key(), value, entry.row.version(), entry.expiresAt));
@@ -84,15 +84,15 @@ final class Page {
         return isAnyChanged ? writes : List.of();
     }
 
-    private Entry entry(String key) {
-        Entry entry = entries.get(key);
+    private PageEntry entry(String key) {
+        PageEntry entry = entries.get(key);
         if (entry == null) {
             throw new IllegalStateException("row " + key + " was not read");
         }
         return entry;
     }
 
-    private static final class Entry {
+    private static final class PageEntry {
 
         private final Row row;
         private byte[] value;
@@ -100,7 +100,7 @@ final class Page {
         private boolean isChanged;
         private @Nullable Count count;
 
-        Entry(Row row) {
+        PageEntry(Row row) {
             this.row = row;
             this.value = row.value();
         }

@@ -95,10 +95,10 @@ final class LimitTraffic {
     }
 
     /**
-     * Returns the most that was in use of each key at any moment of a span of time, as a part of the limit, in ascending
-     * order: the permits of a window, or the level of a token bucket. If this process stalls, decisions arrive late, and
-     * permits that had expired by then were granted again: so this is the lower one of two numbers, by the times of
-     * decisions, and by the times at which they arrived.
+     * Returns the most that was in use of each key at any moment of a span of time, as a part of the limit, in
+     * ascending order: the permits of a window, or the level of a token bucket. If this process stalls, decisions
+     * arrive late, and permits that had expired by then were granted again: so this is the lower one of two numbers, by
+     * the times of decisions, and by the times at which they arrived.
      */
     List<Double> worst(long from, long to) {
         return IntStream.range(0, keys)

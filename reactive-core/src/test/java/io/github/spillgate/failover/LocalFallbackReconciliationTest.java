@@ -344,7 +344,9 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
                 .containsExactly(10L);
     }
 
-    /** In a long outage, each attempt to hand over leaves grants in flight. They must not count until the last expires. */
+    /**
+     * In a long outage, each attempt to hand over leaves grants in flight. They must not count until the last expires.
+     */
     @ParameterizedTest
     @CsvSource({"10/1m, 61, 5", "10/1m counter, 90, 5", "10/1m counter, 115, 8"})
     void grantsInFlightLeaveTheWindowOneByOne(String text, long seconds, long remaining) {

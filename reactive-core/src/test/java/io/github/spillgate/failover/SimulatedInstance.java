@@ -76,8 +76,8 @@ class SimulatedInstance {
      * Runs random histories, each from a seed of its own. A failure names its seed. To replay it, run the test with
      * {@code -Dspillgate.seed=<seed>}.
      *
-     * @param seeds a generator with a fixed seed in the fast tier, so that a red test is about the change at hand, and a
-     *     new one in the proof tier
+     * @param seeds a generator with a fixed seed in the fast tier, so that a red test is about the change at hand, and
+     *     a new one in the proof tier
      */
     static void runHistories(int histories, Random seeds, Consumer<Random> history) {
         for (int i = 0; i < histories; i++) {

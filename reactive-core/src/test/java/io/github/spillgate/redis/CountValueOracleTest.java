@@ -109,12 +109,12 @@ class CountValueOracleTest {
         writeTheSameBytes(0, 60);
         assertThat(corrections)
                 .containsOnlyKeys(
-                        "charge LOG",
-                        "charge COUNTER",
-                        "charge BUCKET",
-                        "restore LOG",
-                        "restore COUNTER",
-                        "restore BUCKET")
+                        "charge Log",
+                        "charge Counter",
+                        "charge Bucket",
+                        "restore Log",
+                        "restore Counter",
+                        "restore Bucket")
                 .allSatisfy((correction, times) -> assertThat(times).isGreaterThan(50));
     }
 

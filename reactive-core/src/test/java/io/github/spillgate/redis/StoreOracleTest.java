@@ -51,8 +51,8 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * The brute-force model, the local store, the scripts in Redis, and a store that compares and writes get the same random traffic on the same clock, and
- * must agree in every field of every decision.
+ * The brute-force model, the local store, the scripts in Redis, and a store that compares and writes get the same
+ * random traffic on the same clock, and must agree in every field of every decision.
  */
 class StoreOracleTest {
 

@@ -112,7 +112,8 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
 
     /**
      * Returns the share of the limit that this instance may grant, for the decision that begins now. It does not rise
-     * before all grants are charged, those of others too: at the end of an outage, the store knows the use of those instances that are back.
+     * before all grants are charged, those of others too: at the end of an outage, the store knows the use of those
+     * instances that are back.
      */
     public final double share() {
         double present = share.of(claim.limit(), instances == null ? 1 : instances.number(), use());
@@ -322,8 +323,8 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
     abstract void handOver(Reconciliation reconciliation, long since);
 
     /**
-     * Returns the hand-over in flight under another number, because it was executed in a life that is lost since; null if
-     * there is none.
+     * Returns the hand-over in flight under another number, because it was executed in a life that is lost since; null
+     * if there is none.
      */
     @Nullable
     Reconciliation repeatAs(long number) {

@@ -19,7 +19,7 @@ import java.util.function.BiConsumer;
 import reactor.core.publisher.Mono;
 
 /** Tasks that share a read, and then a write of what has changed; after a conflict another write. */
-final class Batch {
+final class RowBatch {
     // Design notes.
     //
     // Tasks with a key in common are a group. They are computed in order on one page, and are one change: a row cannot
@@ -40,19 +40,19 @@ final class Batch {
     /** How often this batch was written. */
     private int writes;
 
-    Batch(Engine engine) {
+    RowBatch(Engine engine) {
         this.engine = engine;
     }
 
     void start(List<Task<?>> tasks) {
-        Collection<Group> groups = groups(tasks);
+        Collection<TaskGroup> groups = groups(tasks);
         List<String> keys = new ArrayList<>();
         groups.forEach(group -> keys.addAll(group.keys));
         send(Mono.defer(() -> engine.store().read(keys)), groups, (rows, byKey) -> compute(groups, rows, byKey));
     }
 
     /** Sends a request about groups, and passes the reply on with its rows by their keys. */
-    private void send(Mono<Rows> request, Collection<Group> groups, BiConsumer<Rows, Map<String, Row>> onReply) {
+    private void send(Mono<Rows> request, Collection<TaskGroup> groups, BiConsumer<Rows, Map<String, Row>> onReply) {
         request.single()
                 .map(rows -> {
                     Map<String, Row> byKey = new HashMap<>();
@@ -63,12 +63,12 @@ final class Batch {
     }
 
     /** Computes groups on their rows, and writes what has changed. */
-    private void compute(Collection<Group> groups, Rows rows, Map<String, Row> byKey) {
+    private void compute(Collection<TaskGroup> groups, Rows rows, Map<String, Row> byKey) {
         long now = Time.nanos();
-        List<Group> done = new ArrayList<>();
-        List<Group> changed = new ArrayList<>();
+        List<TaskGroup> done = new ArrayList<>();
+        List<TaskGroup> changed = new ArrayList<>();
         List<Change> changes = new ArrayList<>();
-        for (Group group : groups) {
+        for (TaskGroup group : groups) {
             List<Write> some = group.compute(rows.micros(), byKey, now);
             (some.isEmpty() ? done : changed).add(group);
             if (!some.isEmpty()) {
@@ -80,9 +80,9 @@ final class Batch {
             fail(changed, contention(changed.get(0)));
         } else if (!changed.isEmpty()) {
             send(Mono.defer(() -> engine.store().write(changes)), changed, (reply, current) -> {
-                List<Group> written = new ArrayList<>();
-                List<Group> unwritten = new ArrayList<>();
-                for (Group group : changed) {
+                List<TaskGroup> written = new ArrayList<>();
+                List<TaskGroup> unwritten = new ArrayList<>();
+                for (TaskGroup group : changed) {
                     (group.hasAny(current) ? unwritten : written).add(group);
                 }
                 answer(written, unwritten.isEmpty());
@@ -93,18 +93,18 @@ final class Batch {
         }
     }
 
-    private void fail(Collection<Group> groups, Throwable error) {
+    private void fail(Collection<TaskGroup> groups, Throwable error) {
         groups.forEach(group -> group.fail(error));
         answer(groups, true);
     }
 
-    private void answer(Collection<Group> groups, boolean isLast) {
+    private void answer(Collection<TaskGroup> groups, boolean isLast) {
         if (groups.isEmpty()) {
             return;
         }
         List<Task<?>> tasks = new ArrayList<>();
         List<String> keys = new ArrayList<>();
-        for (Group group : groups) {
+        for (TaskGroup group : groups) {
             tasks.addAll(group.tasks);
             keys.addAll(group.keys);
         }
@@ -112,7 +112,7 @@ final class Batch {
         engine.free(keys, isLast);
     }
 
-    private LimitStoreException contention(Group group) {
+    private LimitStoreException contention(TaskGroup group) {
         return new LimitStoreUnavailableException(
                 "store " + engine.store() + " did not write \""
                         + group.keys.iterator().next() + "\", and charged"
@@ -123,14 +123,14 @@ final class Batch {
     }
 
     /** Groups the tasks that have keys in common, directly or by others. */
-    private Collection<Group> groups(List<Task<?>> tasks) {
-        Map<String, Group> byKey = new HashMap<>();
+    private Collection<TaskGroup> groups(List<Task<?>> tasks) {
+        Map<String, TaskGroup> byKey = new HashMap<>();
         for (Task<?> task : tasks) {
-            Group group = new Group();
+            TaskGroup group = new TaskGroup();
             for (String key : task.keys()) {
-                Group other = byKey.get(key);
+                TaskGroup other = byKey.get(key);
                 if (other != null && other != group) {
-                    Group joined = group;
+                    TaskGroup joined = group;
                     other.tasks.addAll(joined.tasks);
                     other.keys.addAll(joined.keys);
                     joined.keys.forEach(each -> byKey.put(each, other));
@@ -145,7 +145,7 @@ final class Batch {
     }
 
     /** Tasks with keys in common. */
-    private final class Group {
+    private final class TaskGroup {
 
         private final Set<String> keys = new LinkedHashSet<>();
         private final List<Task<?>> tasks = new ArrayList<>();
