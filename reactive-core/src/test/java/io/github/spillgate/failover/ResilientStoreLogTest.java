@@ -321,9 +321,8 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
         time.pass(Duration.ofSeconds(10));
         assertThat(limiter.state().lost()).isEqualTo(4);
         assertThat(lines())
-                .contains(
-                        "WARN 4 permits that LocalFallback has granted cannot be charged in ControlledStore, so more than"
-                                + " a limit may be granted: it refused the\\u000ascript");
+                .contains("WARN 4 permits that LocalFallback has granted cannot be charged in ControlledStore, so"
+                        + " more than a limit may be granted: it refused the\\u000ascript");
     }
 
     @Test
