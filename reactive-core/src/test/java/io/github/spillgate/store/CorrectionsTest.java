@@ -178,7 +178,7 @@ class CorrectionsTest {
         Corrected.Reply reply = requireNonNull(correct(both).get(0).reply());
         assertThat(requireNonNull(reply.usage()).used()).isEqualTo(3);
         assertThat(reply.usage().wholeAt().toEpochMilli())
-                .isEqualTo(clock.millis() + known.limit().period().toMillis());
+                .isEqualTo(clock.millis() + known.limit().holdTime().toMillis());
         both.dropHold(requireNonNull(known.holdId()));
         both.dropHold(requireNonNull(unknown.holdId()));
         assertThat(correct(both)).containsExactly(Corrected.of(CorrectionOutcome.WITHOUT_EFFECT));
