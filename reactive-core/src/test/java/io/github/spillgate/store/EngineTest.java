@@ -40,7 +40,7 @@ import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
 import reactor.core.scheduler.NonBlocking;
 
-/** Batches, deadlines, cancellations and bounds, on a store whose replies the test holds. */
+/** Batches, deadlines, cancellations and bounds, on a store with replies that the test holds. */
 class EngineTest {
 
     private static final Limit LIMIT = Limit.of(1_000, Duration.ofHours(5));

@@ -8,7 +8,7 @@ import java.util.function.BiFunction;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
 
-/** A store that records its requests, and whose requests a test may delay, lose or change. */
+/** A store that records its requests; a test may delay, lose or change them. */
 final class HeldMapStore extends CompareAndWriteStore {
 
     private final MapStore map;

@@ -68,7 +68,7 @@ final class PendingGrants {
     }
 
     /** Moves to a time: a local clock that was set back has left the end too far ahead. */
-    void advance(Limit limit, long now) {
+    void advance(long now) {
         until = Math.min(until, now + limit.reach().toMillis());
     }
 

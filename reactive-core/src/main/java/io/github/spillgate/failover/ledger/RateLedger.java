@@ -139,7 +139,7 @@ public final class RateLedger extends Ledger {
                     .toList();
         }
         if (pending != null) {
-            pending.advance(limit(), now);
+            pending.advance(now);
         }
     }
 
