@@ -445,7 +445,7 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
     }
 
     private List<String> lines() {
-        return log.lines(ResilientStore.class.getName()).stream()
+        return log.lines(ResilientStore.class.getName(), "ControlledStore").stream()
                 .map(line -> line.replaceFirst("^\\[.*?] ", "").replace(ResilientStore.class.getName() + " - ", ""))
                 .toList();
     }

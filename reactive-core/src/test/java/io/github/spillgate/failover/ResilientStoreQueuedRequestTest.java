@@ -47,7 +47,8 @@ class ResilientStoreQueuedRequestTest {
     private RateLimiter limiter;
 
     private void connect(RedisStore.Builder settings) {
-        store = settings.build();
+        // Limiters of earlier tests may log that their stores are closed.
+        store = settings.namespace("queue").build();
         limiter = RateLimiter.builder("queue")
                 .store(store)
                 .deadline(Duration.ofSeconds(1))

@@ -396,7 +396,7 @@ class CountValueOracleTest {
         private Reconciliation reconciliation(String source, int number, long reach) {
             List<Grants> grants = random.nextInt(3) == 0 ? List.of() : grants(5, reach);
             List<LostPermits> some = new ArrayList<>();
-            for (int i = random.nextInt(3); i > 0 || grants.isEmpty() && some.isEmpty(); i--) {
+            for (int i = random.nextInt(3); i > 0 || (grants.isEmpty() && some.isEmpty()); i--) {
                 int which = random.nextInt(lost.size());
                 if (random.nextInt(3) == 0) {
                     lost.set(which, lostNow(lost.get(which).life()));
@@ -656,7 +656,7 @@ class CountValueOracleTest {
         /** Reconciles in Java, with the marks of this twin; returns whether the count has changed. */
         private boolean reconcile(RateCount count, Reconciliation one) {
             long micros = scripted.micros();
-            String[] last = charged.getOrDefault(one.source(), "0 0").split(" ");
+            String[] last = charged.getOrDefault(one.source(), "0 0").split(" ", -1);
             boolean isRepeated = Long.parseLong(last[1]) == count.life() / StoreUsage.RESETS
                     && one.number() <= Long.parseLong(last[0]);
             long counts = isRepeated ? 0 : count.charge(one.ages());
