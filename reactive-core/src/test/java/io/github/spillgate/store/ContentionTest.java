@@ -116,7 +116,7 @@ class ContentionTest {
         for (int i = 1; i <= 25; i++) {
             Decision decision = requireNonNull(limiter.tryAcquire(hot).block());
             assertThat(decision.isAllowed()).isTrue();
-            assertThat(decision.limits().get(0).used()).isEqualTo(2 * i);
+            assertThat(decision.limits().get(0).used()).isEqualTo(2L * i);
         }
         assertThat(limiter.tryAcquire(hot).map(Decision::isAllowed).block()).isFalse();
         assertThat(conflicts).hasValue(50);

@@ -76,5 +76,6 @@ public class MapStore extends CompareAndWriteStore {
         return ChronoUnit.MICROS.between(Instant.EPOCH, clock.instant());
     }
 
+    @SuppressWarnings("ArrayRecordComponent") // not compared
     public record Stored(byte[] value, long version, long expiresAt) {}
 }
