@@ -6,6 +6,7 @@ import io.github.spillgate.Source;
 import io.github.spillgate.failover.FaultyLink.Call;
 import io.github.spillgate.failover.InstanceKnowledge.Seen;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.util.ArrayList;
@@ -213,6 +214,10 @@ final class AdmissionOracle {
         long chargedAt;
 
         boolean inStore;
+
+        /** The stamp of that charge. */
+        private long stamp;
+
         private boolean everLost;
 
         /** What the store had charged before it. */
@@ -467,6 +472,7 @@ final class AdmissionOracle {
                     request.executedAllowed = true;
                     request.inStore = true;
                     request.chargedAt = reply.at().toEpochMilli();
+                    request.stamp = reply.stamp();
                     request.at = request.decision == null ? request.chargedAt : Math.min(request.at, request.chargedAt);
                 }
             }
@@ -485,6 +491,14 @@ final class AdmissionOracle {
             }
             Predicate<Request> inUse = one -> one.counts() && key.isWithin(one, clock.getAsLong());
             key.excess.add(sum(key.inStore(), inUse) - limit.permits());
+        }
+
+        /** Also of a charge that says nothing to the instance, whose fallback has granted the request. */
+        @Override
+        public void refunded(Refund refund) {
+            for (Request one : key(refund.claim().key()).requests) {
+                one.inStore &= one.by != this || one.stamp != refund.decision().stamp();
+            }
         }
 
         @Override

@@ -139,14 +139,15 @@ final class FaultyLink implements LimitStore {
         } else if (first instanceof Settlement) {
             return observed(Call.Kind.SETTLE, corrections, execute, FaultyLink::asDecision);
         }
+        List<Refund> refunds = corrections.stream()
+                .filter(Refund.class::isInstance)
+                .map(Refund.class::cast)
+                .toList();
         return later(Mono.defer(() -> {
             if (mode == Mode.DOWN) {
-                corrections.stream()
-                        .filter(Refund.class::isInstance)
-                        .map(Refund.class::cast)
-                        .forEach(observer::refundLost);
+                refunds.forEach(observer::refundLost);
             }
-            return ask(execute);
+            return ask(() -> execute.get().doOnNext(done -> refunds.forEach(observer::refunded)));
         }));
     }
 
@@ -231,6 +232,9 @@ final class FaultyLink implements LimitStore {
 
         /** The instance gets the reply. */
         default void replied(Call call, StoreDecision reply) {}
+
+        /** The store executes a refund. */
+        default void refunded(Refund refund) {}
 
         /** The store does not execute this refund. */
         default void refundLost(Refund refund) {}

@@ -97,7 +97,9 @@ class OutageHistoryTest {
         "2, -3188342592257793621",
         "4, -2292891458187722796",
         "4, 1913369174841110257",
-        "4, -6922631267596903334"
+        "4, -6922631267596903334",
+        "2, -707782872463331184",
+        "1, -7823582637465781409"
     })
     void anEarlierFailureDoesNotReturn(int instances, long seed) {
         runOne(instances, new Random(seed));
