@@ -7,6 +7,7 @@ import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -225,11 +226,7 @@ final class LogCount extends RateCount {
         long added = fit(slots);
         // No grant that counts is older than a window.
         base = size <= 1 || slots.slot(0) < base ? Math.max(0, (now - window) / resolution) : base;
-        LogCount merged = mergedWith(slots);
-        ring = merged.ring;
-        mask = merged.mask;
-        head = merged.head;
-        size = merged.size;
+        become(mergedWith(slots));
         used += added;
         total = used;
         changed();
@@ -278,41 +275,44 @@ final class LogCount extends RateCount {
     }
 
     /**
-     * {@inheritDoc} For each slot, the log gets as many restored permits in it and in later slots as any instance knew
-     * there. If it has them in earlier slots, they move. The numbers are that of the restored permits, the slot of the
-     * latest of them, and how many were restored into that slot: it may be that in which others were granted since.
+     * {@inheritDoc} The n-th youngest restored permit is as young as the n-th youngest that any instance knew. The
+     * numbers are that of the restored permits, the slot of the latest of them, and how many were restored into that
+     * slot: it may be that in which others were granted since.
      */
     @Override
     @Nullable
     Restored restore(List<Grants> ages, Restored earlier) {
-        LogCount slots = slotsOf(ages);
-        long known = 0;
-        long found = 0;
-        long added = 0;
-        int next = size - 1;
-        for (int i = slots.size - 1; i >= 0; i--) {
-            for (; next >= expired && slot(next) >= slots.slot(i); next--) {
-                found += restoredIn(next, earlier);
-            }
-            known += slots.permits(i);
-            slots.setPermits(i, Math.max(0, known - Math.min(earlier.first(), found) - added));
-            added += slots.permits(i);
-        }
-        if (added == 0) {
+        LogCount known = slotsOf(ages);
+        LogCount others = new LogCount();
+        LogCount had = new LogCount();
+        split(earlier, others, had);
+        LogCount all = had.raisedTo(known);
+        if (all.isSameAs(had)) {
             return null;
         }
-        for (; next >= expired; next--) {
-            found += restoredIn(next, earlier);
+        long last = Math.max(earlier.second(), known.newestSlot());
+        Restored restored = earlier.with(all.sum(), last, all.newestSlot() == last ? all.permits(all.size - 1) : 0);
+        become(others);
+        expired = 0;
+        used = others.sum();
+        merge(all);
+        return restored;
+    }
+
+    /** Splits the entries into permits that were restored before, the youngest that may have been, and all others. */
+    private void split(Restored earlier, LogCount others, LogCount restored) {
+        long found = 0;
+        for (int i = expired; i < size; i++) {
+            found += restoredIn(i, earlier);
         }
-        // Of those that another instance has restored, some may have expired or been refunded since.
-        long has = Math.min(earlier.first(), found);
-        long latest = slots.newestSlot();
-        long inLatest = (latest >= earlier.second() ? slots.permits(slots.size - 1) : 0)
-                + (latest <= earlier.second() ? earlier.third() : 0);
-        dropExpired();
-        trim(added - Math.max(0, known - has));
-        merge(slots);
-        return earlier.with(Math.max(known, has), Math.max(earlier.second(), latest), inLatest);
+        long tooMany = Math.max(0, found - earlier.first());
+        for (int i = expired; i < size; i++) {
+            long some = restoredIn(i, earlier);
+            long less = Math.min(tooMany, some);
+            tooMany -= less;
+            restored.appendAny(slot(i), some - less);
+            others.appendAny(slot(i), permits(i) - some + less);
+        }
     }
 
     /** Returns how many permits of an entry may have been restored. */
@@ -321,6 +321,36 @@ final class LogCount extends RateCount {
             return Math.min(permits(i), earlier.third());
         }
         return slot(i) < earlier.second() ? permits(i) : 0;
+    }
+
+    /** Returns the fewest permits that are, in each slot and later ones, at least as many as in either log. */
+    private LogCount raisedTo(LogCount other) {
+        LogCount raised = new LogCount();
+        long left = sum();
+        long otherLeft = other.sum();
+        int i = 0;
+        int j = 0;
+        while (i < size || j < other.size) {
+            long before = Math.max(left, otherLeft);
+            long slot = Math.min(i < size ? slot(i) : Long.MAX_VALUE, j < other.size ? other.slot(j) : Long.MAX_VALUE);
+            if (i < size && slot(i) == slot) {
+                left -= permits(i++);
+            }
+            if (j < other.size && other.slot(j) == slot) {
+                otherLeft -= other.permits(j++);
+            }
+            raised.appendAny(slot, before - Math.max(left, otherLeft));
+        }
+        return raised;
+    }
+
+    private boolean isSameAs(LogCount other) {
+        return size == other.size
+                && IntStream.range(0, size).allMatch(i -> slot(i) == other.slot(i) && permits(i) == other.permits(i));
+    }
+
+    private long sum() {
+        return IntStream.range(0, size).mapToLong(this::permits).sum();
     }
 
     @Override
@@ -459,6 +489,20 @@ final class LogCount extends RateCount {
 
     private void addToLast(long more) {
         setPermits(size - 1, permits(size - 1) + more);
+    }
+
+    /** Replaces all entries. */
+    private void become(LogCount other) {
+        ring = other.ring;
+        mask = other.mask;
+        head = other.head;
+        size = other.size;
+    }
+
+    private void appendAny(long slot, long permits) {
+        if (permits > 0) {
+            append(slot, permits);
+        }
     }
 
     private void append(long slot, long permits) {

@@ -254,63 +254,82 @@ local function readRestored(key, life)
   return restored
 end
 
--- Returns a function that returns how many permits are in a slot and later ones, up to this last one, of which at most
--- so many count. It must be called with ever earlier slots.
-local function permitsUpTo(log, last, mostInLast)
-  local n, permits = log.last, 0
-  return function(first)
-    while n >= log.first do
-      local slot, count = log.newest, log.count
-      if n < log.last then
-        slot, count = entry(log, n)
-      end
-      if slot < first then
-        break
-      end
-      permits = permits + (slot < last and count or slot == last and min(count, mostInLast) or 0)
-      n = n - 1
-    end
-    return permits
-  end
-end
-
 -- The next functions restore one kind of count. All permits in it were granted since, and count in addition, but for
 -- those that another instance has restored of the same life. Each returns the count, and three numbers for the mark, of
 -- this and earlier restorations; without them, nothing was restored.
 
--- Another instance may have known earlier permits only. Then, for each slot, the log gets as many restored permits in
--- it and in later slots as any instance knew there. If it has them in earlier slots, they move. The mark holds the
--- number of restored permits, the slot of the latest of them, and how many were restored into that slot: it may be that
--- in which others were granted since.
+-- The n-th youngest restored permit is as young as the n-th youngest that any instance knew. The mark holds the number
+-- of restored permits, the slot of the latest of them, and how many were restored into that slot: it may be that in
+-- which others were granted since.
 local function restoreLog(log, grants, earlier)
-  local slots, all = slotsOf(grants, log.limit), 0
-  for _, some in ipairs(slots) do
-    all = all + some.permits
+  local known, entries = slotsOf(grants, log.limit), {}
+  loadWhole(log)
+  for n = log.first, log.last - 1 do
+    local slot, permits = entry(log, n)
+    entries[#entries + 1] = {slot = slot, permits = permits}
   end
-  local last, most, inLast, hasFrom, has = 0, 0, 0, nil, 0
+  if log.used > 0 then
+    entries[#entries + 1] = {slot = log.newest, permits = log.count}
+  end
+
+  -- The youngest permits that may have been restored before, and all others.
+  local most, last, inLast = 0, 0, 0
   if earlier then
-    -- Of those that another instance has restored, some may have expired or been refunded since.
     most, last, inLast = earlier[1], earlier[2], earlier[3]
-    hasFrom = permitsUpTo(log, last, inLast)
-    has = min(most, permitsUpTo(log, last, inLast)(0))
   end
-  local missing, known, added = max(0, all - has), 0, 0
-  for n = #slots, 1, -1 do
-    known = known + slots[n].permits
-    local wanted = known - (earlier and min(most, hasFrom(slots[n].slot)) or 0)
-    slots[n].permits = max(0, wanted - added)
-    added = added + slots[n].permits
+  local tooMany, has, rest = -most, 0, {used = 0, newest = log.newest, count = 0, string.rep('\0', HEAD)}
+  for _, one in ipairs(entries) do
+    one.restored = one.slot < last and one.permits or one.slot == last and min(one.permits, inLast) or 0
+    tooMany = tooMany + one.restored
   end
-  if added == 0 then
+  for _, one in ipairs(entries) do
+    local less = min(max(0, tooMany), one.restored)
+    tooMany = tooMany - less
+    one.restored = one.restored - less
+    has = has + one.restored
+    if one.permits > one.restored then
+      if rest.count > 0 then
+        rest[#rest + 1] = pack('<I5I4', rest.newest - log.base, rest.count)
+      end
+      rest.newest, rest.count = one.slot, one.permits - one.restored
+      rest.used = rest.used + rest.count
+    end
+  end
+
+  -- As many in each slot and later ones as in either.
+  local END, all, knows, i, j, isMore, latest = {slot = MOST_EXACT}, {}, 0, 1, 1, false, 0
+  for _, some in ipairs(known) do
+    knows = knows + some.permits
+    latest = some.slot
+  end
+  local number = max(has, knows)
+  last = max(last, latest)
+  inLast = 0
+  while entries[i] or known[j] do
+    local before = max(has, knows)
+    local slot = min((entries[i] or END).slot, (known[j] or END).slot)
+    isMore = isMore or knows > has
+    if entries[i] and entries[i].slot == slot then
+      has = has - entries[i].restored
+      i = i + 1
+    end
+    if known[j] and known[j].slot == slot then
+      knows = knows - known[j].permits
+      j = j + 1
+    end
+    local permits = before - max(has, knows)
+    if permits > 0 then
+      all[#all + 1] = {slot = slot, permits = permits}
+      inLast = slot == last and permits or 0
+    end
+  end
+  if not isMore then
     return log
   end
-  local latest = slots[#slots]
-  inLast = (latest.slot >= last and latest.permits or 0) + (latest.slot <= last and inLast or 0)
-  last = max(last, latest.slot)
-  loadWhole(log)
-  trimLog(log, added - missing)
-  chargeLog(log, slots)
-  return log, max(all, has), last, inLast
+  log.used, log.newest, log.count = rest.used, rest.newest, rest.count
+  log.bytes, log.first, log.last, log.oldest = table.concat(rest), 0, #rest - 1, nil
+  chargeLog(log, all)
+  return log, number, last, inLast
 end
 
 -- Moves a counter to the next window, if that of another counter of the same life is nearer to it: two messages are in

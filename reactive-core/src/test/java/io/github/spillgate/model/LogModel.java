@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.List;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** A log: a list with one element for every single permit that was taken, its slot. */
@@ -133,41 +134,40 @@ final class LogModel extends CountModel {
     @Nullable
     Restored restore(Limit limit, List<Grants> ages, @Nullable Restored earlier, long now) {
         forgetWhatHasLeft(limit, now);
-        long last = earlier == null ? Long.MIN_VALUE : earlier.newest();
-        long most = earlier == null ? 0 : earlier.permits();
-        long inLast = earlier == null ? 0 : earlier.others();
+        List<Long> had = restoredBefore(earlier);
         List<Long> lostHits = new ArrayList<>();
         for (Grants some : ages) {
             lostHits.addAll(Collections.nCopies((int) some.permits(), slot(limit, now - some.toMillis())));
         }
         lostHits = live(lostHits, limit, now);
         lostHits.sort(Comparator.reverseOrder());
-        long all = lostHits.size();
-        long has = Math.min(most, hitsIn(Long.MIN_VALUE, last, inLast));
-        long missing = Math.max(0, all - has);
-        List<Long> toAdd = new ArrayList<>();
-        for (int known = 1; known <= all; known++) {
-            long slot = lostHits.get(known - 1);
-            if (known == all || lostHits.get(known) != slot) {
-                long wanted = known - Math.min(most, hitsIn(slot, last, inLast));
-                toAdd.addAll(Collections.nCopies((int) Math.max(0, wanted - toAdd.size()), slot));
-            }
+        List<Long> all = new ArrayList<>();
+        for (int k = 0; k < Math.max(had.size(), lostHits.size()); k++) {
+            all.add(Math.max(
+                    k < had.size() ? had.get(k) : Long.MIN_VALUE,
+                    k < lostHits.size() ? lostHits.get(k) : Long.MIN_VALUE));
         }
-        if (toAdd.isEmpty()) {
+        if (all.equals(had)) {
             return null;
         }
-        refundOldest(limit, toAdd.size() - missing, now);
-        hits.addAll(toAdd);
+        had.forEach(hits::remove);
+        hits.addAll(all);
         hits.sort(null);
-        long newest = lostHits.get(0);
-        long added = toAdd.stream().filter(slot -> slot == newest).count();
-        long inNewest = (newest >= last ? added : 0) + (newest <= last ? inLast : 0);
-        return new Restored(now, Math.max(all, has), Math.max(last, newest), inNewest);
+        long last = earlier == null ? lostHits.get(0) : Math.max(earlier.newest(), lostHits.get(0));
+        return new Restored(now, all.size(), last, Collections.frequency(all, last));
     }
 
-    private long hitsIn(long first, long last, long mostInLast) {
-        long inLast = hits.stream().filter(hit -> hit == last && hit >= first).count();
-        return hits.stream().filter(hit -> hit >= first && hit < last).count() + Math.min(inLast, mostInLast);
+    /** The youngest hits that may have been restored before, the youngest first. */
+    private List<Long> restoredBefore(@Nullable Restored earlier) {
+        if (earlier == null) {
+            return List.of();
+        }
+        List<Long> inLast = hits.stream().filter(hit -> hit == earlier.newest()).toList();
+        return Stream.concat(
+                        inLast.stream().limit(earlier.others()),
+                        hits.stream().filter(hit -> hit < earlier.newest()).sorted(Comparator.reverseOrder()))
+                .limit(earlier.permits())
+                .toList();
     }
 
     private void forgetWhatHasLeft(Limit limit, long now) {

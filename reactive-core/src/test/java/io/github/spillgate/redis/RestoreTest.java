@@ -227,6 +227,24 @@ class RestoreTest extends ScriptedFixture {
         return decision.usages().get(0);
     }
 
+    /** Each instance knows when its own permits were taken, and of those of the others only that they are in use. */
+    @Test
+    void permitsOfSeveralInstancesExpireAsTheyWereTaken() {
+        Claim claim = claim("100/1s");
+        for (int others : new int[] {10, 5, 8}) {
+            restore(
+                    claim,
+                    new Grants(900, 900, 1),
+                    new Grants(700, 700, 1),
+                    new Grants(500, 500, 1),
+                    new Grants(300, 300, 1),
+                    new Grants(others, others, 4));
+        }
+        assertThat(used(claim)).isEqualTo(8);
+        pass(550);
+        assertThat(used(claim)).isEqualTo(5);
+    }
+
     /** Of an instance that has replied last, the permits are later ones, and must not expire with those of another. */
     @Test
     void restoredPermitsMoveToTheLatestTimeThatAnInstanceKnows() {
