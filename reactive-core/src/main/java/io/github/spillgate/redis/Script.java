@@ -15,29 +15,32 @@ import java.util.stream.Stream;
 /** A script: its text, and the digest of the text, by which Redis knows it. */
 final class Script {
 
+    /** The kinds of limits, each with a file of its own. */
+    private static final String KINDS = " kinds log counter bucket holds ";
+
     /** What a script does. Each of its files may use the local variables of the earlier ones. */
     @SuppressWarnings("ImmutableEnumChecker") // nothing changes the list of files
     enum Purpose {
         /** Decides a batch. */
-        DECIDE("counts wire fast-path counter bucket log holds codec decide"),
+        DECIDE("counts wire fast-path" + KINDS + "decide"),
 
         /** Refunds permits. */
-        REFUND("counts wire counter bucket log codec refunds refund"),
+        REFUND("counts wire" + KINDS + "refund"),
 
         /** Empties counts. */
         RESET("counts reset"),
 
         /** Charges permits that were granted elsewhere, or that Redis has lost. */
-        RECONCILE("counts wire counter bucket log codec reconcile"),
+        RECONCILE("counts wire" + KINDS + "reconcile"),
 
         /** Registers an instance of a limiter. */
         REGISTER("counts register"),
 
         /** Replaces the costs of decisions. */
-        SETTLE("counts wire counter bucket log codec refunds settle"),
+        SETTLE("counts wire" + KINDS + "settle"),
 
         /** Renews and releases permits of concurrency limits. */
-        RENEW("counts wire holds codec renew");
+        RENEW("counts wire" + KINDS + "renew");
 
         private final List<String> files;
 
@@ -77,13 +80,18 @@ final class Script {
         return sha1;
     }
 
+    /** Returns the text of a file without what only its readers need: lines with a comment, and indentation. */
     private static String read(String file) {
         try (InputStream in = Script.class.getResourceAsStream(file)) {
             if (in == null) {
                 throw new IllegalStateException("the script " + file
                         + " is missing beside this class: expected the jar to be whole, with its resources");
             }
-            return new String(in.readAllBytes(), StandardCharsets.UTF_8);
+            return new String(in.readAllBytes(), StandardCharsets.UTF_8)
+                    .lines()
+                    .map(String::strip)
+                    .filter(line -> !line.isEmpty() && !line.startsWith("--"))
+                    .collect(Collectors.joining("\n"));
         } catch (IOException e) {
             throw new UncheckedIOException("the script " + file + " cannot be read", e);
         }

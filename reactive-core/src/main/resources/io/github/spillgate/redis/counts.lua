@@ -16,6 +16,8 @@
 --   KEY!ID    of a reconciliation: the life, as text; of a settlement: empty
 --   the instances of a limiter: see register.lua
 --
+-- The file of each kind explains its value.
+--
 -- Redis needs the same memory for 16 to 28 bytes, and for 29 to 44. So a counter (25) has 3 spare bytes, a bucket (24
 -- or 36) has 4 or 8, and the head of a log (44) has none. Spare bits: 2 in 'first', 'last' and 'room' of a log, 3 in
 -- each number of 7 bytes, 6 in each time in milliseconds, except 5 in 'at' of a bucket.
@@ -30,60 +32,30 @@
 --
 -- Refunds and resets leave an empty value, in which no permits are used. Decisions on it are the same as without one.
 --
--- A log has one entry for each slot with hits. The newest entry is stored in the head, as 'newest' (its slot) and
--- 'count': most hits of a busy key fall into the current slot, and the log of an idle key fits into the smallest
--- string of Redis. The older entries follow in order of time; entry n is in the slot base + offset. Entries before
--- 'first' have expired, entries from 'last' on are unused, and there is space for 'room' entries. 'oldest' is the
--- offset of the entry 'first', if there is one. 'used' is the sum of all counts that had not expired at the last write.
--- Counts are permits; a log does not know how many requests took them.
---
--- A script changes a log in place and reads little of it, because Lua needs about 1 ns for each byte of a string.
--- Mostly the head is enough. If a log has no space for another entry, the script rewrites it without the expired
--- entries and with some unused ones. Its expiry follows the newest hit. It is written only if the stored one is too
--- early, and then somewhat later than necessary, so that most hits do not write it. After a refund of the newest hit it
--- is later still, but less than four windows after the newest hit expires, unless the clock was set back: then it is
--- reduced to that. The expiry of a counter follows its window.
---
--- The level of a bucket, after the last take at the time 'at', is what was taken and has not returned. Since then the
--- level was at least what is left of it, which bounds what a refund may return; unless the clock was set back, in which
--- case the value begins with 'sgb'. Since 'age' milliseconds before 'at' the level was at least 'older'. bucket.lua has
--- the units. A bucket expires at 'expires', when all has returned, or later: so most takes change it in place. Only one
--- that was empty before, and is not empty soon, expires then, and has no 'older'. If permits have been leased since it
--- was empty, 'at' is higher by 2^47. The fast path takes that for a time in the future.
---
--- The holds of a concurrency limit are in the order in which they were taken. One without permits is the tombstone of a
--- hold that was released first. 'used' is the sum of their permits. Nothing has to be done before the time 'earliest',
--- which is not later than the earliest expiry, unless the clock was set back, so that 'latest', the latest beginning of
--- a hold, lies in the future. The last hold with permits expires at 'last', and nothing is left at 'ends'.
---
 -- The key of a reset mark is that of its count with an exclamation mark appended. The mark holds the time of the last
 -- reset, in microseconds as text, and lives as long as permits from before the reset could be refunded.
 --
 -- The mark of what was restored has two exclamation marks. It holds the life into which permits were restored, and for
--- each of the last two lives of which they were: that life, and three numbers that depend on the kind, see
--- reconcile.lua. It lives as long as these permits could be in use.
+-- each of the last two lives of which they were: that life, and three numbers that depend on the kind. It lives as long
+-- as these permits could be in use.
 --
 -- The mark of a source of reconciliations holds the number of the last one that was charged, and the life in which that
 -- was: in another life its permits are gone, and it is charged again.
 --
--- A value that no script of ours has written is foreign, and is not changed. A log that is shorter than its head says
--- is torn. Checking the length would be another call, so most readers notice a missing entry when they need it, and
--- raise an error with the key.
+-- A value that no script of ours has written is foreign, and is not changed.
 --
 -- The clock is that of Redis, read once per script. If it was set back, all hits in the future are moved to now, and
 -- even a denial writes this (mustWrite): otherwise clients would be denied until the clock has caught up. The value may
--- then get an earlier expiry, as if all had been taken now. Hits of a log may be in the future by the lease time,
--- because leased permits are charged at the end of their lease. Expired entries are removed at the next write. A
--- denial or a peek writes only if there are more than MOST_LEFT of them, so that later scripts do not visit many of
--- them again.
+-- then get an earlier expiry, as if all had been taken now.
 
 local A_LOG = 5007219 -- 'sgL'
 local A_COUNTER = 4417395 -- 'sgC'
 local A_BUCKET = 4351859 -- 'sgB'
 local A_BUCKET_SET_BACK = 6449011 -- 'sgb'
 local HOLDS = 4745075 -- 'sgH'
-local COUNTER, SHORT_BUCKET, LONG_BUCKET = 25, 24, 36 -- bytes
+local COUNTER_LENGTH, SHORT_BUCKET, LONG_BUCKET = 25, 24, 36 -- bytes
 local EXACT = 9007199254740992 -- a double below this is an integer that was not rounded
+local MOST_EXACT = EXACT - 1
 local HEAD = 44
 local FRONT, BEHIND_HEAD = '5', '44' -- positions behind the life and behind the head; text, which Redis sends faster
 local ENTRY = 9
@@ -116,7 +88,7 @@ end
 
 -- Returns the first bytes of a value, up to the first byte behind a head, or up to another one: '' if the key does not
 -- exist, nil if the value is not a string.
-local function read(key, last)
+local function firstBytes(key, last)
   local bytes = redis.pcall('GETRANGE', key, '0', last or BEHIND_HEAD)
   if type(bytes) == 'table' then
     if string.find(bytes.err, 'WRONGTYPE', 1, true) then

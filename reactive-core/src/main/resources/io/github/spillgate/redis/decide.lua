@@ -38,89 +38,6 @@ local function note(failure)
   end
 end
 
--- Returns when enough of the oldest hits will have expired. Counts from the oldest hit on or, if that is shorter, from
--- the newest hit back.
-local function whenLogFits(log, permits, cost)
-  local missing = log.used + cost - permits
-  if missing <= 0 then
-    return now
-  end
-  local leaving = log.newest
-  if missing == 1 and log.first < log.last then
-    leaving = oldestOf(log)
-  elseif missing <= log.used / 2 then
-    for n = log.first, log.last - 1 do
-      local slot, count = entry(log, n)
-      missing = missing - count
-      if missing <= 0 then
-        leaving = slot
-        break
-      end
-    end
-  else
-    local before = log.used - log.count
-    local n = log.last
-    while before >= missing do
-      n = n - 1
-      local slot, count = entry(log, n)
-      leaving = slot
-      before = before - count
-    end
-  end
-  return (leaving + 1) * log.limit.resolution + log.limit.window
-end
-
--- Returns how many of these equal requests fit, one after another. If a number of them fits, each smaller number fits.
-local function timesThatFit(count, limit, cost, times, id)
-  local permits = limit.permits
-  if limit.isLog then
-    local free = permits - count.used
-    if free < cost then
-      return 0
-    end
-    return cost == 0 and times or min(times, floor(free / cost))
-  elseif limit.isBucket then
-    local level, units = count.level - (now - count.at) * permits, cost * limit.window -- as levelAt does
-    local free = limit.capacity - (level > 0 and level or 0)
-    if free < units then
-      return 0
-    end
-    return (times == 1 or cost == 0) and times or min(times, floor(free / units))
-  elseif limit.isConcurrent then
-    return fitsHold(count, limit, id, cost) and times or 0
-  end
-  if not counterFits(count, permits, cost) then
-    return 0
-  end
-  local some, tooMany = 1, times + 1
-  while tooMany - some > 1 do
-    local middle = floor((some + tooMany) / 2)
-    if counterFits(count, permits, middle * cost) then
-      some = middle
-    else
-      tooMany = middle
-    end
-  end
-  return some
-end
-
--- Charges leased permits; returns how many.
-local function lease(count, parts, most)
-  local limit, leased = count.limit, nil
-  if limit.isBucket then
-    leased = leaseFromBucket(count, parts, most)
-  else
-    leased = min(most, floor(max(0, limit.permits - count.used) / parts))
-    if leased > 0 then
-      addToLog(count, leased, lastSlot(limit))
-    end
-  end
-  if leased > 0 then
-    change(count)
-  end
-  return leased
-end
-
 -- A denied request that counts may change a log in place before another log turns out to be torn. So if there are such
 -- requests, the length of every log is checked when it is read.
 local limits, _, checksLength = readLimits()
@@ -138,12 +55,14 @@ local function decideRest()
       local k, l, cost
       k, l, cost, at = unpackFrom('<I2I2I7', argument, at)
       local limit, count, id = limits[l], counts[k], nil
-      if limit.isConcurrent then
+      if limit.kind.hasIds then
         id, at = unpackFrom('c16', argument, at)
       end
       if count == nil and status ~= LATE then
-        count = not torn[KEYS[k]] and readCount(KEYS[k], limit, checksLength) or false
+        count = not torn[KEYS[k]] and limit.kind.read(KEYS[k], limit, checksLength) or false
         counts[k] = count
+      elseif count then
+        count.limit = limit
       end
       groupCounts[i], groupLimits[i], groupCosts[i], groupIds[i] = count, limit, cost, id
       if status == LATE then
@@ -151,9 +70,12 @@ local function decideRest()
       elseif not count then
         status = FOREIGN
       elseif mode == LEASE then
-        granted = isWritable and lease(count, times, cost) or 0
+        granted = isWritable and limit.kind.lease(count, times, cost) or 0
+        if granted > 0 then
+          change(count)
+        end
       elseif granted > 0 then
-        granted = timesThatFit(count, limit, cost, granted, id)
+        granted = limit.kind.timesThatFit(count, cost, granted, id)
       end
     end
 
@@ -169,18 +91,9 @@ local function decideRest()
       granted = 0
     elseif mode == TAKE and granted > 0 then
       for i = 1, number do
-        local count, cost = groupCounts[i], groupCosts[i] * granted
-        if cost > 0 then
-          if groupLimits[i].isLog then
-            addToLog(count, cost)
-          elseif groupLimits[i].isBucket then
-            addToBucket(count, cost * groupLimits[i].window, now)
-          elseif groupLimits[i].isConcurrent then
-            takeHold(count, groupLimits[i], groupIds[i], cost)
-          else
-            count.current = count.current + cost
-          end
-          change(count)
+        if groupCosts[i] > 0 then
+          groupLimits[i].kind.take(groupCounts[i], groupCosts[i] * granted, groupIds[i])
+          change(groupCounts[i])
         end
       end
     end
@@ -191,31 +104,12 @@ local function decideRest()
       if status > 0 then
         reply[r] = usageOf(nil, 0, count and status == FOREIGN and 0 or status)
       else
-        local violated = isDenied and timesThatFit(count, limit, cost, 1, groupIds[i]) == 0 and DENIED or 0
-        if isDenied and mode == TAKE and limit.isCountingDenied and cost > 0 then
-          -- Only up to the limit: a log keeps the newest hits, a counter gets one full window, a bucket its burst.
-          local isChanged = true
-          if limit.isLog then
-            local most = max(count.used, limit.permits)
-            addToLog(count, cost)
-            if count.used > most then
-              trimLog(count, count.used - most)
-            end
-          elseif limit.isBucket then
-            local units = min(cost * limit.window, limit.capacity - levelAt(count, now))
-            isChanged = units > 0
-            if isChanged then
-              addToBucket(count, units, now)
-            end
-          else
-            count.current = max(count.current, min(count.current + cost, limit.permits))
-          end
-          if isChanged then
-            change(count)
-          end
+        local kind = limit.kind
+        local violated = isDenied and kind.timesThatFit(count, cost, 1, groupIds[i]) == 0 and DENIED or 0
+        if isDenied and mode == TAKE and limit.isCountingDenied and cost > 0 and kind.recordDenied(count, cost) then
+          change(count)
         end
-        reply[r] = usageOf(count, granted, violated,
-          isDenied and limit.isLog and whenLogFits(count, limit.permits, cost) or now)
+        reply[r] = usageOf(count, granted, violated, isDenied and cost)
       end
     end
   end
@@ -223,7 +117,7 @@ local function decideRest()
   if isWritable then
     for _, count in pairs(counts) do
       if count and count.mustWrite then
-        writeCount(count)
+        count.limit.kind.write(count)
       end
     end
   end

@@ -18,7 +18,7 @@ while rest <= #argument do
   if l ~= known then
     known, kind, permits, window, resolution, option = l, unpackFrom('<I1I7I6I6I1', argument, 3 + LIMIT * (l - 1))
   end
-  if mode ~= TAKE or counts ~= 1 or cost == 0 or kind == CONCURRENT or option == 1 or isLate(deadline) then
+  if mode ~= TAKE or counts ~= 1 or cost == 0 or kind > BUCKET or option == 1 or isLate(deadline) then
     break
   end
   local key = KEYS[k]
@@ -156,7 +156,7 @@ while rest <= #argument do
   else
     local opening = kind == ALIGNED_COUNTER and now - now % window or now
     local previous, current, start, isInPlace = 0, 0, opening, false
-    if length == COUNTER then
+    if length == COUNTER_LENGTH then
       format, life, previous, current, start = unpackFrom('<I3I2I7I7I6', bytes)
       isInPlace = now - start < window
       if not isInPlace then

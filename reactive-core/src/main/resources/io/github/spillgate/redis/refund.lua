@@ -27,7 +27,7 @@ while at <= #argument do
   local l, takenAt, cost, life, last
   l, takenAt, cost, life, last, at = unpackFrom('<I2I7I7I2I7', argument, at)
   local i = #counts + 1
-  local count = readCount(KEYS[i], limits[l], true)
+  local count = limits[l].kind.read(KEYS[i], limits[l], true)
   if not count then
     error('FOREIGN ' .. i, 0)
   end
@@ -35,16 +35,10 @@ while at <= #argument do
   count.isGone = last > 0 and now >= last or mode < 2 and count.life ~= life
 end
 for i, count in ipairs(counts) do
-  local limit, takenAt = count.limit, nil
-  if mode == 1 then
-    takenAt = times[i]
-  elseif mode == 0 and limit.isBucket then
-    -- Permits that were charged later than they were taken leave the bucket one reach after that, at the latest.
-    takenAt = max(0, ends[i] - reachOf(limit))
-  end
-  local isChanged = not count.isGone and refundCount(count, costs[i], takenAt)
+  local isChanged = not count.isGone
+    and count.limit.kind.refund(count, costs[i], mode == 1 and times[i] or nil, mode == 0 and ends[i] or nil)
   if isChanged or count.mustWrite then
-    writeCount(count)
+    count.limit.kind.write(count)
   end
 end
 return ''

@@ -18,29 +18,32 @@ local mode
 mode, at = unpackFrom('<I1', argument, at)
 local i, reply = 0, {pack('<I7', micros)}
 while at <= #argument do
-  local number, holds
+  local number, holds, kind
   number, at = unpackFrom('<I4', argument, at)
   i = i + 1
   for n = 1, number do
     local l, cost, id
     l, cost, id, at = unpackFrom('<I2I7c16', argument, at)
+    local limit = limits[l]
+    kind = limit.kind
     if n == 1 then
-      holds = readHolds(KEYS[i], limits[l])
+      holds = kind.read(KEYS[i], limit)
     end
     if not holds then
       reply[#reply + 1] = usageOf(nil, 0, FOREIGN)
     else
       local wasHeld, status = false, 0
+      holds.limit = limit
       if mode == 0 then
-        releaseHold(holds, id)
+        kind.release(holds, id)
       else
-        wasHeld, status = renewHold(holds, limits[l], id, cost)
+        wasHeld, status = kind.renew(holds, cost, id)
       end
-      reply[#reply + 1] = usageOf(holds, wasHeld and 1 or 0, status, now)
+      reply[#reply + 1] = usageOf(holds, wasHeld and 1 or 0, status)
     end
   end
   if holds then
-    writeHolds(holds)
+    kind.write(holds)
   end
 end
 return table.concat(reply)

@@ -17,18 +17,13 @@
 local DEADLINE, MARK = 7, 7
 local WITH_LIFE, EXPIRY = 5, 6 -- the bytes up to the life, and those at the end of the value or of its head
 
+local SIZES = {sgC = COUNTER_LENGTH, sgB = SHORT_BUCKET, sgb = SHORT_BUCKET, sgL = HEAD} -- of an empty value
+
 -- Returns a value without permits in the place of this one, or nil if there is none. It keeps the expiry or, of a
 -- counter, the start of the window.
 local function emptied(bytes)
-  local kind, length, size = string.sub(bytes, 1, 3), #bytes, nil
-  if kind == 'sgC' and length == COUNTER then
-    size = COUNTER
-  elseif (kind == 'sgB' or kind == 'sgb') and (length == SHORT_BUCKET or length == LONG_BUCKET) then
-    size = SHORT_BUCKET
-  elseif kind == 'sgL' and length >= HEAD then
-    size = HEAD
-  end
-  if size then
+  local size = SIZES[string.sub(bytes, 1, 3)]
+  if size and #bytes >= size then
     local life = unpackFrom('<I2', bytes, WITH_LIFE - 1)
     local number = (life + 1) % RESETS
     return string.sub(bytes, 1, WITH_LIFE - 2) .. pack('<I2', life - life % RESETS + number)
@@ -42,7 +37,7 @@ end
 local marks = (#ARGV[1] - DEADLINE) / MARK
 local counts = #KEYS - marks
 for i = 1, counts do
-  local empty = emptied(read(KEYS[i]) or '')
+  local empty = emptied(firstBytes(KEYS[i]) or '')
   local written = empty and redis.pcall('SET', KEYS[i], empty, 'KEEPTTL')
   if not written or written.err then
     call('DEL', KEYS[i])

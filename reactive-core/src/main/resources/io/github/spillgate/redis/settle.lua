@@ -28,37 +28,6 @@ local function isReset(mark, stamp)
   return type(reset) == 'string' and stamp <= (tonumber(reset) or -1)
 end
 
--- Returns how many permits a counter has room for, up to this number of used permits.
-local function roomOfCounter(counter, most)
-  local window = counter.limit.window
-  local room = most - counter.current - math.ceil(counter.previous * (window - (now - counter.start)) / window)
-  while room > 0 and not counterFits(counter, most, room) do
-    room = room - 1
-  end
-  return room
-end
-
--- Charges permits now, as far as the count has room for them. Returns whether the count has changed.
-local function charge(count, permits, most)
-  local limit = count.limit
-  if limit.isBucket then
-    local units = min(permits * limit.window, most * limit.window - levelAt(count, now))
-    if units > 0 then
-      addToBucket(count, units, now)
-    end
-    return units > 0
-  end
-  permits = min(permits, limit.isLog and most - count.used or roomOfCounter(count, most))
-  if permits <= 0 then
-    return false
-  elseif limit.isLog then
-    addToLog(count, permits)
-  else
-    count.current = count.current + permits
-  end
-  return true
-end
-
 local limits, at = readLimits()
 local counts, settled = {}, {}
 while at <= #argument do
@@ -69,14 +38,15 @@ while at <= #argument do
   local one = {status = isLate(deadline) and LATE or 0, granted = 0}
   settled[i] = one
   if one.status == 0 then
-    counts[key] = counts[key] or readCount(key, limits[l], true)
+    counts[key] = counts[key] or limits[l].kind.read(key, limits[l], true)
     one.count = counts[key]
     one.status = one.count and 0 or FOREIGN
   end
   if one.count and not isReset(resetMark, stamp) and call('SET', mark, '', 'NX', 'PX', MARK_LIFE) then
     one.granted = 1
-    local isChanged = more > 0 and charge(one.count, more, most)
-      or back > 0 and one.count.life == life and refundCount(one.count, back, takenAt)
+    local kind = limits[l].kind
+    local isChanged = more > 0 and kind.takeBeyond(one.count, more, most)
+      or back > 0 and one.count.life == life and kind.refund(one.count, back, takenAt)
     if isChanged then
       change(one.count)
     end
@@ -84,11 +54,11 @@ while at <= #argument do
 end
 for _, count in pairs(counts) do
   if count.mustWrite then
-    writeCount(count)
+    count.limit.kind.write(count)
   end
 end
 local reply = {pack('<I7', micros)}
 for i, one in ipairs(settled) do
-  reply[i + 1] = usageOf(one.count, one.granted, one.status, now)
+  reply[i + 1] = usageOf(one.count, one.granted, one.status)
 end
 return table.concat(reply)

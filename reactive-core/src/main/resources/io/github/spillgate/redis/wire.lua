@@ -1,4 +1,4 @@
--- wire.lua: the format of a script's argument and reply. ScriptRequest.java writes the argument, codec.lua and
+-- wire.lua: the format of a script's argument and reply. ScriptRequest.java writes the argument, kinds.lua and
 -- fast-path.lua read it and write the reply, and ScriptReply.java reads the reply.
 --
 -- Numbers are unsigned and little-endian; the figure behind the colon is their length in bytes. ARGV[1] begins with the
@@ -21,15 +21,12 @@
 --   status:1         0, or why the count does not grant more: DENIED, FOREIGN (the value is not ours), UNWRITTEN (the
 --                    charge cannot be written), LATE (the deadline has passed)
 --   life:2           the life of the count, see counts.lua; 0 if it has no value, or holds permits
---   log:             used:7; the time when the cost fits:7; the time when nothing is used any more:7
---   counter:         previous:7; current:7; start of the window:7
---   bucket:          level:7, in the units of bucket.lua; 0:7; 0:7
---   holds:           used:7; the time when nothing is used any more:7; 0:7
+--   three figures:7, which the file of the kind explains, with times in milliseconds
 --
--- Times of a usage are in milliseconds. The life and what follows are 0 if decide.lua did not decide the request,
--- because one of its counts is FOREIGN, UNWRITTEN or LATE.
+-- The life and what follows are 0 if decide.lua did not decide the request, because one of its counts is FOREIGN,
+-- UNWRITTEN or LATE.
 
-local LOG, ALIGNED_COUNTER, BUCKET, CONCURRENT = 1, 3, 4, 5
+local LOG, COUNTER, ALIGNED_COUNTER, BUCKET, CONCURRENT = 1, 2, 3, 4, 5
 local TAKE, LEASE = 1, 2 -- modes of a group, see decide.lua
 local DENIED, FOREIGN, UNWRITTEN, LATE = 1, 2, 3, 4
 local USAGE = '<I4I1I2I7I7I7'

@@ -55,14 +55,17 @@ public final class ScriptedClock {
                 client,
                 namespace,
                 false,
-                text -> withoutFastPath(text.replace(
-                        "local function writeLog(log)\n", "local function writeLog(log)\n  loadWhole(log)\n")));
+                text -> withoutFastPath(replaceIfPresent(
+                        text,
+                        "kinds[LOG] = ",
+                        "local function write(log)\n",
+                        "local function write(log)\nloadWhole(log)\n")));
     }
 
     /** Returns a script that decides single requests like batches. */
     static String withoutFastPath(String text) {
         return replaceInFastPath(
-                text, "while rest <= #argument do\n  local mode, times", "while false do\n  local mode, times");
+                text, "while rest <= #argument do\nlocal mode, times", "while false do\nlocal mode, times");
     }
 
     /** Returns a store on this clock. */
@@ -151,7 +154,11 @@ public final class ScriptedClock {
 
     /** Only the script that decides has a fast path. */
     private static String replaceInFastPath(String text, String from, String to) {
-        return text.contains("-- fast-path.lua: ") ? replaceOnce(text, from, to) : text;
+        return replaceIfPresent(text, "BEHIND_SHORT_LOG = ", from, to);
+    }
+
+    private static String replaceIfPresent(String text, String mark, String from, String to) {
+        return text.contains(mark) ? replaceOnce(text, from, to) : text;
     }
 
     private static String replaceOnce(String text, String from, String to) {
