@@ -49,7 +49,7 @@ final class BucketCount extends RateCount {
     //
     // docs/decisions/0040-a-token-bucket-in-integers.md has the reasons.
 
-    static final int SHORT = 24;
+    private static final int SHORT = 24;
     private static final int LONG = 36;
 
     /** Added to the time of a value if permits were leased. */
@@ -213,6 +213,12 @@ final class BucketCount extends RateCount {
         subtract(Math.min(BucketState.units(limit, permits), level), false);
     }
 
+    /** {@inheritDoc} One that was charged later than it was taken leaves a reach after that, at the latest. */
+    @Override
+    public void refundCharged(long permits, long gone) {
+        refund(Math.max(0, gone - limit.reach().toMillis()), permits);
+    }
+
     private void subtract(long units, boolean isSinceMark) {
         if (units <= 0) {
             return;
@@ -275,8 +281,9 @@ final class BucketCount extends RateCount {
         olderMark = 0;
     }
 
-    static boolean isLength(int length) {
-        return length == SHORT || length == LONG;
+    @Override
+    int emptyLength() {
+        return SHORT;
     }
 
     @Override
@@ -284,7 +291,7 @@ final class BucketCount extends RateCount {
         if (value.length == 0) {
             return true;
         }
-        if (!isLength(value.length)) {
+        if (value.length != SHORT && value.length != LONG) {
             return false;
         }
         CountValue in = new CountValue(value);

@@ -153,11 +153,18 @@ public abstract class Count {
     /**
      * Returns what a reset leaves of a value: its kind, its life, which counts the reset, and its expiry.
      *
+     * @param limit the limit
      * @param value a value
      * @return the value without permits; empty if it is to be deleted, because it is foreign or has holders
      */
-    public static byte[] emptied(byte[] value) {
-        return CountValue.emptied(value);
+    public static byte[] emptied(Limit limit, byte[] value) {
+        Count count = read(limit, value);
+        return CountValue.emptied(value, count == null ? 0 : count.emptyLength());
+    }
+
+    /** Returns the length of a value without permits, which ends with its expiry; 0 if it is deleted instead. */
+    int emptyLength() {
+        return 0;
     }
 
     /**

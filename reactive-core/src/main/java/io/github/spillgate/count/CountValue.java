@@ -70,15 +70,13 @@ final class CountValue {
         return bytes;
     }
 
-    /** Returns what a reset leaves of a value, as in {@code reset.lua}; nothing if it is to be deleted. */
-    static byte[] emptied(byte[] value) {
-        int length = value.length;
-        int size = switch (length < KIND ? 0 : new CountValue(value).nextKind()) {
-            case COUNTER -> length == CounterCount.LENGTH ? length : 0;
-            case BUCKET, BUCKET_SET_BACK -> BucketCount.isLength(length) ? BucketCount.SHORT : 0;
-            case LOG -> length >= LogCount.HEAD ? LogCount.HEAD : 0;
-            default -> 0;
-        };
+    /**
+     * Returns what a reset leaves of a value, as in {@code reset.lua}; nothing if it is to be deleted.
+     *
+     * @param length the length of a value without permits; 0 to delete it
+     */
+    static byte[] emptied(byte[] value, int length) {
+        int size = value.length < length ? 0 : length;
         byte[] emptied = new byte[size];
         if (size > 0) {
             System.arraycopy(value, 0, emptied, 0, KIND);

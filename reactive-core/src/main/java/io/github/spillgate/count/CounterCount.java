@@ -14,7 +14,7 @@ import org.jspecify.annotations.Nullable;
 /** The count of a counter: it stores a state, and {@link CounterState} has the arithmetic of requests. */
 final class CounterCount extends RateCount {
 
-    static final int LENGTH = 25;
+    private static final int LENGTH = 25;
 
     // Longs in place of two CounterState objects, which each decision would allocate apart from the count.
 
@@ -206,6 +206,11 @@ final class CounterCount extends RateCount {
     public void clear() {
         storedPrevious = 0;
         storedCurrent = 0;
+    }
+
+    @Override
+    int emptyLength() {
+        return LENGTH;
     }
 
     @Override

@@ -29,7 +29,7 @@ final class LogCount extends RateCount {
     private static final int MOST_GRANTS = 64;
     private static final long[] NONE = {};
 
-    static final int HEAD = 44;
+    private static final int HEAD = 44;
     private static final int ENTRY = 9;
     private static final int MOST_SPARE = 256;
 
@@ -399,6 +399,11 @@ final class LogCount extends RateCount {
             all.add(new Grants(slot(i) * resolution, (slot(last) + 1) * resolution - 1, sum));
         }
         return all;
+    }
+
+    @Override
+    int emptyLength() {
+        return HEAD;
     }
 
     @Override

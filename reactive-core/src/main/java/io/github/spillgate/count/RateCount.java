@@ -91,6 +91,16 @@ public abstract class RateCount extends Count {
      */
     public abstract void refundOldest(long permits);
 
+    /**
+     * Refunds permits that were {@linkplain #charge charged}, as far as they still count: by default the oldest.
+     *
+     * @param permits the number of permits
+     * @param gone when all permits of the charge have returned, in milliseconds
+     */
+    public void refundCharged(long permits, long gone) {
+        refundOldest(permits);
+    }
+
     // What other counts have granted, for the value of a store. It may exceed the limit.
 
     /**

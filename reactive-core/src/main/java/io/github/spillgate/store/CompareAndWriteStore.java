@@ -124,7 +124,7 @@ public abstract class CompareAndWriteStore implements LimitStore {
 
     @Override
     public final Mono<Integer> register(String limiter, UUID instance, Duration lifetime) {
-        return Decisions.register(engine, limiter, instance, lifetime);
+        return Registrations.register(engine, limiter, instance, lifetime);
     }
 
     /** Returns a description for logs. */

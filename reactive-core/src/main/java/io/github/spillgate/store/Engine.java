@@ -16,6 +16,7 @@ import java.util.Queue;
 import java.util.Set;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
@@ -79,6 +80,11 @@ final class Engine {
 
     <T> Mono<T> run(Task.Work<T> work) {
         return Task.of(work, this::submit);
+    }
+
+    /** Runs a step whose result no other party has to release. */
+    <T> Mono<T> run(List<String> keys, long deadline, Function<Page, @Nullable T> step) {
+        return run(new Task.Work<T>(keys, deadline, step, unused -> {}));
     }
 
     private void submit(Task<?> task) {

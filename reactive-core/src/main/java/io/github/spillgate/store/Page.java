@@ -2,18 +2,29 @@ package io.github.spillgate.store;
 
 import io.github.spillgate.count.Count;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Corrected.CorrectionOutcome;
+import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.store.CompareAndWriteStore.Row;
 import io.github.spillgate.store.CompareAndWriteStore.Write;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /** The rows of tasks that depend on each other, at an instant of the store's clock, and what the tasks make of them. */
 final class Page {
 
     private static final byte[] NONE = {};
+
+    /** The separator between the key of a count and the id of a mark, or nothing. Neither contains it. */
+    private static final String MARK = "!";
+
+    /** The mark of the last reset, in microseconds. */
+    private static final Pattern TIME = Pattern.compile("\\d{1,18}");
 
     private final Map<String, PageEntry> entries = new LinkedHashMap<>();
     private long micros;
@@ -68,6 +79,16 @@ final class Page {
         entry.put(value, expiresAt);
     }
 
+    /** Returns the value of a row as text; empty if there is none. */
+    String text(String key) {
+        return new String(value(key), StandardCharsets.US_ASCII);
+    }
+
+    /** Sets the value of a row, as {@link #put(String, byte[], long)} does. */
+    void put(String key, String text, long expiresAt) {
+        put(key, text.getBytes(StandardCharsets.US_ASCII), expiresAt);
+    }
+
     void delete(String key) {
         put(key, NONE, 0);
     }
@@ -82,6 +103,24 @@ final class Page {
             writes.add(new Write(entry.row.key(), value, entry.row.version(), entry.expiresAt));
         }
         return isAnyChanged ? writes : List.of();
+    }
+
+    // Corrections.
+
+    /** Returns the key of a mark beside a count. */
+    static String mark(Claim claim, String id) {
+        return claim.identity() + MARK + id;
+    }
+
+    /** Returns when a count was reset last, in microseconds; -1 if that is not known. */
+    long resetAt(Claim claim) {
+        String time = text(mark(claim, ""));
+        return TIME.matcher(time).matches() ? Long.parseLong(time) : -1;
+    }
+
+    /** Returns the result of a correction at the time of this page. */
+    Corrected corrected(CorrectionOutcome outcome, @Nullable StoreUsage usage) {
+        return new Corrected(outcome, new Corrected.Reply(usage, millis(), micros));
     }
 
     private PageEntry entry(String key) {

@@ -728,7 +728,7 @@ class CountValueOracleTest {
 
         void reset(Claim claim) {
             store.reset(List.of(claim), LimitStore.NO_DEADLINE).block();
-            value = Count.emptied(value);
+            value = Count.emptied(claim.limit(), value);
             taken.clear();
             resetAt = Math.max(resetAt, clock.millis());
             resetMicros = scripted.micros();

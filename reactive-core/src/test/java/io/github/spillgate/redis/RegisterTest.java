@@ -3,13 +3,19 @@ package io.github.spillgate.redis;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.store.MapStore;
+import io.github.spillgate.store.MapStore.Stored;
+import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.api.sync.RedisCommands;
 import io.lettuce.core.cluster.RedisClusterClient;
 import java.time.Duration;
+import java.util.Map;
+import java.util.Random;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -94,6 +100,36 @@ class RegisterTest {
         admin.lpush(key, "a list");
         assertThat(register("api", UUID.randomUUID())).isNull();
         assertThat(admin.llen(key)).isEqualTo(1);
+    }
+
+    @Test
+    void javaAndLuaWriteTheSameBytes() {
+        ManualClock clock = new ManualClock();
+        ScriptedClock scripted = new ScriptedClock(client);
+        Keyspace keyspace = new Keyspace(client);
+        RedisStore lua = scripted.store(client, keyspace.namespace(), false);
+        Map<String, Stored> rows = new ConcurrentHashMap<>();
+        MapStore java = new MapStore(rows, clock);
+        Random random = new Random(7);
+        int most = 0;
+        for (int i = 0; i < 300; i++) {
+            clock.advanceMillis(random.nextInt(20) == 0 ? -90_000 : random.nextInt(8_000));
+            scripted.show(clock);
+            UUID instance = new UUID(random.nextInt(4), random.nextInt(4));
+            Duration life = Duration.ofMillis(random.nextInt(4) == 0 ? 0 : 1 + random.nextInt(60_000));
+            Integer number = java.register("api", instance, life).block();
+            assertThat(lua.register("api", instance, life).block()).isEqualTo(number);
+            most = Math.max(most, number == null ? 0 : number);
+            if (number == null) {
+                assertThat(keyspace.keys()).isEmpty();
+            } else {
+                assertThat(keyspace.bytes(keyspace.onlyKey()))
+                        .isEqualTo(rows.get("instances:api").value());
+            }
+        }
+        assertThat(most).isGreaterThan(6);
+        lua.closeLater().block();
+        scripted.close();
     }
 
     @Test
