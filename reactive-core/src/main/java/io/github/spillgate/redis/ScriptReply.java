@@ -80,22 +80,22 @@ final class ScriptReply {
         long now = millis();
         long takenLater = grantedLater * claim.permits();
         boolean isViolated = !isGranted && status(usage) == Status.DENIED;
-        // Each kind of limit has fields of its own, see wire.lua.
+        // The figures are those of the kind of limit, see its script.
         long first = number(start + FIRST, 7);
         long second = number(start + SECOND, 7);
         long third = number(start + THIRD, 7);
         Limit limit = claim.limit();
         StoreUsage read;
-        if (limit instanceof Limit.Log) {
-            read = StoreUsage.of(claim, first - takenLater, isViolated, isGranted ? now : second, third);
-        } else if (limit instanceof Limit.Counter) {
+        if (limit instanceof Limit.Counter) {
             CounterState state = new CounterState(third, first, second - takenLater);
             read = StoreUsage.ofCounter(claim, state, isViolated, !isGranted, now);
         } else if (limit instanceof Limit.Bucket) {
             BucketState state = new BucketState(first - BucketState.units(limit, takenLater), now);
             read = StoreUsage.ofBucket(claim, state, isViolated, !isGranted);
-        } else {
+        } else if (limit.holdsPermits()) {
             read = StoreUsage.ofHolds(claim, first, isViolated, now, second);
+        } else {
+            read = StoreUsage.of(claim, first - takenLater, isViolated, isGranted ? now : second, third);
         }
         return read.withLife((int) number(start + LIFE, 2));
     }

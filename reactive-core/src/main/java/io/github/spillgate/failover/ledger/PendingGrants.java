@@ -84,7 +84,7 @@ final class PendingGrants {
         } else if (counter != null) {
             long then = stepBefore(counter, time);
             return Math.min(permits, counter.at(limit, then).used(limit, then));
-        } else if (!(limit instanceof Limit.Log)) {
+        } else if (!Snapshot.expireOneByOne(limit)) {
             return permits;
         }
         long inUse = 0;
@@ -99,7 +99,7 @@ final class PendingGrants {
         long next = until;
         if (counter != null) {
             next = Math.max(stepBefore(counter, time), counter.start()) + Snapshot.step(limit);
-        } else if (limit instanceof Limit.Log) {
+        } else if (Snapshot.expireOneByOne(limit)) {
             for (Grants some : message.grants()) {
                 next = time < leavesAt(some) ? Math.min(next, leavesAt(some)) : next;
             }

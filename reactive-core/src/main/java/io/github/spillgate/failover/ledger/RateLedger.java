@@ -116,7 +116,7 @@ public final class RateLedger extends Ledger {
     /** Creates an empty ledger. */
     public RateLedger(Claim claim, HandOvers handOvers, OutageShare share, Instances.@Nullable Group instances) {
         super(claim, handOvers, share, instances);
-        this.traffic = claim.limit() instanceof Limit.Bucket ? new BucketTraffic() : null;
+        this.traffic = Snapshot.isBucket(claim.limit()) ? new BucketTraffic() : null;
         this.granted = isBucket() ? new BucketGrants() : RateCount.of(claim.limit());
         this.chargedSince = openSince();
         seen.own().adjustTo(claim.limit());

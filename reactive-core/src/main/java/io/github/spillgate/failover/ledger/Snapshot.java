@@ -153,12 +153,12 @@ public record Snapshot(
         return Math.max(1, limit.quotaWindow().toMillis() / OwnPermits.STEPS);
     }
 
-    private static boolean isBucket(Limit limit) {
+    static boolean isBucket(Limit limit) {
         return limit instanceof Limit.Bucket;
     }
 
     /** Returns whether each permit counts in full until it expires, as in a log. Those of other kinds fade together. */
-    private static boolean expireOneByOne(Limit limit) {
+    static boolean expireOneByOne(Limit limit) {
         return limit instanceof Limit.Log;
     }
 
