@@ -92,7 +92,8 @@ public abstract class RateCount extends Count {
     public abstract void refundOldest(long permits);
 
     /**
-     * Refunds permits that were {@linkplain #charge charged}, as far as they still count: by default the oldest.
+     * Refunds permits that were {@linkplain #charge charged}, as far as they still count: by default the oldest. A
+     * kind of which these may have returned earlier, and others be the oldest, subtracts only what is left of them.
      *
      * @param permits the number of permits
      * @param gone when all permits of the charge have returned, in milliseconds

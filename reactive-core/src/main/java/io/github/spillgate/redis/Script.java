@@ -15,32 +15,32 @@ import java.util.stream.Stream;
 /** A script: its text, and the digest of the text, by which Redis knows it. */
 final class Script {
 
-    /** The kinds of limits, each with a file of its own. */
-    private static final String KINDS = " kinds log counter bucket holds ";
+    /** The kinds of rate limits, each with a file of its own. */
+    private static final String RATES = " kinds log counter bucket ";
 
     /** What a script does. Each of its files may use the local variables of the earlier ones. */
     @SuppressWarnings("ImmutableEnumChecker") // nothing changes the list of files
     enum Purpose {
         /** Decides a batch. */
-        DECIDE("counts wire fast-path" + KINDS + "decide"),
+        DECIDE("counts wire fast-path" + RATES + "holds decide"),
 
         /** Refunds permits. */
-        REFUND("counts wire" + KINDS + "refund"),
+        REFUND("counts wire" + RATES + "refund"),
 
         /** Empties counts. */
         RESET("counts reset"),
 
         /** Charges permits that were granted elsewhere, or that Redis has lost. */
-        RECONCILE("counts wire" + KINDS + "reconcile"),
+        RECONCILE("counts wire" + RATES + "reconcile"),
 
         /** Registers an instance of a limiter. */
         REGISTER("counts register"),
 
         /** Replaces the costs of decisions. */
-        SETTLE("counts wire" + KINDS + "settle"),
+        SETTLE("counts wire" + RATES + "settle"),
 
         /** Renews and releases permits of concurrency limits. */
-        RENEW("counts wire" + KINDS + "renew");
+        RENEW("counts wire kinds holds renew");
 
         private final List<String> files;
 
