@@ -188,7 +188,7 @@ class ResilientStoreHistoryTest {
         try (VirtualTime own = new VirtualTime()) {
             Limit log = Limit.perHour(permits);
             Limit any = rate.like(log);
-            Limit limit = rate != Rate.COUNTER && random.nextBoolean() ? any.leased() : any;
+            Limit limit = !any.leaseTime().isZero() && random.nextBoolean() ? any.leased() : any;
             FailoverHistory history = new FailoverHistory(own, limit, 1 + random.nextInt(3), random);
             for (int passed = 0; passed < MILLIS; ) {
                 step.accept(history);

@@ -186,6 +186,11 @@ final class BucketModel extends CountModel {
     }
 
     @Override
+    void refundCharged(Limit limit, long permits, long gone, long now) {
+        refund(limit, gone - limit.reach().toMillis(), permits, now);
+    }
+
+    @Override
     void refundOldest(Limit limit, long permits, long now) {
         BigInteger level = level(limit, now);
         BigInteger units = units(limit, permits).min(level);

@@ -53,6 +53,11 @@ public abstract class CountModel {
 
     abstract void refundOldest(Limit limit, long permits, long now);
 
+    /** Refunds permits of a reconciliation, all of which have left by a time. */
+    void refundCharged(Limit limit, long permits, long gone, long now) {
+        refundOldest(limit, permits, now);
+    }
+
     /** Records grants as if each had been made as late as possible; returns whether any of them still counts. */
     abstract boolean reconcile(Limit limit, List<Grants> times, long now);
 

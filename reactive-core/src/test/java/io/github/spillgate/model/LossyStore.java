@@ -77,7 +77,9 @@ public final class LossyStore extends StoreModel {
             return StoreUsage.ofCounter(claim, counter.state(limit, now), isViolated, isViolated, now)
                     .withLife(life(claim));
         }
-        LogModel log = (LogModel) count;
+        if (!(count instanceof LogModel log)) {
+            return super.usage(claim, isViolated, isViolated, now);
+        }
         long used = log.used(limit, now);
         long missing = isViolated ? used + claim.permits() - limit.permits() : 0;
         return StoreUsage.of(claim, used, isViolated, log.leaveAt(limit, missing, now), log.leaveAt(limit, used, now))
@@ -234,6 +236,11 @@ public final class LossyStore extends StoreModel {
                     Math.min(before, BucketState.levelAfter(limit, taken, at + lease - takenAt)),
                     Math.min(mark, BucketState.levelAfter(limit, taken, olderAt + lease - takenAt)));
             subtract(before, mark, units, takenAt >= at + lease);
+        }
+
+        @Override
+        void refundCharged(Limit limit, long permits, long gone, long now) {
+            refund(limit, gone - limit.reach().toMillis(), permits, now);
         }
 
         @Override

@@ -177,12 +177,8 @@ public class StoreModel implements LimitStore {
         if (one.life() != life(claim) || now >= one.until()) {
             return;
         }
-        if (limit instanceof Limit.Bucket) {
-            count(claim).pull(limit, now);
-            count(claim).refund(limit, one.until() - limit.reach().toMillis(), claim.permits(), now);
-        } else {
-            refundOldest(claim);
-        }
+        count(claim).pull(limit, now);
+        count(claim).refundCharged(limit, claim.permits(), one.until(), now);
     }
 
     @Override
