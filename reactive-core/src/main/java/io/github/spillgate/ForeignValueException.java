@@ -19,4 +19,9 @@ public class ForeignValueException extends LimitStoreException {
     public ForeignValueException(String message, @Nullable Throwable cause) {
         super(message, cause);
     }
+
+    @Override
+    public Kind kind() {
+        return Kind.FOREIGN_VALUE;
+    }
 }

@@ -4,7 +4,7 @@ package io.github.spillgate;
  * The refusal of a request that did not reach the store by its deadline: it arrived later, or was still queued at the
  * deadline and was not sent. The request was not executed.
  */
-public class LimitStoreDeadlineException extends LimitStoreUnavailableException {
+public class LimitStoreDeadlineException extends LimitStoreException {
 
     private static final long serialVersionUID = 1L;
 
@@ -15,5 +15,10 @@ public class LimitStoreDeadlineException extends LimitStoreUnavailableException 
      */
     public LimitStoreDeadlineException(String message) {
         super(message, null);
+    }
+
+    @Override
+    public Kind kind() {
+        return Kind.LATE;
     }
 }

@@ -21,4 +21,9 @@ public class LimitStoreRefusedException extends LimitStoreException {
     public LimitStoreRefusedException(String message, @Nullable Throwable cause) {
         super(message, cause);
     }
+
+    @Override
+    public Kind kind() {
+        return Kind.REFUSED;
+    }
 }

@@ -3,7 +3,7 @@ package io.github.spillgate;
 import org.jspecify.annotations.Nullable;
 
 /** The failure of a store to answer a request that was sent to it. The request was executed once, or not at all. */
-public class LimitStoreUnansweredException extends LimitStoreUnavailableException {
+public class LimitStoreUnansweredException extends LimitStoreException {
 
     private static final long serialVersionUID = 1L;
 
@@ -15,5 +15,10 @@ public class LimitStoreUnansweredException extends LimitStoreUnavailableExceptio
      */
     public LimitStoreUnansweredException(String message, @Nullable Throwable cause) {
         super(message, cause);
+    }
+
+    @Override
+    public Kind kind() {
+        return Kind.UNANSWERED;
     }
 }

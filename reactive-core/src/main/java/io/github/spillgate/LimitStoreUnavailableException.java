@@ -2,10 +2,7 @@ package io.github.spillgate;
 
 import org.jspecify.annotations.Nullable;
 
-/**
- * The failure of a store that cannot be reached or cannot answer now; a later retry may succeed. Only a request that
- * ends with the subclass {@link LimitStoreUnansweredException} may have been executed.
- */
+/** The failure of a store that cannot answer now; a later retry may succeed. The request was not executed. */
 public class LimitStoreUnavailableException extends LimitStoreException {
 
     private static final long serialVersionUID = 1L;
@@ -18,5 +15,10 @@ public class LimitStoreUnavailableException extends LimitStoreException {
      */
     public LimitStoreUnavailableException(String message, @Nullable Throwable cause) {
         super(message, cause);
+    }
+
+    @Override
+    public Kind kind() {
+        return Kind.UNAVAILABLE;
     }
 }

@@ -6,7 +6,7 @@ import org.jspecify.annotations.Nullable;
  * The failure to reach a store, for example because no server listens at its address or because it rejects this user.
  * Nothing was charged or refunded.
  */
-public class LimitStoreUnreachableException extends LimitStoreUnavailableException {
+public class LimitStoreUnreachableException extends LimitStoreException {
 
     private static final long serialVersionUID = 1L;
 
@@ -18,5 +18,10 @@ public class LimitStoreUnreachableException extends LimitStoreUnavailableExcepti
      */
     public LimitStoreUnreachableException(String message, @Nullable Throwable cause) {
         super(message, cause);
+    }
+
+    @Override
+    public Kind kind() {
+        return Kind.UNREACHABLE;
     }
 }

@@ -1,6 +1,6 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.LimitStoreDeadlineException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.RemoteSubscription;
 import java.util.concurrent.TimeUnit;
@@ -65,7 +65,7 @@ final class CallJudge {
      * @param request the request, if its node can be asked
      */
     void failure(Throwable error, long sentAt, @Nullable RemoteSubscription request) {
-        if (error instanceof LimitStoreDeadlineException) {
+        if (Kind.of(error) == Kind.LATE) {
             if (request == null && hasMissedDeadline(sentAt)) {
                 silence(true);
             } else if (decide(CallVerdict.UNKNOWN)) {

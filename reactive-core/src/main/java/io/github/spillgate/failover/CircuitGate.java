@@ -5,11 +5,9 @@ import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig.SlidingWindowSynchronizationStrategy;
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig.SlidingWindowType;
 import io.github.resilience4j.core.IntervalFunction;
-import io.github.spillgate.ForeignValueException;
-import io.github.spillgate.LimitStoreRefusedException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
-import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.internal.SharedFailure;
@@ -295,13 +293,14 @@ final class CircuitGate {
      * connection with many requests in flight would open the breaker.
      */
     void recordFailure(long nanos, Throwable error) {
-        if (error instanceof ForeignValueException) {
+        Kind kind = Kind.of(error);
+        if (kind == Kind.FOREIGN_VALUE) {
             // The store works, but another program has written one of its keys.
             recordReply(nanos);
             recordForeignValue(String.valueOf(error.getMessage()));
             return;
         }
-        if (FailureKind.of(error) == FailureKind.REFUSAL) {
+        if (kind != Kind.UNREACHABLE && !OutageLog.isUnexplained(error)) {
             isRefusing = true;
         }
         countFailure(error, nanos);
@@ -328,20 +327,15 @@ final class CircuitGate {
         } else {
             breaker.onError(Math.max(0, nanos), TimeUnit.NANOSECONDS, error);
         }
-        if (isLasting(error) && !isOpen()) {
+        if (Kind.of(error).isLasting() && !isOpen()) {
             // A connection that is refused now is refused a millisecond later.
             breaker.transitionToOpenState();
         }
     }
 
-    /** Returns whether the next request would fail in the same way. */
-    private static boolean isLasting(Throwable error) {
-        return error instanceof LimitStoreUnreachableException || error instanceof LimitStoreRefusedException;
-    }
-
     /** Records why a request failed after its result was recorded at its deadline. */
     void recordLateFailure(Throwable error) {
-        if (isLasting(error)) {
+        if (Kind.of(error).isLasting()) {
             log.failed(error);
         }
     }

@@ -1,6 +1,7 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.internal.Background;
@@ -270,7 +271,7 @@ final class CountChanges {
                         isUnknown.set(true);
                         grants.noteRefundOfOldest(claims);
                         return Mono.defer(onPrimary)
-                                .doOnError(error -> isUnknown.set(error instanceof LimitStoreUnansweredException));
+                                .doOnError(error -> isUnknown.set(Kind.of(error) == Kind.UNANSWERED));
                     },
                     store -> isUnknown.get() ? Mono.empty() : onFallback.apply(store));
         });

@@ -1,6 +1,6 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
 import java.util.List;
@@ -97,7 +97,7 @@ final class GrantPair {
 
     /** Notes that the primary store has failed, or was given up. */
     void primaryFailed(Throwable error) {
-        match(error instanceof LimitStoreUnansweredException ? NO_REPLY : NOT_CHARGED, false);
+        match(Kind.of(error) == Kind.UNANSWERED ? NO_REPLY : NOT_CHARGED, false);
     }
 
     /**

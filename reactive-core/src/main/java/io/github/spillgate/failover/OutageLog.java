@@ -1,6 +1,8 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.internal.LoggedCauses;
+import io.github.spillgate.internal.SharedFailure;
 import io.github.spillgate.internal.Text;
 import io.github.spillgate.internal.Time;
 import java.util.HashSet;
@@ -90,7 +92,7 @@ final class OutageLog {
     private synchronized String firstCause(String symptom) {
         Explanation known = problem;
         if (known == null) {
-            known = new Explanation(symptom, FailureKind.SYMPTOM);
+            known = new Explanation(symptom, Kind.UNANSWERED, true);
             problem = known;
         }
         outageCauses = new HashSet<>();
@@ -115,18 +117,24 @@ final class OutageLog {
         }
         Explanation known = explain(error);
         if (noteCause(known)) {
-            boolean isReached = known.kind == FailureKind.REFUSAL;
+            boolean isReached = !known.isUnexplained && known.kind != Kind.UNREACHABLE;
             LOG.warn(isReached ? "{} cannot decide: {}" : "{} cannot be reached: {}", store, Text.line(known.message));
         }
+    }
+
+    /** Returns whether an error is a symptom only, such as the loss of a connection. */
+    static boolean isUnexplained(Throwable error) {
+        Kind kind = Kind.of(error);
+        return kind.isUnexplained() || (kind != Kind.UNREACHABLE && error.getCause() instanceof SharedFailure);
     }
 
     /** Keeps the better explanation: that a store cannot be reached explains why it does not reply. */
     private synchronized Explanation explain(Throwable error) {
         Explanation known = problem;
-        FailureKind kind = FailureKind.of(error);
-        if (known == null || known.kind != FailureKind.UNREACHABLE || kind != FailureKind.SYMPTOM) {
+        boolean isUnexplained = isUnexplained(error);
+        if (known == null || known.kind != Kind.UNREACHABLE || !isUnexplained) {
             String message = error.getMessage();
-            known = new Explanation(message == null ? error.toString() : message, kind);
+            known = new Explanation(message == null ? error.toString() : message, Kind.of(error), isUnexplained);
             problem = known;
         }
         return known;
@@ -135,7 +143,7 @@ final class OutageLog {
     /** Notes a cause that is about to be logged; returns whether there is an outage, and the log does not name it. */
     private synchronized boolean noteCause(Explanation known) {
         return outageCauses != null
-                && known.kind != FailureKind.SYMPTOM
+                && !known.isUnexplained
                 && outageCauses.size() < MOST_CAUSES
                 && outageCauses.add(causeIn(known.message));
     }
@@ -188,5 +196,5 @@ final class OutageLog {
     }
 
     /** What is wrong with the store, and how much that says. */
-    private record Explanation(String message, FailureKind kind) {}
+    private record Explanation(String message, Kind kind, boolean isUnexplained) {}
 }

@@ -1,9 +1,7 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreRefusedException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.failover.ledger.Delivery;
 import io.github.spillgate.failover.ledger.DeliverySource;
@@ -170,18 +168,6 @@ final class Outbox<M> {
     private void close() {
         isClosed = true;
         end.tryEmitEmpty();
-    }
-
-    /** Returns whether another attempt cannot help: the store would reply the same. A missing right may be granted. */
-    private static boolean cannotSucceed(Throwable error) {
-        return error instanceof LimitStoreException
-                && !(error instanceof LimitStoreUnavailableException)
-                && !(error instanceof LimitStoreRefusedException);
-    }
-
-    /** Returns whether the store may have executed a batch that failed. */
-    private static boolean mayBeExecuted(Throwable error) {
-        return !(error instanceof LimitStoreUnavailableException) || error instanceof LimitStoreUnansweredException;
     }
 
     /**
@@ -523,7 +509,7 @@ final class Outbox<M> {
         }
 
         private void record(Throwable error, long took, CircuitGate gate) {
-            if (channel.affectsDecisions || error instanceof LimitStoreUnavailableException) {
+            if (channel.affectsDecisions || Kind.of(error).isOutage()) {
                 gate.recordFailure(took, error);
             } else {
                 gate.recordRefusal(error);
@@ -573,14 +559,14 @@ final class Outbox<M> {
         }
 
         private void failed(List<Delivery<M>> batch, Throwable error) {
-            if (cannotSucceed(error)) {
+            if (Kind.of(error).isFinal()) {
                 batch.forEach(one -> one.lost(String.valueOf(error.getMessage())));
                 runSoon();
                 return;
             }
             List<Delivery<M>> again = new ArrayList<>();
             for (Delivery<M> one : batch) {
-                if (one.mayRepeat() || !mayBeExecuted(error)) {
+                if (one.mayRepeat() || !Kind.of(error).mayBeExecuted()) {
                     again.add(one);
                 } else {
                     one.lost(String.valueOf(error.getMessage()));

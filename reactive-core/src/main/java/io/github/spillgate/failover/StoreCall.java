@@ -1,9 +1,7 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreRefusedException;
-import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.failover.CircuitGate.Passage;
 import io.github.spillgate.internal.Background;
@@ -330,7 +328,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
         }
         Throwable error = signalled instanceof LinkageError e ? unusable(e) : signalled;
         // A refused change is not made in the fallback either: the store's next reply would undo it.
-        boolean refused = operation.isChange() && error instanceof LimitStoreRefusedException;
+        boolean refused = operation.isChange() && Kind.of(error) == Kind.REFUSED;
         if (refused) {
             judge().refusal(error);
         } else {
@@ -353,7 +351,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
 
     private void failPair(Throwable error) {
         pair().primaryFailed(error);
-        if (error instanceof LimitStoreUnansweredException) {
+        if (Kind.of(error) == Kind.UNANSWERED) {
             releaseIfCancelled();
         }
     }
@@ -454,7 +452,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
     private void fallBack(@Nullable Throwable primaryError) {
         Turns.count();
         failover.fallbacks().count();
-        if (!(primaryError instanceof ForeignValueException)) {
+        if (primaryError == null || Kind.of(primaryError) != Kind.FOREIGN_VALUE) {
             gate.recordFallback(passage);
         }
         if (Fallback.isError(failover.fallback())) {

@@ -8,14 +8,13 @@ package io.github.spillgate.failover;
 //                    serve. StoreOperation is what it asks of both stores, Failover what all calls share
 //   Without a trip   the package lease, and DenialCache
 //   To the store     CircuitGates and CircuitGate: the breaker, and how many are in flight; Deadlines. CallJudge: how a
-//                    call went, for the breaker; FailureKind. Availability: the health. OutageLog: its log lines
+//                    call went, for the breaker. Availability: the health. OutageLog: its log lines
 //   The fallback     Fallback; LocalFallback: a table of ledgers, of the package ledger
 //   If both decide   GrantPair matches the two results. LocalGrants: what becomes of the permits
 //   Outbox           what must reach the store later: GrantOutbox for grants, Releases, SettlementOutbox. A grant goes
 //                    from its Ledger through HandOvers.store() to the GrantOutbox, which asks Ledger.take() for a
 // HandOver
-//   Errors           FailureKind and CircuitGate.isLasting: what they mean for the breaker; Outbox.cannotSucceed and
-//                    mayBeExecuted: for what is delivered
+//   Errors           LimitStoreException.Kind: what they mean, for the breaker and for what is delivered
 //   Other changes    CountChanges: refund, settle, release, renew, reset
 //   Few log lines    SummaryLog
 //

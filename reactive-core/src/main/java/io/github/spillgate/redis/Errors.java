@@ -2,6 +2,7 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
@@ -179,10 +180,7 @@ final class Errors {
     /** Returns one of several exceptions of ours, preferably a retryable one. */
     static Throwable oneOf(Throwable several) {
         List<Throwable> all = Exceptions.unwrapMultiple(several);
-        return all.stream()
-                .filter(LimitStoreUnavailableException.class::isInstance)
-                .findFirst()
-                .orElse(all.get(0));
+        return all.stream().filter(one -> Kind.of(one).isOutage()).findFirst().orElse(all.get(0));
     }
 
     /** Returns our exception for a key with a value that this library has not written. */

@@ -1,6 +1,7 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreDeadlineException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import java.util.List;
@@ -48,7 +49,7 @@ final class ResetCommand {
                     })
                     .doOnNext(reply -> checkInTime(new ScriptReply(reply), used.get()))
                     .retryWhen(Retry.max(MOST_RETRIES)
-                            .filter(e -> e instanceof LimitStoreDeadlineException && isBefore(deadline, used.get()))
+                            .filter(e -> Kind.of(e) == Kind.LATE && isBefore(deadline, used.get()))
                             .onRetryExhaustedThrow((spec, last) -> last.failure()));
         });
     }

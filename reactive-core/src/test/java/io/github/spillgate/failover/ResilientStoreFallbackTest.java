@@ -8,6 +8,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
@@ -61,7 +62,7 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
                 .isThrownBy(() -> limiter.tryAcquire("a").block())
                 .withMessage("told to fail");
         remote.isUnreachable();
-        assertThatExceptionOfType(LimitStoreUnavailableException.class)
+        assertThatExceptionOfType(LimitStoreUnreachableException.class)
                 .isThrownBy(() -> limiter.tryAcquire("a").block())
                 .withMessage("nothing listens there");
         assertThatExceptionOfType(LimitStoreUnavailableException.class)

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import java.time.Duration;
@@ -127,7 +128,7 @@ class ResilientStoreLifecycleTest extends ResilientStoreFixture {
         open(limiter);
         listen(limiter.ready().thenReturn("ready"));
         time.pass(Duration.ofSeconds(5));
-        assertThat(signals).hasSize(1).first().isInstanceOf(LimitStoreUnavailableException.class);
+        assertThat(signals).hasSize(1).first().isInstanceOf(LimitStoreUnreachableException.class);
         assertThat(signals.get(0).toString()).contains("nothing listens there");
     }
 
