@@ -81,7 +81,7 @@ import reactor.core.scheduler.Schedulers;
  * slow down a stream, and {@link #whileHolding(String, Mono) whileHolding} to limit what runs at the same time. The
  * last three document where they differ from this contract.
  */
-public final class RateLimiter implements AutoCloseable {
+public final class RateLimiter implements AsyncCloseable {
 
     private static final String CHARGE = "Charge.of(\"user:42\")";
 
@@ -790,26 +790,14 @@ public final class RateLimiter implements AutoCloseable {
     }
 
     /**
-     * Closes this limiter. Later subscriptions, and requests that wait, fail with {@link IllegalStateException}. The
-     * store and whatever else the builder got are not closed, because others may share them.
+     * {@inheritDoc}
      *
-     * <p>Does not block. Permits that the fallback granted are reconciled in the background, within a second; before
-     * the process ends, wait for {@link #closeLater()}.
+     * <p>Later subscriptions, and requests that wait, fail with {@link IllegalStateException}. Permits that the
+     * fallback granted are reconciled, within a second; this completes at once if there is nothing to reconcile or the
+     * store does not respond. The store and whatever else the builder got are not closed, because others may share
+     * them: during a shutdown, close them after {@code limiter.closeLater().block()}.
      */
     @Override
-    public void close() {
-        closeLater().subscribe();
-    }
-
-    /**
-     * Closes this limiter like {@link #close()}, and completes when reconciliation has ended: within a second, and at
-     * once if there is nothing to reconcile or the store does not respond.
-     *
-     * <p>During a shutdown that may block: {@code limiter.closeLater().block()}, before the store and its client are
-     * closed.
-     *
-     * @return completes when everything is done; never an error
-     */
     public Mono<Void> closeLater() {
         return Mono.defer(() -> {
             closed = true;

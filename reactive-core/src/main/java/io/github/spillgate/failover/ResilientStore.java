@@ -1,6 +1,7 @@
 package io.github.spillgate.failover;
 
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
+import io.github.spillgate.AsyncCloseable;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.failover.lease.Leases;
 import io.github.spillgate.internal.Background;
@@ -64,7 +65,7 @@ import reactor.core.scheduler.Schedulers;
  * <p>A refund that does not reach the store is not retried: this errs towards denying. A reset that does not reach the
  * store by the deadline is in effect in this process only, until the store decides again.
  */
-public final class ResilientStore implements LimitStore, AutoCloseable {
+public final class ResilientStore implements LimitStore, AsyncCloseable {
 
     /** The longest time of a setting, and the time for which late replies are accepted. */
     private static final Duration LONGEST = Duration.ofMinutes(1);
@@ -74,6 +75,8 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
     private final Failover failover;
     private final CountChanges changes;
     private final Disposable probes;
+    private final Mono<Void> closing =
+            Mono.defer(this::end).publishOn(Schedulers.parallel()).cache();
 
     private ResilientStore(Builder builder) {
         LimitStore primary = builder.primary;
@@ -218,22 +221,16 @@ public final class ResilientStore implements LimitStore, AutoCloseable {
                 failover.leases().state());
     }
 
-    /** Ends the reconciliation after a last attempt. Does not wait; see {@link #closeLater()}. */
+    /** {@inheritDoc} Makes a last attempt to reconcile, for at most 1 s. Closes neither of the two stores. */
     @Override
-    public void close() {
-        closeLater().subscribe();
+    public Mono<Void> closeLater() {
+        return closing;
     }
 
-    /**
-     * Makes a last attempt to reconcile, for at most 1 s, and stops the background work. Closes neither of the two
-     * stores. Starts when it is called, with or without a subscriber, and runs once.
-     *
-     * @return completes when that is done; never an error
-     */
-    public Mono<Void> closeLater() {
+    private Mono<Void> end() {
         probes.dispose();
         failover.leases().close();
-        return Mono.when(failover.grants().end(), changes.settlements().end()).publishOn(Schedulers.parallel());
+        return Mono.when(failover.grants().end(), changes.settlements().end());
     }
 
     /** Returns what calls share, for tests. */

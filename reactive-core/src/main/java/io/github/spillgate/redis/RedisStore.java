@@ -1,5 +1,6 @@
 package io.github.spillgate.redis;
 
+import io.github.spillgate.AsyncCloseable;
 import io.github.spillgate.Charge;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.Source;
@@ -53,7 +54,7 @@ import reactor.core.scheduler.Schedulers;
  * loops. The connections to the nodes of a cluster only share the threads of the {@link RedisClusterClient}. So close
  * the store before the client, and wait for {@link #closeLater()}.
  */
-public final class RedisStore implements LimitStore, AutoCloseable {
+public final class RedisStore implements LimitStore, AsyncCloseable {
     // Design notes.
     //
     // The path of a decision. The topology finds the server that owns the hash slot, and the server chooses a lane
@@ -346,20 +347,12 @@ public final class RedisStore implements LimitStore, AutoCloseable {
         return router.namesOfOwners(claims);
     }
 
-    /** Closes the store's connections, and its own client if it has one. Does not wait; see {@link #closeLater()}. */
-    @Override
-    public void close() {
-        closing.subscribe();
-    }
-
     /**
-     * Closes the store's connections like {@link #close()}, and completes once they are closed, or after 2 s. Closing
-     * begins with the first subscriber, and a cancellation does not stop it. Wait for this before shutting down the
-     * client, or Netty may warn about a terminated thread: {@code
+     * {@inheritDoc} Closes the store's connections, within 2 s, and its own client if it has one. Wait for this before
+     * shutting down another client, or Netty may warn about a terminated thread: {@code
      * limiter.closeLater().then(store.closeLater()).then(Mono.fromFuture(client.shutdownAsync()))}.
-     *
-     * @return empty, once the connections are closed; never an error
      */
+    @Override
     public Mono<Void> closeLater() {
         return closing;
     }

@@ -58,6 +58,7 @@ class OutboxTest {
             granting.start();
             halfway.await();
             Mono<Void> end = resilient.closeLater();
+            end.subscribe();
             granting.join();
             end.block(LONG);
             assertThat(resilient.state().toReconcile()).isEqualTo(KEYS);
