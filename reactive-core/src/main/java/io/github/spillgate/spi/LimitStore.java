@@ -13,7 +13,7 @@ import java.util.UUID;
 import reactor.core.publisher.Mono;
 
 /**
- * A store that decides on claims: Redis, this process, or a store that wraps another one.
+ * A store that decides on claims: Redis, this process, or a {@linkplain ForwardingLimitStore decorator} of another one.
  *
  * <p>All methods are lazy: nothing happens before the subscription, and each subscription is one attempt. No method
  * blocks the subscribing thread. If a subscriber cancels before the claims are sent, nothing has been charged; after
@@ -24,9 +24,8 @@ import reactor.core.publisher.Mono;
  * io.github.spillgate.failover.ResilientStore} drops its reference to a caller, and so to its Context, when the caller
  * has a result or cancels. It still waits for the reply of its primary store, which then finds an empty Context.
  *
- * <p>A store that wraps another one must also delegate the methods with a default implementation; otherwise these
- * features of the wrapped store are lost. It passes on the decisions of the wrapped store as they are: a decision notes
- * whether a fallback has made it, and what of it is refunded.
+ * <p>A decorator passes on decisions as they are, or a copy of one that says the same: a decision knows whether a
+ * fallback has made it, and what of it was refunded.
  *
  * <p>A store on another database extends {@code io.github.spillgate.store.CompareAndWriteStore}, which implements all
  * of this.
@@ -142,31 +141,26 @@ public interface LimitStore {
     }
 
     /**
-     * Returns the node that decides on these claims, for a store with nodes that fail independently, such as a cluster.
-     * Each node then has its own circuit breaker. Called often, so it must return at once.
+     * {@return the name of the node that decides on these claims, for a store with nodes that fail independently, such
+     * as a cluster; by default the empty string} Each node then has its own circuit breaker. Called often, so it must
+     * return at once.
      *
      * @param claims the claims to decide; empty for the store as a whole
-     * @return the name of the node, for logs; by default the empty string, for a store without nodes
      */
     default String node(List<Claim> claims) {
         return "";
     }
 
     /**
-     * Returns the longest time for an answer, if the store guarantees one whatever fails. For a store without such a
-     * guarantee, a {@link RateLimiter} adds a deadline and a fallback.
-     *
-     * @return the deadline; zero for a store that decides in memory; empty by default
+     * {@return the longest time for an answer, if the store guarantees one whatever fails; zero for a store that
+     * decides in memory; empty by default} For a store without such a guarantee, a {@link RateLimiter} adds a deadline
+     * and a fallback.
      */
     default Optional<Duration> deadline() {
         return Optional.empty();
     }
 
-    /**
-     * Returns the state of the store: what decides now, and what is wrong.
-     *
-     * @return the current state
-     */
+    /** {@return the state of the store: what decides now, and what is wrong} */
     default StoreState state() {
         return StoreState.of(Source.OTHER);
     }

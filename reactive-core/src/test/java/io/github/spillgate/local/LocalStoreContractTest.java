@@ -1,9 +1,12 @@
 package io.github.spillgate.local;
 
+import static org.assertj.core.api.Assertions.assertThat;
+
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Correction;
+import io.github.spillgate.spi.ForwardingLimitStore;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
@@ -11,7 +14,9 @@ import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.LimitStoreContract;
 import io.github.spillgate.testkit.ManualClock;
 import java.util.List;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Nested;
+import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
@@ -56,6 +61,26 @@ class LocalStoreContractTest {
         @Override
         protected boolean hasConcurrencyLimits() {
             return false;
+        }
+    }
+
+    /** A decorator loses nothing. */
+    @Nested
+    class BehindADecorator extends LimitStoreContract {
+        private final LimitStore store = new ForwardingLimitStore(LocalStore.bounded(10_000)) {};
+
+        @Override
+        protected LimitStore store() {
+            return store;
+        }
+
+        @Test
+        void aDecoratorForwardsEachMethod() {
+            assertThat(Stream.of(LimitStore.class.getMethods()))
+                    .allSatisfy(method -> assertThat(ForwardingLimitStore.class
+                                    .getMethod(method.getName(), method.getParameterTypes())
+                                    .getDeclaringClass())
+                            .isEqualTo(ForwardingLimitStore.class));
         }
     }
 

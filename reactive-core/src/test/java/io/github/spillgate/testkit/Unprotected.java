@@ -2,10 +2,10 @@ package io.github.spillgate.testkit;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.StoreState;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
+import io.github.spillgate.spi.ForwardingLimitStore;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
@@ -21,12 +21,10 @@ import reactor.core.publisher.Mono;
  * fallback around it. Subclasses change what a store does, in a method for each kind of request. The store does not
  * know the deadlines of requests, except for leases.
  */
-public class Unprotected implements LimitStore {
-
-    private final LimitStore store;
+public class Unprotected extends ForwardingLimitStore {
 
     public Unprotected(LimitStore store) {
-        this.store = store;
+        super(store);
     }
 
     public static RateLimiter limiter(LimitStore store, Limit... limits) {
@@ -50,20 +48,20 @@ public class Unprotected implements LimitStore {
     }
 
     protected Mono<StoreDecision> take(List<Claim> claims) {
-        return around(store.take(StoreRequest.take(claims)));
+        return around(super.take(StoreRequest.take(claims)));
     }
 
     protected Mono<StoreDecision> peek(List<Claim> claims) {
-        return around(store.take(StoreRequest.peek(claims)));
+        return around(super.take(StoreRequest.peek(claims)));
     }
 
     protected Mono<StoreDecision> lease(StoreRequest request) {
-        return around(store.take(request));
+        return around(super.take(request));
     }
 
     @Override
     public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
-        return around(store.correct(corrections));
+        return around(super.correct(corrections));
     }
 
     @Override
@@ -72,35 +70,20 @@ public class Unprotected implements LimitStore {
     }
 
     protected Mono<List<HoldRenewal>> renew(List<Claim> holds) {
-        return around(store.hold(holds, HoldAction.RENEW));
+        return around(super.hold(holds, HoldAction.RENEW));
     }
 
     protected Mono<Void> release(List<Claim> holds) {
-        return around(store.hold(holds, HoldAction.RELEASE).then());
+        return around(super.hold(holds, HoldAction.RELEASE).then());
     }
 
     @Override
     public Mono<Void> reset(List<Claim> claims, long deadline) {
-        return around(store.reset(claims, NO_DEADLINE));
-    }
-
-    @Override
-    public String node(List<Claim> claims) {
-        return store.node(claims);
+        return around(super.reset(claims, NO_DEADLINE));
     }
 
     @Override
     public Optional<Duration> deadline() {
         return Optional.of(Duration.ZERO);
-    }
-
-    @Override
-    public StoreState state() {
-        return store.state();
-    }
-
-    @Override
-    public String toString() {
-        return store.toString();
     }
 }
