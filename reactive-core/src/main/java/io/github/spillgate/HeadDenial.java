@@ -56,7 +56,7 @@ final class HeadDenial {
             untilRetry = Math.max(untilFits, withJitter(Math.min(atLeastAMillisecond(wait.toMillis()), LONGEST_POLL)));
         } else {
             boolean isLeased =
-                    decision.usages().stream().anyMatch(usage -> usage.isViolated() && decision.mayRefundLeases(usage));
+                    decision.usages().stream().anyMatch(usage -> usage.isViolated() && mayRefundLeases(usage));
             untilFits = atLeastAMillisecond(isLeased ? waitForWindows(decision) : wait.toMillis());
             untilRetry = untilFits;
         }
@@ -88,9 +88,27 @@ final class HeadDenial {
     /** Returns the milliseconds until a claim fits; fewer than the store replied if leased permits may be refunded. */
     private static long waitFor(StoreUsage usage, StoreDecision decision) {
         long wait = Duration.between(decision.at(), usage.fitsAt()).toMillis();
-        return decision.mayRefundLeases(usage)
+        return mayRefundLeases(usage)
                 ? Math.min(wait, LEASE_TIMES * usage.limit().leaseTime().toMillis())
                 : wait;
+    }
+
+    /**
+     * Returns whether leased permits may be refunded soon: permits are leased, by any instance, or a lease of a log has
+     * just ended, and the refund is not executed yet. A slot does not show when permits were charged in it, so this may
+     * be true without leases. The level of a bucket does not show leases.
+     */
+    private static boolean mayRefundLeases(StoreUsage usage) {
+        StoreUsage inStore = usage.inStore();
+        long at = inStore.reply().at();
+        if (!(usage.limit() instanceof Limit.Log log && log.isLeased())) {
+            return inStore.chargedAt() > at;
+        }
+        // The newest slot had not ended one lease time ago.
+        return inStore.wholeAt().toEpochMilli()
+                        - log.period().toMillis()
+                        + log.leaseTime().toMillis()
+                > at;
     }
 
     /** Returns a duration with jitter, so that several instances do not ask at the same time. */

@@ -1,6 +1,7 @@
 package io.github.spillgate;
 
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.util.ArrayList;
@@ -14,17 +15,17 @@ final class LimiterDecisions {
 
     /** Returns a denial: these limits are smaller than the cost. */
     static StoreDecision neverFits(long at, List<Limit> tooSmall) {
-        return StoreDecision.uncharged(Source.LIMITER, false, at, StoreDecision.NEVER, List.of(), tooSmall);
+        return StoreDecision.denied(new Reply(Source.LIMITER, at), StoreDecision.NEVER, List.of(), tooSmall);
     }
 
     /** Returns a decision that allows because no limit applies. */
     static StoreDecision unlimited(long at) {
-        return StoreDecision.uncharged(Source.LIMITER, true, at, at, List.of(), List.of());
+        return StoreDecision.ofPeek(new Reply(Source.LIMITER, at), List.of());
     }
 
     /** Returns a denial by a setting, because no limits were found. */
     static StoreDecision refused(long at) {
-        return StoreDecision.uncharged(Source.LIMITER, false, at, StoreDecision.NEVER, List.of(), List.of());
+        return neverFits(at, List.of());
     }
 
     /**
@@ -36,6 +37,7 @@ final class LimiterDecisions {
      * @param before the last reply of the store about the same counts, if there is one
      */
     static StoreDecision mustWait(long at, long fitsAt, List<Claim> claims, @Nullable Decision before) {
+        Reply reply = new Reply(Source.LIMITER, at);
         List<StoreUsage> usages = new ArrayList<>(claims.size());
         List<Limit> violated = new ArrayList<>(claims.size());
         for (int i = 0; before != null && before.limits().size() == claims.size() && i < claims.size(); i++) {
@@ -43,11 +45,16 @@ final class LimiterDecisions {
             Decision.Usage then = before.limits().get(i);
             boolean isViolated = then.used() + claim.permits() > claim.limit().capacity();
             usages.add(StoreUsage.of(
-                    claim, then.used(), isViolated, fitsAt, then.wholeAt().toEpochMilli()));
+                    reply,
+                    claim,
+                    then.used(),
+                    isViolated,
+                    fitsAt,
+                    then.wholeAt().toEpochMilli()));
             if (isViolated) {
                 violated.add(claim.limit());
             }
         }
-        return StoreDecision.uncharged(Source.LIMITER, false, at, fitsAt, usages, violated);
+        return StoreDecision.denied(reply, fitsAt, usages, violated);
     }
 }

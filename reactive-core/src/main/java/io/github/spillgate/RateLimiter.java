@@ -529,13 +529,13 @@ public final class RateLimiter implements AsyncCloseable {
         Checks.present(given, "given", "usage -> usage.limit().name().equals(\"1m\")");
         StoreDecision made = checkOurs(decision);
         return unlessClosed(() -> {
-            StoreDecision part = made.redeem(given);
-            if (part == null) {
+            Redemption redeemed = Redemption.of(made, given);
+            if (redeemed.isEmpty()) {
                 return Mono.empty();
             }
-            HoldIds.noteRelease(HoldIds.holdsIn(part.claims()));
+            HoldIds.noteRelease(HoldIds.holdsIn(redeemed.claims()));
             // All claims, because waiters wait for all of them.
-            return thenWake(made.claims(), Refunds.refund(store, part));
+            return thenWake(made.claims(), redeemed.refund(store));
         });
     }
 
@@ -599,8 +599,8 @@ public final class RateLimiter implements AsyncCloseable {
             for (StoreUsage usage : made.usages()) {
                 costs.put(usage.claim().handle(), Checks.cost(actual.applyAsLong(usage)));
             }
-            StoreDecision part = made.redeem(usage -> !usage.limit().holdsPermits(), costs);
-            List<Settlement> settled = part == null ? List.of() : settlements.of(part, costs);
+            List<Settlement> settled =
+                    settlements.of(Redemption.of(made, usage -> !usage.limit().holdsPermits(), costs), costs);
             if (settled.isEmpty()) {
                 return Mono.empty();
             }
@@ -761,7 +761,7 @@ public final class RateLimiter implements AsyncCloseable {
     public Mono<Void> ready() {
         return unlessClosed(() -> store.prepare(""))
                 .then(Mono.defer(() -> store.take(StoreRequest.peek(claims.of(READY))))
-                        .filter(made -> !made.isByFallback())
+                        .filter(made -> made.fallbacks() == 0)
                         .repeatWhenEmpty(made -> made.take(READY_LONGEST, Schedulers.parallel())
                                 .delayElements(READY_PAUSE, Schedulers.parallel()))
                         .switchIfEmpty(Mono.error(() -> new LimitStoreUnavailableException(

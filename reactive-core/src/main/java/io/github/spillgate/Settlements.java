@@ -1,8 +1,8 @@
 package io.github.spillgate;
 
 import io.github.spillgate.internal.Time;
+import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Settlement;
-import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -47,16 +47,16 @@ final class Settlements {
      *
      * @param costs the real costs, by the handles of the claims
      */
-    List<Settlement> of(StoreDecision decision, Map<Object, Long> costs) {
+    List<Settlement> of(Redemption redeemed, Map<Object, Long> costs) {
         List<Settlement> settlements = new ArrayList<>();
         String id = PROCESS + "-" + IDS.incrementAndGet();
         long deadline = Time.nanos() + HORIZON.toNanos();
-        for (StoreDecision part : decision.parts()) {
-            for (StoreUsage usage : part.usages()) {
-                long cost = Objects.requireNonNull(costs.get(usage.claim().handle()), "each claim has a cost");
-                if (cost != usage.cost()) {
-                    settlements.add(new Settlement(id, part, usage.claim(), cost, mostUsed(usage.limit()), deadline));
-                }
+        for (StoreUsage usage : redeemed.usages()) {
+            Claim claim = usage.claim();
+            long cost = Objects.requireNonNull(costs.get(claim.handle()), "each claim has a cost");
+            if (cost != usage.cost()) {
+                settlements.add(new Settlement(
+                        id, claim, usage.inStore(), redeemed.fallbacks(), cost, mostUsed(usage.limit()), deadline));
             }
         }
         return settlements;

@@ -178,12 +178,13 @@ final class WaitQueues {
 
     /** Refunds a decision that no caller uses. Does not wait for that. */
     void refund(Decision decision) {
-        StoreDecision unused = decision instanceof StoreDecision made ? made.redeem(usage -> true) : null;
-        if (unused != null) {
-            List<Claim> claims = unused.claims();
-            Mono.defer(() -> Refunds.refund(store, unused))
-                    .doFinally(end -> wake(claims))
-                    .subscribe(null, error -> Operators.onErrorDropped(error, Context.empty()));
+        if (decision instanceof StoreDecision made) {
+            Redemption unused = Redemption.of(made, usage -> true);
+            if (!unused.isEmpty()) {
+                Mono.defer(() -> unused.refund(store))
+                        .doFinally(end -> wake(unused.claims()))
+                        .subscribe(null, error -> Operators.onErrorDropped(error, Context.empty()));
+            }
         }
     }
 

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
@@ -659,8 +660,9 @@ class AcquireTest extends AcquireFixture {
         RateLimiter limiter = limiter(
                 StoreForTests.taking(store, claims -> {
                     asked[0]++;
-                    StoreUsage usage = StoreUsage.of(claims.get(0), 1, asked[0] < 3, time.millis(), 0);
-                    return Mono.just(StoreDecision.ofTake(Source.OTHER, time.millis(), List.of(usage)));
+                    Reply reply = new Reply(Source.OTHER, time.millis());
+                    StoreUsage usage = StoreUsage.of(reply, claims.get(0), 1, asked[0] < 3, time.millis(), 0);
+                    return Mono.just(StoreDecision.ofTake(reply, List.of(usage)));
                 }),
                 Limit.perSecond(1),
                 Limit.perHour(100));

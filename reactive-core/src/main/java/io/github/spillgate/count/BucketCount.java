@@ -3,7 +3,6 @@ package io.github.spillgate.count;
 import io.github.spillgate.Limit;
 import io.github.spillgate.count.RestoredMark.Restored;
 import io.github.spillgate.internal.Bounds;
-import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.List;

@@ -2,6 +2,7 @@ package io.github.spillgate.count;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreUsage;
 import java.util.concurrent.atomic.AtomicReferenceFieldUpdater;
 import org.jspecify.annotations.Nullable;
@@ -289,15 +290,21 @@ public abstract class Count {
     /**
      * Returns the usage after a step, as the scripts report it.
      *
+     * @param reply the time of the step; its stamp is in microseconds
      * @param claim the claim of the step
-     * @param micros the time of the step, in microseconds
      * @param violated whether the claim did not fit
      * @param denied whether the decision is a denial, because of this claim or another one
      * @return the usage, with the life that the value has, or gets if it is written
      */
-    public StoreUsage usage(Claim claim, long micros, boolean violated, boolean denied) {
-        long fitsAt = denied ? fitsAt(claim.permits()) : micros / 1_000;
-        return StoreUsage.of(claim, used(), violated, fitsAt, wholeAt());
+    public StoreUsage usage(Reply reply, Claim claim, boolean violated, boolean denied) {
+        long fitsAt = denied ? fitsAt(claim.permits()) : reply.at();
+        return new StoreUsage(
+                reply, claim, used(), violated, fitsAt, wholeAt(), nextLife(reply.stamp()), null, false, null);
+    }
+
+    /** Returns the life that the value has, or gets if it is written; 0 for a count without lives. */
+    int nextLife(long micros) {
+        return 0;
     }
 
     /** Releases the hold of the claim. If it is not there yet, it will not be taken. A rate limit has no holds. */

@@ -4,8 +4,8 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.count.RestoredMark.Restored;
 import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.CounterState;
 import io.github.spillgate.spi.Reconciliation.Grants;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreUsage;
 import java.util.ArrayList;
 import java.util.List;
@@ -63,8 +63,8 @@ final class CounterCount extends RateCount {
     }
 
     @Override
-    public StoreUsage usage(Claim claim, long micros, boolean violated, boolean denied) {
-        return StoreUsage.ofCounter(claim, seen(), violated, denied, now).withLife(nextLife(micros));
+    public StoreUsage usage(Reply reply, Claim claim, boolean violated, boolean denied) {
+        return seen().usage(reply, claim, violated, denied, nextLife(reply.stamp()));
     }
 
     @Override

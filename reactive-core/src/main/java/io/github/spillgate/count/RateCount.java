@@ -2,7 +2,6 @@ package io.github.spillgate.count;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.count.RestoredMark.Restored;
-import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreUsage;
 import java.util.List;
@@ -64,11 +63,6 @@ public abstract class RateCount extends Count {
     }
 
     @Override
-    public StoreUsage usage(Claim claim, long micros, boolean violated, boolean denied) {
-        return super.usage(claim, micros, violated, denied).withLife(nextLife(micros));
-    }
-
-    /** Returns the life that the value has, or gets if it is written. */
     final int nextLife(long micros) {
         return isChanged() ? lifeAt(micros) : life;
     }

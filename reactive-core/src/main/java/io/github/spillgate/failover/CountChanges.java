@@ -80,7 +80,11 @@ final class CountChanges {
                 int place = i;
                 results[i] = Corrected.of(CorrectionOutcome.APPLIED);
                 if (corrections.get(i) instanceof Refund one) {
-                    (one.decision().isByFallback(fallback) ? inFallback : inPrimary).add(one);
+                    if (one.fallbacks() > 0) {
+                        inFallback.add(one.inFallback());
+                    } else {
+                        inPrimary.add(one);
+                    }
                 } else if (corrections.get(i) instanceof Settlement one) {
                     changes.add(settle(one, result -> results[place] = result));
                 } else if (corrections.get(i) instanceof RefundOldest || corrections.get(i) instanceof RefundCharged) {
@@ -129,8 +133,7 @@ final class CountChanges {
             return onPrimary;
         }
         return Mono.defer(() -> {
-            refunds.forEach(one -> ledgers.refundConfirmed(
-                    one.decision(), one.claim(), one.claim().permits()));
+            refunds.forEach(one -> ledgers.refundConfirmed(one, one.claim().permits()));
             return onPrimary;
         });
     }
@@ -149,21 +152,21 @@ final class CountChanges {
 
     private Mono<Void> settleNow(Settlement one, Consumer<Corrected> byFallback) {
         LocalFallback ledgers = local;
-        if (one.decision().isByFallback(fallback)) {
+        if (one.fallbacks() > 0) {
             return ledgers == null
-                    ? fallback.correct(List.of(one))
+                    ? fallback.correct(List.of(one.inFallback()))
                             .doOnNext(results -> byFallback.accept(results.get(0)))
                             .then()
                     : settleGrant(one, ledgers);
         }
         boolean isDown = failover.gates().toOrWhole(List.of(one.claim())).isOpen();
         // Only the primary store knows whether a reset has removed what its decision has charged.
-        if (ledgers != null && isDown && one.toCharge() > 0 && ledgers.isInPresentLife(one.decision(), one.claim())) {
+        if (ledgers != null && isDown && one.toCharge() > 0 && ledgers.isInPresentLife(one.usage())) {
             ledgers.takeBeyond(one);
             return Mono.empty();
         }
         if (ledgers != null && one.toRefund() > 0) {
-            ledgers.refundConfirmed(one.decision(), one.claim(), one.toRefund());
+            ledgers.refundConfirmed(one, one.toRefund());
         }
         Mono<Void> delivered = settlements.add(one);
         return isDown

@@ -2,8 +2,10 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
+import io.github.spillgate.failover.lease.Leases;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
@@ -94,6 +96,7 @@ final class DenialCache {
 
     /** Returns a denial from the present entries; null if the one that was found was replaced or has expired. */
     private @Nullable StoreDecision denial(List<Claim> claims, long at, long now) {
+        Reply reply = new Reply(Source.CACHED_DENIAL, at);
         List<StoreUsage> usages = new ArrayList<>(claims.size());
         boolean isDenied = false;
         for (Claim claim : claims) {
@@ -101,10 +104,11 @@ final class DenialCache {
             if (known != null && holds(known, now)) {
                 boolean violated = known.covers(room(claim), rate(claim));
                 isDenied |= violated;
-                usages.add(StoreUsage.of(claim, known.used, violated, violated ? known.fitsAt : at, known.wholeAt));
+                long fitsAt = violated ? known.fitsAt : at;
+                usages.add(StoreUsage.of(reply, claim, known.used, violated, fitsAt, known.wholeAt));
             }
         }
-        return isDenied ? StoreDecision.ofTake(Source.CACHED_DENIAL, at, usages) : null;
+        return isDenied ? StoreDecision.ofTake(reply, usages) : null;
     }
 
     private @Nullable CachedDenial known(Claim claim) {
@@ -124,7 +128,7 @@ final class DenialCache {
                 continue;
             }
             long fitsAt = usage.fitsAt().toEpochMilli();
-            long held = Math.min(longest(usage, decision), TimeUnit.MILLISECONDS.toNanos(fitsAt - at) - GRAIN);
+            long held = Math.min(longest(usage), TimeUnit.MILLISECONDS.toNanos(fitsAt - at) - GRAIN);
             boolean denies = usage.isViolated() && held > 0;
             remember(new CachedDenial(
                     usage.claim().handle(),
@@ -141,9 +145,9 @@ final class DenialCache {
     }
 
     /** Returns how long a denial is cached. Other instances refund leased permits after a lease time. */
-    private long longest(StoreUsage usage, StoreDecision decision) {
+    private long longest(StoreUsage usage) {
         Limit limit = usage.limit();
-        return limit.isLeased() || decision.showsLeases(usage)
+        return limit.isLeased() || Leases.showsLeases(usage)
                 ? Math.min(longest, limit.leaseTime().toNanos())
                 : longest;
     }

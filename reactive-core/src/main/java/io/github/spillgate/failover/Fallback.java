@@ -10,6 +10,7 @@ import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import java.time.Duration;
@@ -93,9 +94,10 @@ public final class Fallback {
     }
 
     private static StoreDecision decision(boolean allowed) {
-        long now = InstantSource.system().millis();
-        return StoreDecision.uncharged(
-                Source.FALLBACK, allowed, now, allowed ? now : now + ASK_AGAIN, List.of(), List.of());
+        Reply reply = new Reply(Source.FALLBACK, InstantSource.system().millis());
+        return allowed
+                ? StoreDecision.ofPeek(reply, List.of())
+                : StoreDecision.denied(reply, reply.at() + ASK_AGAIN, List.of(), List.of());
     }
 
     private static <T> Mono<T> refused() {

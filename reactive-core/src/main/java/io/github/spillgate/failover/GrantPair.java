@@ -43,7 +43,7 @@ final class GrantPair {
     //   redeemed   refunded or settled, in the place in which they were.
     //
     // The charge is older than the grant, and expires earlier. So a refund must not take the one for the other, and
-    // there is one step from granted to each of the others (StoreDecision.moveTo and redeem): of a late reply and a
+    // there is one step from granted to each of the others (PermitUse): of a late reply and a
     // refund at the same time, the later one sees the earlier one.
 
     private static final AtomicReferenceFieldUpdater<GrantPair, @Nullable Object> FIRST_RESULT =

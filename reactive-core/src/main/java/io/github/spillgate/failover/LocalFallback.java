@@ -1,6 +1,5 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.failover.ledger.HandOvers;
 import io.github.spillgate.failover.ledger.HoldLedger;
@@ -20,6 +19,7 @@ import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.RefundOldest;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
@@ -212,10 +212,8 @@ public final class LocalFallback implements LimitStore {
         // A single count that fits is granted in the same step, which saves a lookup.
         boolean isAlone = decision.isCharged() && decision.usages().size() == 1;
         boolean fits = true;
-        for (StoreDecision part : decision.parts()) {
-            for (StoreUsage usage : part.usages()) {
-                fits &= confirm(usage, part, sentAt, isAlone);
-            }
+        for (StoreUsage usage : decision.usages()) {
+            fits &= confirm(usage.inStore(), decision.isCharged(), sentAt, isAlone);
         }
         if (!decision.isCharged()) {
             return true;
@@ -231,17 +229,17 @@ public final class LocalFallback implements LimitStore {
         return confirm(decision, Snapshot.NOT_KNOWN);
     }
 
-    private boolean confirm(StoreUsage usage, StoreDecision decision, long sentAt, boolean isGrantedIfFits) {
+    private boolean confirm(StoreUsage usage, boolean isCharged, long sentAt, boolean isGrantedIfFits) {
         Claim claim = usage.claim();
         Boolean fits = ledgers.apply(claim, usage.used() > 0, ledger -> {
-            boolean fitsHere = ledger.confirm(usage, decision, sentAt);
+            boolean fitsHere = ledger.confirm(usage, isCharged, sentAt);
             if (isGrantedIfFits && fitsHere && ledger instanceof RateLedger rate) {
-                rate.grantedInPrimary(usage, decision);
+                rate.grantedInPrimary(usage);
             }
             return fitsHere;
         });
         if (usage.isViolated()) {
-            long wait = usage.wholeAt().toEpochMilli() - decision.at().toEpochMilli();
+            long wait = usage.wholeAt().toEpochMilli() - usage.reply().at();
             ledgers.protect(claim, ledgers.now() + wait);
         }
         return !Boolean.FALSE.equals(fits);
@@ -249,32 +247,29 @@ public final class LocalFallback implements LimitStore {
 
     /** Notes that a decision of the primary store was granted to this instance after all. */
     void granted(StoreDecision decision) {
-        for (StoreDecision part : decision.parts()) {
-            for (StoreUsage usage : part.usages()) {
-                ofRate(usage.claim(), ledger -> ledger.grantedInPrimary(usage, part));
-            }
+        for (StoreUsage usage : decision.usages()) {
+            ofRate(usage.claim(), ledger -> ledger.grantedInPrimary(usage.inStore()));
         }
     }
 
     /** Returns whether the primary store still has what a decision of it has charged, and no reset may remove it. */
     boolean isInPresentLives(StoreDecision decision) {
-        return decision.parts().stream()
-                .allMatch(part -> part.claims().stream().allMatch(claim -> isInPresentLife(part, claim)));
+        return decision.usages().stream().allMatch(this::isInPresentLife);
     }
 
     /** Returns the same for one of its counts. */
-    boolean isInPresentLife(StoreDecision decision, Claim claim) {
-        int life = decision.life(claim);
+    boolean isInPresentLife(StoreUsage usage) {
         return !Boolean.FALSE.equals(ledgers.apply(
-                claim, false, ledger -> !(ledger instanceof RateLedger rate) || rate.isPresentLife(life)));
+                usage.claim(),
+                false,
+                ledger -> !(ledger instanceof RateLedger rate) || rate.isPresentLife(usage.life())));
     }
 
     /** Records what the primary store has settled: an additional cost is charged even if it does not fit. */
     void settled(Corrected result) {
-        Corrected.Reply reply = result.reply();
-        StoreUsage usage = reply == null ? null : reply.usage();
-        if (reply != null && usage != null) {
-            StoreDecision charged = StoreDecision.ofTake(Source.OTHER, reply.at(), reply.stamp(), List.of(usage));
+        StoreUsage usage = result.usage();
+        if (usage != null) {
+            StoreDecision charged = StoreDecision.ofTake(usage.reply(), List.of(usage));
             if (!confirm(charged)) {
                 granted(charged);
             }
@@ -291,12 +286,12 @@ public final class LocalFallback implements LimitStore {
      */
     @Nullable
     RefundCharged refundGrant(Refund one) {
-        return refundGrant(one.decision(), one.claim(), one.claim().permits());
+        return refundGrant(one, one.claim().permits());
     }
 
-    private @Nullable RefundCharged refundGrant(StoreDecision decision, Claim claim, long permits) {
-        long takenAt = decision.at().toEpochMilli();
-        return ofGrant(decision, claim, false, ledger -> ledger.refundGrant(decision.stamp(), takenAt, permits));
+    private @Nullable RefundCharged refundGrant(Correction.OfDecision one, long permits) {
+        Reply reply = one.usage().reply();
+        return ofGrant(reply, one.claim(), false, ledger -> ledger.refundGrant(reply, permits));
     }
 
     /**
@@ -308,9 +303,9 @@ public final class LocalFallback implements LimitStore {
     @Nullable
     RefundCharged settleGrant(Settlement one) {
         if (one.toCharge() == 0) {
-            return refundGrant(one.decision(), one.claim(), one.toRefund());
+            return refundGrant(one, one.toRefund());
         }
-        return ofGrant(one.decision(), one.claim(), true, ledger -> {
+        return ofGrant(one.usage().reply(), one.claim(), true, ledger -> {
             ledger.takeBeyond(one.toCharge(), one.most());
             return null;
         });
@@ -341,10 +336,10 @@ public final class LocalFallback implements LimitStore {
      *     without a decision had already refunded them here
      */
     List<Claim> cancelGrants(StoreDecision decision, List<Claim> claims) {
-        long takenAt = decision.at().toEpochMilli();
+        Reply reply = decision.reply();
         List<Claim> refunded = new ArrayList<>();
         for (Claim claim : claims) {
-            Long permits = ofGrant(decision, claim, false, ledger -> ledger.cancelGrant(takenAt, claim.permits()));
+            Long permits = ofGrant(reply, claim, false, ledger -> ledger.cancelGrant(reply.at(), claim.permits()));
             if (permits != null && permits > 0) {
                 refunded.add(claim.withPermits(permits));
             }
@@ -389,10 +384,11 @@ public final class LocalFallback implements LimitStore {
      * Subtracts what is refunded of a decision of the primary store from the confirmed usage. Call this before that is
      * asked.
      */
-    void refundConfirmed(StoreDecision decision, Claim claim, long permits) {
-        long takenAt = decision.at().toEpochMilli();
-        int life = decision.life(claim);
-        ofRate(claim, ledger -> ledger.refundConfirmed(permits, takenAt, life));
+    void refundConfirmed(Correction.OfDecision one, long permits) {
+        StoreUsage usage = one.usage();
+        ofRate(
+                one.claim(),
+                ledger -> ledger.refundConfirmed(permits, usage.reply().at(), usage.life()));
     }
 
     /** Refunds here what {@link #refundGrant} has returned, because the primary store cannot be asked. */
@@ -402,9 +398,11 @@ public final class LocalFallback implements LimitStore {
 
     /** Notes that a decision of the primary store is refunded there. Call this before that is asked. */
     void refundedInPrimary(Refund one) {
-        long takenAt = one.decision().at().toEpochMilli();
-        int life = one.decision().life(one.claim());
-        ofRate(one.claim(), ledger -> ledger.refundedInPrimary(one.claim().permits(), takenAt, life));
+        StoreUsage usage = one.usage();
+        long permits = one.claim().permits();
+        ofRate(
+                one.claim(),
+                ledger -> ledger.refundedInPrimary(permits, usage.reply().at(), usage.life()));
     }
 
     /** Notes that the oldest permits are refunded in the primary store. Call this before that is asked. */
@@ -489,9 +487,9 @@ public final class LocalFallback implements LimitStore {
     }
 
     /** Changes the ledger of a grant of this store, unless the count was reset since. */
-    private <T> @Nullable T ofGrant(StoreDecision decision, Claim claim, boolean create, Function<Ledger, T> change) {
+    private <T> @Nullable T ofGrant(Reply granted, Claim claim, boolean create, Function<Ledger, T> change) {
         return ledgers.apply(
-                claim, create, ledger -> ledger.isResetSince(decision.stamp()) ? null : change.apply(ledger));
+                claim, create, ledger -> ledger.isResetSince(granted.stamp()) ? null : change.apply(ledger));
     }
 
     /** Returns the ledgers, for tests. */

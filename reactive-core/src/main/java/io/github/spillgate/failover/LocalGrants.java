@@ -9,6 +9,8 @@ import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.LongAdder;
@@ -108,17 +110,36 @@ final class LocalGrants implements Leases.Charges {
             // Before the local grant moves, because the caller may refund it from then on.
             local.fallback.granted(charged);
         }
-        List<Claim> moved = granted.moveTo(charged);
+        List<Claim> moved = move(granted, charged);
         refundRest(charged, moved);
         for (Claim refunded : local.fallback.cancelGrants(granted, moved)) {
-            for (StoreDecision part : charged.parts()) {
-                if (part.claims().stream().anyMatch(claim -> claim.identity().equals(refunded.identity()))) {
-                    long until = part.at().toEpochMilli()
+            for (StoreUsage usage : charged.usages()) {
+                if (usage.claim().handle().equals(refunded.handle())) {
+                    StoreUsage inStore = usage.inStore();
+                    long until = inStore.reply().at()
                             + refunded.limit().quotaWindow().toMillis();
-                    refundCharged(new RefundCharged(refunded, part.life(refunded), until));
+                    refundCharged(new RefundCharged(refunded, inStore.life(), until));
                 }
             }
         }
+    }
+
+    /**
+     * Notes that the permits of a grant are in the primary store from now on.
+     *
+     * @return the claims of the grant, with as many of their permits as have moved: without those that were refunded
+     *     before, or settled to a lower cost
+     */
+    static List<Claim> move(StoreDecision granted, StoreDecision charged) {
+        Map<Object, Long> before = granted.permitUse().moveTo(charged);
+        List<Claim> moved = new ArrayList<>(before.size());
+        for (Claim claim : granted.claims()) {
+            long left = Math.min(claim.permits(), before.getOrDefault(claim.handle(), claim.permits()));
+            if (left > 0) {
+                moved.add(left == claim.permits() ? claim : claim.withPermits(left));
+            }
+        }
+        return moved;
     }
 
     // Refunds.

@@ -547,13 +547,11 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
             serveOnce(null, error);
         }
 
+        @SuppressWarnings("unchecked") // the same type
         private void serveOnce(@Nullable T result, @Nullable Throwable error) {
             if (!done) {
                 done = true;
-                if (result instanceof StoreDecision made) {
-                    made.noteFallback(failover.fallback()); // a refund of it belongs there
-                }
-                serveFallback(result, error);
+                serveFallback(result instanceof StoreDecision made ? (T) made.byFallback() : result, error);
             }
         }
     }

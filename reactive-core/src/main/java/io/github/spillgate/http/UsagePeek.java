@@ -69,8 +69,7 @@ final class UsagePeek {
         return decisions.size() == 1
                 ? last
                 : StoreDecision.ofPeek(
-                        last.source(),
-                        last.at().toEpochMilli(),
+                        ((StoreDecision) last).reply(),
                         decisions.stream()
                                 .flatMap(one -> ((StoreDecision) one).usages().stream())
                                 .toList());

@@ -8,6 +8,7 @@ import io.github.spillgate.Source;
 import io.github.spillgate.count.Count;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.InstantSource;
@@ -68,6 +69,9 @@ public final class CountTable<C extends Count> {
     private final ToDoubleFunction<C> share;
     private final Consumer<C> onEviction;
     private final AtomicLong epochs = new AtomicLong();
+
+    /** Shared by all decisions of a millisecond. */
+    private volatile Reply lastReply = new Reply(Source.LOCAL, 0);
 
     /**
      * Creates a table.
@@ -153,9 +157,10 @@ public final class CountTable<C extends Count> {
             // Before the permits are taken, so that the lease ends early rather than late.
             long now = clock.millis();
             return apply(claim, true, count -> {
-                long leased = count.lease(claim.permits(), parts);
-                StoreUsage usage = StoreUsage.of(claim.withPermits(leased), count.used(), false, now, count.wholeAt());
-                return StoreDecision.ofLease(Source.LOCAL, now, epochs.get(), usage);
+                Claim leased = claim.withPermits(count.lease(claim.permits(), parts));
+                Reply reply = reply(now);
+                return StoreDecision.ofLease(
+                        reply, StoreUsage.of(reply, leased, count.used(), false, now, count.wholeAt()));
             });
         });
     }
@@ -258,8 +263,9 @@ public final class CountTable<C extends Count> {
                 long now = clock.millis();
                 long ofOthers = advance(claim, count, now);
                 boolean fits = count.fits(claim.permits() + ofOthers);
-                decision =
-                        decision(charging, now, List.of(decideOn(claim, count, ofOthers, fits, fits, charging, now)));
+                Reply reply = reply(now);
+                decision = decision(
+                        charging, reply, List.of(decideOn(claim, count, ofOthers, fits, fits, charging, reply)));
             }
             protectIfViolated(claim, count, decision, 0);
             return decision;
@@ -335,13 +341,14 @@ public final class CountTable<C extends Count> {
             fits[i] = count.fits(claim.permits() + ofOthers[i]);
             allowed &= fits[i];
         }
+        Reply reply = reply(now);
         List<StoreUsage> usages = new ArrayList<>(fits.length);
         for (int i = 0; i < fits.length; i++) {
             Claim claim = entries.get(i).claim;
             Count count = entries.get(i).count;
-            usages.add(decideOn(claim, count, ofOthers[i], fits[i], allowed, charging, now));
+            usages.add(decideOn(claim, count, ofOthers[i], fits[i], allowed, charging, reply));
         }
-        return decision(charging, now, usages);
+        return decision(charging, reply, usages);
     }
 
     /** Moves a count to the present time, and returns how many permits of its limit are not for this process. */
@@ -363,23 +370,32 @@ public final class CountTable<C extends Count> {
 
     /** Charges a claim unless it is only peeked at, and returns the usage afterwards. */
     private static StoreUsage decideOn(
-            Claim claim, Count count, long ofOthers, boolean fits, boolean allowed, boolean charging, long now) {
+            Claim claim, Count count, long ofOthers, boolean fits, boolean allowed, boolean charging, Reply reply) {
         if (charging) {
             count.decide(claim, allowed);
         }
+        long now = reply.at();
         long fitsAt = allowed ? now : fitsAt(claim.limit(), count, claim.permits() + ofOthers, now);
-        return StoreUsage.of(claim, count.used() + ofOthers, !fits, fitsAt, count.wholeAt());
+        return StoreUsage.of(reply, claim, count.used() + ofOthers, !fits, fitsAt, count.wholeAt());
     }
 
     private static long fitsAt(Limit limit, Count count, long cost, long now) {
         return cost > limit.capacity() ? now + RETRY : count.fitsAt(cost);
     }
 
-    /** Makes the decision. Must run under the monitors of its counts, so that only a later reset has a newer stamp. */
-    private StoreDecision decision(boolean charging, long now, List<StoreUsage> usages) {
-        return charging
-                ? StoreDecision.ofTake(Source.LOCAL, now, epochs.get(), usages)
-                : StoreDecision.ofPeek(Source.LOCAL, now, usages);
+    /** Must run under the monitors of the counts, so that only a later reset has a newer stamp. */
+    private Reply reply(long now) {
+        long epoch = epochs.get();
+        Reply known = lastReply;
+        if (known.at() != now || known.stamp() != epoch) {
+            known = new Reply(Source.LOCAL, now, epoch);
+            lastReply = known;
+        }
+        return known;
+    }
+
+    private static StoreDecision decision(boolean charging, Reply reply, List<StoreUsage> usages) {
+        return charging ? StoreDecision.ofTake(reply, usages) : StoreDecision.ofPeek(reply, usages);
     }
 
     /** Returns the counts that are not protected. */

@@ -122,40 +122,36 @@ public final class LocalStore implements LimitStore {
     }
 
     private Corrected correct(Correction correction) {
-        if (correction instanceof Refund one) {
-            return isOurs(one.decision())
-                    ? refund(one.decision(), one.claim(), one.claim().permits())
-                    : NOTHING;
+        if (correction instanceof Correction.OfDecision one
+                && one.usage().reply().source() != Source.LOCAL) {
+            // Of another store, for which this one decides during an outage, nothing was taken here.
+            return NOTHING;
+        } else if (correction instanceof Refund one) {
+            return refund(one, one.claim().permits());
         } else if (correction instanceof Settlement one) {
-            return isOurs(one.decision()) ? settle(one) : NOTHING;
+            return settle(one);
         } else if (correction instanceof RefundOldest || correction instanceof RefundCharged) {
             return refundOldest(correction.claim());
         }
         return Corrected.of(CorrectionOutcome.UNSUPPORTED);
     }
 
-    /** Of another store, for which this one decides during an outage, nothing was taken here. */
-    private static boolean isOurs(StoreDecision decision) {
-        return decision.source() == Source.LOCAL;
-    }
-
-    private Corrected refund(StoreDecision decision, Claim claim, long permits) {
-        return change(claim, false, count -> {
-            boolean isReset = count.isResetSince(decision.stamp());
+    private Corrected refund(Correction.OfDecision one, long permits) {
+        return change(one.claim(), false, count -> {
+            boolean isReset = count.isResetSince(one.usage().reply().stamp());
             if (!isReset) {
-                ((RateCount) count).refund(decision.chargedAt(claim), permits);
+                ((RateCount) count).refund(one.usage().chargedAt(), permits);
             }
             return !isReset;
         });
     }
 
     private Corrected settle(Settlement one) {
-        Claim claim = one.claim();
         if (one.toCharge() == 0) {
-            return refund(one.decision(), claim, one.toRefund());
+            return refund(one, one.toRefund());
         }
-        return change(claim, true, count -> {
-            boolean isReset = count.isResetSince(one.decision().stamp());
+        return change(one.claim(), true, count -> {
+            boolean isReset = count.isResetSince(one.usage().reply().stamp());
             if (!isReset) {
                 count.takeBeyond(one.toCharge(), one.most());
             }

@@ -2,7 +2,6 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.Source;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
@@ -304,16 +303,15 @@ final class Batch {
             List<Claim> claims = pending.claims();
             if (pending.mode() == Mode.LEASE) {
                 Claim leased = claims.get(0).withPermits(reply.granted(firstUsage));
-                return StoreDecision.ofLease(
-                        Source.REDIS, reply.millis(), reply.micros(), reply.usage(firstUsage, leased));
+                return StoreDecision.ofLease(reply.time(), reply.usage(firstUsage, leased));
             }
             StoreUsage[] limits = new StoreUsage[touched.length];
             for (int i = 0; i < limits.length; i++) {
                 limits[i] = reply.usage(firstUsage + i, claims.get(i), isGranted, grantedLater);
             }
             return pending.mode() == Mode.TAKE
-                    ? StoreDecision.ofTake(Source.REDIS, reply.millis(), reply.micros(), List.of(limits))
-                    : StoreDecision.ofPeek(Source.REDIS, reply.millis(), List.of(limits));
+                    ? StoreDecision.ofTake(reply.time(), List.of(limits))
+                    : StoreDecision.ofPeek(reply.time(), List.of(limits));
         }
 
         void fail(Throwable error) {

@@ -83,8 +83,8 @@ final class HoldCommands {
                         byHandle.put(
                                 claim.handle(),
                                 reply.status(last) == ScriptReply.Status.FOREIGN
-                                        ? reply.corrected(CorrectionOutcome.NOT_POSSIBLE, null)
-                                        : reply.corrected(
+                                        ? Corrected.of(CorrectionOutcome.NOT_POSSIBLE)
+                                        : new Corrected(
                                                 CorrectionOutcome.APPLIED, reply.usage(last, claim.withPermits(0))));
                     }
                     return byHandle;

@@ -2,11 +2,16 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Refund;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
+import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.Objects;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Scheduler;
@@ -55,14 +60,14 @@ final class MultiSlotDecider {
         return Flux.fromIterable(bySlot)
                 .flatMap(slot -> store.take(StoreRequest.peek(slot)))
                 .collectList()
-                .map(parts -> StoreDecision.ofParts(claims, parts));
+                .map(parts -> combined(claims, parts));
     }
 
     private Mono<StoreDecision> takeNext(
             List<Claim> claims, List<List<Claim>> bySlot, long deadline, List<StoreDecision> earlier) {
         int slot = earlier.size();
         if (slot == bySlot.size()) {
-            return Mono.just(StoreDecision.ofParts(claims, earlier));
+            return Mono.just(combined(claims, earlier));
         }
         return store.take(StoreRequest.take(bySlot.get(slot), deadline))
                 .doOnError(error -> refund(earlier))
@@ -98,7 +103,46 @@ final class MultiSlotDecider {
                 .collectList()
                 .map(others -> {
                     parts.addAll(others);
-                    return StoreDecision.ofParts(claims, parts);
+                    return combined(claims, parts);
                 });
+    }
+
+    /**
+     * Combines the decisions of several servers, each by its own clock. If one of them denied, what the others took is
+     * shown as refunded.
+     *
+     * @param parts at least one, no two with the same claim
+     * @return the decision, with a usage for each claim that a part has, in the order of the claims
+     */
+    static StoreDecision combined(List<Claim> claims, List<StoreDecision> parts) {
+        boolean isAllowed = parts.stream().allMatch(StoreDecision::isAllowed);
+        boolean isCharged = parts.stream().anyMatch(StoreDecision::isCharged);
+        long latest = parts.stream().mapToLong(part -> part.reply().at()).max().orElseThrow();
+        Reply reply = new Reply(parts.get(0).source(), latest);
+        Map<Object, StoreUsage> known = new HashMap<>();
+        for (StoreDecision part : parts) {
+            for (StoreUsage usage : part.usages()) {
+                StoreUsage left = !isAllowed && part.isCharged() ? refunded(usage) : usage;
+                known.put(usage.claim().handle(), left.shownAt(reply));
+            }
+        }
+        List<StoreUsage> usages = claims.stream()
+                .map(claim -> known.get(claim.handle()))
+                .filter(Objects::nonNull)
+                .toList();
+        return isCharged ? StoreDecision.ofTake(reply, usages) : StoreDecision.ofPeek(reply, usages);
+    }
+
+    /** Returns a usage after a refund of its claim. Limits that count denied requests are not refunded. */
+    private static StoreUsage refunded(StoreUsage taken) {
+        return taken.limit().isCountingDenied()
+                ? taken
+                : StoreUsage.of(
+                        taken.reply(),
+                        taken.claim(),
+                        Math.max(0, taken.used() - taken.cost()),
+                        taken.isViolated(),
+                        taken.fitsAtMillis(),
+                        taken.wholeAtMillis());
     }
 }

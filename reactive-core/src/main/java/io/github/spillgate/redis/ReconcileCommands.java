@@ -50,8 +50,8 @@ final class ReconcileCommands {
     /** Returns the result of a charge, which may have been made earlier. */
     private static Corrected charged(ScriptReply reply, int i, Claim claim) {
         return reply.status(i) == ScriptReply.Status.FOREIGN
-                ? reply.corrected(CorrectionOutcome.NOT_POSSIBLE, null)
-                : reply.corrected(outcome(reply, i), reply.usage(i, claim));
+                ? Corrected.of(CorrectionOutcome.NOT_POSSIBLE)
+                : new Corrected(outcome(reply, i), reply.usage(i, claim));
     }
 
     private static CorrectionOutcome outcome(ScriptReply reply, int i) {
@@ -79,12 +79,12 @@ final class ReconcileCommands {
 
     private static Corrected settled(Settlement one, ScriptReply reply, int i) {
         if (reply.status(i) != ScriptReply.Status.FREE) {
-            return reply.corrected(CorrectionOutcome.NOT_POSSIBLE, null);
+            return Corrected.of(CorrectionOutcome.NOT_POSSIBLE);
         }
         // At the highest number of used permits, fewer may have been charged.
         StoreUsage usage = reply.usage(i, one.claim().withPermits(0));
         boolean isCharged = reply.flag(i) && usage.used() < one.most();
-        return reply.corrected(
+        return new Corrected(
                 outcome(reply, i), isCharged ? reply.usage(i, one.claim().withPermits(one.toCharge())) : usage);
     }
 }

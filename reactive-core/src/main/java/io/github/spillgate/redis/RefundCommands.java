@@ -32,10 +32,7 @@ final class RefundCommands {
                 RefundMode.DECISION,
                 refunds,
                 one -> new SentRefund(
-                        one.claim(),
-                        one.decision().chargedAt(one.claim()),
-                        one.decision().life(one.claim()),
-                        0));
+                        one.claim(), one.usage().chargedAt(), one.usage().life(), 0));
     }
 
     Mono<List<Corrected>> refundCharged(List<RefundCharged> refunds) {

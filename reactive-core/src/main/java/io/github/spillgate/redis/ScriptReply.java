@@ -1,14 +1,14 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.Source;
+import io.github.spillgate.count.BucketState;
+import io.github.spillgate.count.CounterState;
 import io.github.spillgate.internal.LittleEndian;
-import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.CounterState;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreUsage;
 import java.nio.charset.StandardCharsets;
-import org.jspecify.annotations.Nullable;
 
 /**
  * Decoder of the reply of a script that reports usages: the time of the server, and one usage for each count of the
@@ -28,11 +28,12 @@ final class ScriptReply {
     static final int USAGE_LENGTH = THIRD + 7;
 
     private final byte[] bytes;
-    private final long micros;
+    private final Reply reply;
 
     ScriptReply(byte[] bytes) {
         this.bytes = bytes;
-        this.micros = hasTime() ? number(0, TIME_LENGTH) : 0;
+        long micros = hasTime() ? number(0, TIME_LENGTH) : 0;
+        this.reply = new Reply(Source.REDIS, micros / 1_000, micros);
     }
 
     /** Returns whether the reply has a time. */
@@ -42,12 +43,12 @@ final class ScriptReply {
 
     /** Returns the time of the server in microseconds. */
     long micros() {
-        return micros;
+        return reply.stamp();
     }
 
-    /** Returns the time of the server in milliseconds. */
-    long millis() {
-        return micros / 1_000;
+    /** Returns the time of the server, with the microseconds as the stamp. All usages share it. */
+    Reply time() {
+        return reply;
     }
 
     /** Returns how many of a group of equal requests are granted; of a lease, how many permits. */
@@ -77,32 +78,28 @@ final class ScriptReply {
      */
     StoreUsage usage(int usage, Claim claim, boolean isGranted, long grantedLater) {
         int start = start(usage);
-        long now = millis();
+        long now = reply.at();
         long takenLater = grantedLater * claim.permits();
         boolean isViolated = !isGranted && status(usage) == Status.DENIED;
         // The figures are those of the kind of limit, see its script.
         long first = number(start + FIRST, 7);
         long second = number(start + SECOND, 7);
         long third = number(start + THIRD, 7);
+        int life = (int) number(start + LIFE, 2);
         Limit limit = claim.limit();
-        StoreUsage read;
         if (limit instanceof Limit.Counter) {
             CounterState state = new CounterState(third, first, second - takenLater);
-            read = StoreUsage.ofCounter(claim, state, isViolated, !isGranted, now);
+            return state.usage(reply, claim, isViolated, !isGranted, life);
         } else if (limit instanceof Limit.Bucket) {
             BucketState state = new BucketState(first - BucketState.units(limit, takenLater), now);
-            read = StoreUsage.ofBucket(claim, state, isViolated, !isGranted);
+            return state.usage(reply, claim, isViolated, !isGranted, life);
         } else if (limit.holdsPermits()) {
-            read = StoreUsage.ofHolds(claim, first, isViolated, now, second);
-        } else {
-            read = StoreUsage.of(claim, first - takenLater, isViolated, isGranted ? now : second, third);
+            // It is not known when a holder will release its permits.
+            long fitsAt = isViolated ? now + limit.retryAfter().toMillis() : now;
+            return new StoreUsage(reply, claim, first, isViolated, fitsAt, second, life, null, false, null);
         }
-        return read.withLife((int) number(start + LIFE, 2));
-    }
-
-    /** Returns the result of a correction with the time of this reply. */
-    Corrected corrected(Corrected.CorrectionOutcome outcome, @Nullable StoreUsage usage) {
-        return new Corrected(outcome, new Corrected.Reply(usage, millis(), micros));
+        long fitsAt = isGranted ? now : second;
+        return new StoreUsage(reply, claim, first - takenLater, isViolated, fitsAt, third, life, null, false, null);
     }
 
     /** Returns the text behind this number of usages: why something could not be written; empty if everything was. */

@@ -163,9 +163,9 @@ final class ScriptRequest {
         for (Settlement one : settlements) {
             request.addLimit(one.claim())
                     .add(deadlineMicros.applyAsLong(one.deadline()), 7)
-                    .add(one.decision().chargedAt(one.claim()), 7)
-                    .add(one.decision().stamp(), 7)
-                    .add(one.decision().life(one.claim()), 2)
+                    .add(one.usage().chargedAt(), 7)
+                    .add(one.usage().reply().stamp(), 7)
+                    .add(one.usage().life(), 2)
                     .addExact(one.toRefund())
                     .addExact(one.toCharge())
                     .addExact(one.most());

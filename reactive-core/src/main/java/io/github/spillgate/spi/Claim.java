@@ -23,57 +23,35 @@ public interface Claim {
     record Form(int kind, long millis, long setting) {}
 
     /**
-     * Returns the name of the count: limiter, limit, kind, window, resolution or alignment, and the encoded key
-     * with its group. It is printable ASCII without spaces, at most 500 characters. It does not contain the permits, so
-     * they can change without losing the history.
-     *
-     * @return the identity
+     * {@return the name of the count: limiter, limit, kind, window, resolution or alignment, and the encoded key with
+     * its group} It is printable ASCII without spaces, at most 500 characters. It does not contain the permits, so they
+     * can change without losing the history.
      */
     String identity();
 
     /**
-     * Returns an object that represents the identity in this process, for use as the key of a map. It equals the handle
-     * of a claim if and only if their identities are equal, is comparable with other handles, and is cheaper to create
-     * than the identity.
-     *
-     * @return the handle; its {@code toString()} is the identity
+     * {@return an object that represents the identity in this process, for use as the key of a map} It equals the
+     * handle of a claim if and only if their identities are equal, is comparable with other handles, and is cheaper to
+     * create than the identity, which is its {@code toString()}.
      */
     Object handle();
 
-    /**
-     * Returns the name of the limiter that claims.
-     *
-     * @return the name, of the characters {@code A-Z a-z 0-9 . _ -}
-     */
+    /** {@return the name of the limiter that claims, of the characters {@code A-Z a-z 0-9 . _ -}} */
     String limiter();
 
     /**
-     * Returns the key that is charged.
-     *
-     * @return the key as the caller passed it, not encoded; if it has more than 128 characters, the digest that the
-     *     identity contains
+     * {@return the key that is charged, as the caller passed it, not encoded; if it has more than 128 characters, the
+     * digest that the identity contains}
      */
     String key();
 
-    /**
-     * Returns the limit.
-     *
-     * @return the limit
-     */
+    /** {@return the limit} */
     Limit limit();
 
-    /**
-     * Returns the numbers by which the scripts of Redis know the limit, besides its permits.
-     *
-     * @return the form of the limit in a request
-     */
+    /** {@return the numbers by which the scripts of Redis know the limit, besides its permits} */
     Form form();
 
-    /**
-     * Returns the cost.
-     *
-     * @return the number of permits, never negative
-     */
+    /** {@return the cost: the number of permits, never negative} */
     long permits();
 
     /**
@@ -85,10 +63,9 @@ public interface Claim {
     Claim withPermits(long permits);
 
     /**
-     * Returns the id under which this claim takes permits of a {@linkplain Limit.Concurrent concurrency limit}.
-     * They are released and renewed by it, and a claim that is sent twice takes them once.
-     *
-     * @return the id, unique among all processes; null for other limits, and for a peek
+     * {@return the id under which this claim takes permits of a {@linkplain Limit.Concurrent concurrency limit}, unique
+     * among all processes; null for other limits, and for a peek} They are released and renewed by it, and a claim that
+     * is sent twice takes them once.
      */
     default @Nullable UUID holdId() {
         return null;

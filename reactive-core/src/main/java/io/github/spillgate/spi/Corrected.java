@@ -6,10 +6,11 @@ import org.jspecify.annotations.Nullable;
  * What a store has done with a {@link Correction}.
  *
  * @param outcome the outcome
- * @param reply the count afterwards; null if the store does not report it, which it must for a {@link Reconciliation}
- *     of a rate limit
+ * @param usage the usage of the count afterwards; its cost is what a {@link Settlement} has certainly charged in
+ *     addition now, and is ignored for other corrections. Null if the store does not report it, which it must for a
+ *     {@link Reconciliation} of a rate limit
  */
-public record Corrected(CorrectionOutcome outcome, @Nullable Reply reply) {
+public record Corrected(CorrectionOutcome outcome, @Nullable StoreUsage usage) {
 
     /** The outcome of a correction. */
     public enum CorrectionOutcome {
@@ -27,20 +28,9 @@ public record Corrected(CorrectionOutcome outcome, @Nullable Reply reply) {
     }
 
     /**
-     * A count after a correction.
-     *
-     * @param usage the usage of the count. Its cost is what a {@link Settlement} has certainly charged in addition now,
-     *     and is ignored for other corrections; null if it cannot be read
-     * @param at the time of the reply, in milliseconds of the store's clock
-     * @param stamp the stamp of the reply, like that of a {@linkplain StoreDecision#stamp() decision}
-     */
-    public record Reply(@Nullable StoreUsage usage, long at, long stamp) {}
-
-    /**
-     * Returns a result without a reply.
+     * {@return a result without a usage}
      *
      * @param outcome the outcome
-     * @return the result
      */
     public static Corrected of(CorrectionOutcome outcome) {
         return new Corrected(outcome, null);

@@ -11,10 +11,9 @@ import java.util.List;
 public record HoldRenewal(Claim claim, RenewalOutcome outcome) {
 
     /**
-     * Returns the results of a release.
+     * {@return the results of a release, one for each hold}
      *
      * @param holds the claims that were released
-     * @return a result for each of them
      */
     public static List<HoldRenewal> released(List<Claim> holds) {
         return holds.stream()

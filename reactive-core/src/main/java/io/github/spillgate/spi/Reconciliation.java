@@ -3,10 +3,7 @@ package io.github.spillgate.spi;
 import io.github.spillgate.internal.Names;
 import io.github.spillgate.internal.Text;
 import java.time.InstantSource;
-import java.util.ArrayList;
 import java.util.List;
-import java.util.UUID;
-import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
@@ -26,8 +23,8 @@ public final class Reconciliation implements Correction {
     private final Claim claim;
     private final List<Grants> grants;
     private final List<LostPermits> lost;
-    private final InstantSource clock;
     private final List<Claim> holds;
+    private final InstantSource clock;
 
     /** When this was last sent. Never lowered, so that a slow thread does not replace it by an earlier time. */
     private final AtomicLong sentAt = new AtomicLong(NEVER);
@@ -38,33 +35,19 @@ public final class Reconciliation implements Correction {
             Claim claim,
             List<Grants> grants,
             List<LostPermits> lost,
-            InstantSource clock,
-            List<Claim> holds) {
-        this.source = source;
+            List<Claim> holds,
+            InstantSource clock) {
+        this.source = Names.check("source of a reconciliation", source, "\"k3x9-17\"");
         this.number = number;
         this.claim = claim;
         this.grants = grants;
         this.lost = lost;
-        this.clock = clock;
         this.holds = holds;
+        this.clock = clock;
     }
 
     /**
-     * Creates a reconciliation of grants, as in {@link #of(String, long, Claim, List, List, InstantSource)}.
-     *
-     * @param source the source
-     * @param number the number
-     * @param claim a claim on the count
-     * @param grants the grants, at least one
-     * @param clock the clock of the grants' times
-     * @return the reconciliation
-     */
-    public static Reconciliation of(String source, long number, Claim claim, List<Grants> grants, InstantSource clock) {
-        return of(source, number, claim, grants, List.of(), clock);
-    }
-
-    /**
-     * Creates a reconciliation. For store implementations.
+     * Returns a reconciliation of permits of a rate limit.
      *
      * @param source what has granted, 1 to 64 of the characters {@code A-Z a-z 0-9 . _ -}; one source hands over the
      *     grants of a count one after another
@@ -72,7 +55,7 @@ public final class Reconciliation implements Correction {
      *     number again, or a lower one, unless it has lost the data of the count since
      * @param claim a claim on the count; its cost is ignored
      * @param grants the grants, the oldest first
-     * @param lost permits that the store has lost; at least one of these, or of the grants
+     * @param lost permits that the store has lost, the oldest life first; at least one of these, or of the grants
      * @param clock the clock of the times of all of them
      * @return the reconciliation
      */
@@ -82,23 +65,17 @@ public final class Reconciliation implements Correction {
             throw new IllegalArgumentException("reconciliation of " + Text.quote(source)
                     + " has no grants: expected at least one, for example new Grants(1790000000000, 1790000000000, 3)");
         }
-        return new Reconciliation(
-                Names.check("source of a reconciliation", source, "\"k3x9-17\""),
-                number,
-                claim,
-                List.copyOf(grants),
-                List.copyOf(lost),
-                clock,
-                List.of());
+        return new Reconciliation(source, number, claim, List.copyOf(grants), List.copyOf(lost), List.of(), clock);
     }
 
     /**
-     * Creates a reconciliation of permits of a concurrency limit. For store implementations.
+     * Returns a reconciliation of permits of a concurrency limit.
      *
-     * @param source the source, as in {@link #of}
+     * @param source the source
      * @param number the number
      * @param claim a claim on the count; its cost is ignored
-     * @param holds the claims that hold the permits, at least one
+     * @param holds the claims that hold the permits, at least one; not copied, because some may be released by the time
+     *     at which this is sent
      * @param clock the clock of the store that granted them
      * @return the reconciliation, for which the store renews the holds
      */
@@ -109,145 +86,71 @@ public final class Reconciliation implements Correction {
                     + " has no holds: expected at least one, for example a claim with an id");
         }
         long now = clock.millis();
-        long permits = holds.stream().mapToLong(Claim::permits).sum();
-        return new Reconciliation(
-                Names.check("source of a reconciliation", source, "\"k3x9-17\""),
-                number,
-                claim,
-                List.of(new Grants(now, now, permits)),
-                List.of(),
-                clock,
-                new CopyOnWriteArrayList<>(holds));
+        List<Grants> grants = List.of(
+                new Grants(now, now, holds.stream().mapToLong(Claim::permits).sum()));
+        return new Reconciliation(source, number, claim, grants, List.of(), holds, clock);
     }
 
     /**
-     * Returns the claims that hold permits of a concurrency limit, without those that were released.
+     * Returns this reconciliation under another number, without permits that were refunded since.
      *
-     * @return the claims; empty for other limits
+     * @param otherNumber the number, as in {@link #of}
+     * @param rest the other grants, the oldest first
+     * @return the reconciliation
      */
-    public List<Claim> holds() {
-        return holds;
+    public Reconciliation again(long otherNumber, List<Grants> rest) {
+        return new Reconciliation(source, otherNumber, claim, rest, lost, holds, clock);
     }
 
-    /**
-     * Removes a hold, because it was released.
-     *
-     * @param holdId the id of the hold
-     */
-    public void dropHold(UUID holdId) {
-        holds.removeIf(claim -> holdId.equals(claim.holdId()));
-    }
-
-    /**
-     * Returns what has granted the permits.
-     *
-     * @return the source
-     */
+    /** {@return what has granted the permits} */
     public String source() {
         return source;
     }
 
-    /**
-     * Returns the number, which ascends for each source and count.
-     *
-     * @return the number
-     */
+    /** {@return the number, which ascends for each source and count} */
     public long number() {
         return number;
     }
 
-    /**
-     * Returns a claim on the count.
-     *
-     * @return a claim with the identity and the limit
-     */
     @Override
     public Claim claim() {
         return claim;
     }
 
-    /**
-     * Returns the number of permits.
-     *
-     * @return all permits, including those that no longer count
-     */
-    public long permits() {
-        long permits = 0;
-        for (Grants some : grants) {
-            permits += some.permits;
-        }
-        return permits;
-    }
-
-    /**
-     * Returns the grants.
-     *
-     * @return the grants, the oldest first
-     */
+    /** {@return the grants, the oldest first} */
     public List<Grants> grants() {
         return grants;
     }
 
-    /**
-     * Returns the permits that the store has lost.
-     *
-     * @return the permits, the oldest life first
-     */
+    /** {@return the permits that the store has lost, the oldest life first} */
     public List<LostPermits> lost() {
         return lost;
     }
 
-    /**
-     * Returns this reconciliation under another number, without some of the oldest permits: they were refunded since.
-     *
-     * @param permits the number of permits
-     * @param otherNumber the number, as in {@link #of}
-     * @return the reconciliation, which may have no grants
-     */
-    public Reconciliation without(long permits, long otherNumber) {
-        List<Grants> rest = new ArrayList<>();
-        long left = permits;
-        for (Grants some : grants) {
-            long less = Math.min(left, some.permits);
-            left -= less;
-            if (less < some.permits) {
-                rest.add(new Grants(some.fromMillis, some.toMillis, some.permits - less));
-            }
-        }
-        return new Reconciliation(source, otherNumber, claim, rest, lost, clock, holds);
+    /** {@return the claims that hold permits of a concurrency limit; empty for other limits} */
+    public List<Claim> holds() {
+        return holds;
+    }
+
+    /** {@return the number of all granted permits, including those that no longer count} */
+    public long permits() {
+        return grants.stream().mapToLong(Grants::permits).sum();
     }
 
     /**
-     * Returns the grants with their current ages.
-     *
-     * @return the grants with ages instead of times, the oldest first
-     */
-    public List<Grants> ages() {
-        return agesAt(clock.millis());
-    }
-
-    /**
-     * Returns the grants with their current ages, and keeps the time for {@link #sentAges()}. A store that sends the
-     * ages to a server calls this each time it encodes the request, or it must not report that it has charged the
-     * grants now.
-     *
-     * @return the grants with ages instead of times, the oldest first
+     * {@return the grants with their current ages instead of times} A store that sends them to a server calls this each
+     * time it encodes the request, or it must not report that it has charged the grants now.
      */
     public List<Grants> agesToSend() {
         long now = clock.millis();
         sentAt.accumulateAndGet(now, Math::max);
-        return agesAt(now);
+        return ages(grants, now);
     }
 
-    /**
-     * Returns the grants with the ages that were last sent. If a store replies that it has charged the grants now, it
-     * has charged them at these ages.
-     *
-     * @return the grants with their ages then; with the current ones if {@link #agesToSend()} was never called
-     */
+    /** {@return the grants with the ages that were last sent; with the current ones if none were} */
     public List<Grants> sentAges() {
         long sent = sentAt.get();
-        return sent == NEVER ? ages() : agesAt(sent);
+        return ages(grants, sent == NEVER ? clock.millis() : sent);
     }
 
     /**
@@ -257,33 +160,13 @@ public final class Reconciliation implements Correction {
      * @return the same with their current ages instead of times
      */
     public List<Grants> ages(List<Grants> some) {
-        return agesAt(some, clock.millis());
+        return ages(some, clock.millis());
     }
 
-    private List<Grants> agesAt(long now) {
-        return agesAt(grants, now);
-    }
-
-    private static List<Grants> agesAt(List<Grants> some, long now) {
-        List<Grants> ages = new ArrayList<>(some.size());
-        for (Grants one : some) {
-            ages.add(new Grants(Math.max(0, now - one.fromMillis), Math.max(0, now - one.toMillis), one.permits));
-        }
-        return ages;
-    }
-
-    /**
-     * Returns whether any of the permits still count.
-     *
-     * @return false once all have left the window or, for a counter, both windows
-     */
-    public boolean counts() {
-        long last = clock.millis() - claim.limit().reach().toMillis();
-        return counts(grants, last) || lost.stream().anyMatch(some -> counts(some.grants(), last));
-    }
-
-    private static boolean counts(List<Grants> some, long last) {
-        return !some.isEmpty() && some.get(some.size() - 1).toMillis > last;
+    private static List<Grants> ages(List<Grants> some, long now) {
+        return some.stream()
+                .map(one -> new Grants(Math.max(0, now - one.fromMillis), Math.max(0, now - one.toMillis), one.permits))
+                .toList();
     }
 
     /** Returns the reconciliation for log messages, with the key encoded. */

@@ -1,44 +1,52 @@
 package io.github.spillgate.spi;
 
-import java.util.ArrayList;
 import java.util.List;
 
 /**
  * A refund of exactly the permits that a decision took of one count, if they are still within the window and were not
- * reset. Never refunds permits that were taken after the reset: a store may use the {@linkplain StoreDecision#stamp()
- * stamp} of the decision to distinguish the two.
+ * reset. Never refunds permits that were taken after the reset: a store may use the stamp of the {@linkplain
+ * StoreUsage#reply() reply} to distinguish the two.
  *
  * @param claim a claim on a rate limit, with the permits to refund as its cost
- * @param decision the decision of one server that took them
+ * @param usage the usage with which the store has charged them
+ * @param fallbacks how many stores had to {@linkplain StoreDecision#fallbacks() fall back} for it
  */
-public record Refund(Claim claim, StoreDecision decision) implements Correction {
+public record Refund(Claim claim, StoreUsage usage, int fallbacks) implements Correction.OfDecision {
 
     /**
-     * Returns the refunds of all that a decision took. Permits of concurrency limits are not refunded: {@link
-     * LimitStore#hold} releases them.
+     * {@return the refunds of all that a decision took, one for each claim on a rate limit} Permits of concurrency
+     * limits are not refunded: {@link LimitStore#hold} releases them.
      *
      * @param decision a decision that {@linkplain StoreDecision#isCharged() was charged}
-     * @return the refunds, one for each claim on a rate limit
      */
     public static List<Refund> of(StoreDecision decision) {
-        List<Refund> refunds = new ArrayList<>(decision.usages().size());
-        for (StoreDecision part : decision.parts()) {
-            for (StoreUsage usage : part.usages()) {
-                if (!usage.limit().holdsPermits()) {
-                    refunds.add(new Refund(usage.claim(), part));
-                }
-            }
-        }
-        return refunds;
+        return of(decision.usages(), decision.fallbacks());
     }
 
     /**
-     * Returns this refund without some permits.
+     * {@return the refunds of some usages of a decision, like {@link #of(StoreDecision)}}
+     *
+     * @param usages the usages
+     * @param fallbacks how many stores had to fall back for them
+     */
+    public static List<Refund> of(List<StoreUsage> usages, int fallbacks) {
+        return usages.stream()
+                .filter(usage -> !usage.limit().holdsPermits())
+                .map(usage -> new Refund(usage.claim(), usage.inStore(), fallbacks))
+                .toList();
+    }
+
+    @Override
+    public Refund inFallback() {
+        return new Refund(claim, usage, fallbacks - 1);
+    }
+
+    /**
+     * {@return this refund without some permits}
      *
      * @param permits how many are not refunded, at most those of the claim
-     * @return a refund of the others
      */
     public Refund without(long permits) {
-        return permits == 0 ? this : new Refund(claim.withPermits(claim.permits() - permits), decision);
+        return new Refund(claim.withPermits(claim.permits() - permits), usage, fallbacks);
     }
 }

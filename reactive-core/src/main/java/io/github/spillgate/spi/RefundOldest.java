@@ -11,10 +11,9 @@ import java.util.List;
 public record RefundOldest(Claim claim) implements Correction {
 
     /**
-     * Returns a refund for each claim.
+     * {@return a refund for each claim}
      *
      * @param claims the claims, no two with the same identity
-     * @return the refunds, in the order of the claims
      */
     public static List<RefundOldest> of(List<Claim> claims) {
         return claims.stream().map(RefundOldest::new).toList();

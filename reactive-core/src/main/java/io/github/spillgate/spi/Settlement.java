@@ -13,24 +13,26 @@ import io.github.spillgate.internal.Names;
  *
  * @param id the id, 1 to 64 of the characters {@code A-Z a-z 0-9 . _ -}; unique among the settlements and
  *     reconciliations of all processes, except that the settlements of one decision may have the same
- * @param decision the decision of one server that charged the claim
  * @param claim the claim, with the charged permits as its cost
+ * @param usage the usage with which the store has charged it
+ * @param fallbacks how many stores had to {@linkplain StoreDecision#fallbacks() fall back} for it
  * @param actual the real cost
  * @param most the highest number of used permits to which an additional charge may raise the count
  * @param deadline the last moment at which the settlement may take effect, in nanoseconds of {@code
  *     Schedulers.parallel()}
  */
-public record Settlement(String id, StoreDecision decision, Claim claim, long actual, long most, long deadline)
-        implements Correction {
+public record Settlement(String id, Claim claim, StoreUsage usage, int fallbacks, long actual, long most, long deadline)
+        implements Correction.OfDecision {
 
     /**
-     * Creates a settlement.
+     * Creates the settlement.
      *
      * @param id the id
-     * @param decision the decision of one server that charged the claim
      * @param claim the claim, with the charged permits as its cost
+     * @param usage the usage with which the store has charged it
+     * @param fallbacks how many stores had to fall back for it
      * @param actual the real cost
-     * @param most the highest number of used permits to which an additional charge may raise the count
+     * @param most the highest number of used permits
      * @param deadline the last moment at which the settlement may take effect
      * @throws IllegalArgumentException if the id has another form, or the cost is negative
      */
@@ -39,20 +41,17 @@ public record Settlement(String id, StoreDecision decision, Claim claim, long ac
         Checks.cost(actual);
     }
 
-    /**
-     * Returns how many permits are refunded.
-     *
-     * @return the permits that were charged and not used
-     */
+    @Override
+    public Settlement inFallback() {
+        return new Settlement(id, claim, usage, fallbacks - 1, actual, most, deadline);
+    }
+
+    /** {@return how many permits are refunded: those that were charged and not used} */
     public long toRefund() {
         return Math.max(0, claim.permits() - actual);
     }
 
-    /**
-     * Returns how many permits are charged in addition.
-     *
-     * @return the permits that were used and not charged
-     */
+    /** {@return how many permits are charged in addition: those that were used and not charged} */
     public long toCharge() {
         return Math.max(0, actual - claim.permits());
     }

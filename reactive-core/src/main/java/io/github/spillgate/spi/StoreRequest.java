@@ -32,43 +32,39 @@ public record StoreRequest(List<Claim> claims, Mode mode, int parts, long deadli
     }
 
     /**
-     * Returns a request to take the permits of all claims, or none, without a deadline.
+     * {@return a request to take the permits of all claims, or none, without a deadline}
      *
      * @param claims the claims
-     * @return the request
      */
     public static StoreRequest take(List<Claim> claims) {
         return take(claims, LimitStore.NO_DEADLINE);
     }
 
     /**
-     * Returns a request to take the permits of all claims, or none, until a deadline.
+     * {@return a request to take the permits of all claims, or none, until a deadline}
      *
      * @param claims the claims
      * @param deadline the last moment at which the store may take permits
-     * @return the request
      */
     public static StoreRequest take(List<Claim> claims, long deadline) {
         return new StoreRequest(claims, Mode.TAKE, 1, deadline);
     }
 
     /**
-     * Returns a request that takes nothing.
+     * {@return a request that takes nothing}
      *
      * @param claims the claims
-     * @return the request
      */
     public static StoreRequest peek(List<Claim> claims) {
         return new StoreRequest(claims, Mode.PEEK, 1, LimitStore.NO_DEADLINE);
     }
 
     /**
-     * Returns a request for a lease.
+     * {@return a request for a lease}
      *
      * @param claim a claim on a {@linkplain Limit#leased() leased} limit, for the most permits to take
      * @param parts the number of parts, at least one
      * @param deadline the last moment at which the store may take permits
-     * @return the request
      */
     public static StoreRequest lease(Claim claim, int parts, long deadline) {
         return new StoreRequest(List.of(claim), Mode.LEASE, parts, deadline);

@@ -1,9 +1,9 @@
 /**
  * For authors of stores: {@link io.github.spillgate.spi.LimitStore}, the {@linkplain
  * io.github.spillgate.spi.StoreRequest requests} and {@linkplain io.github.spillgate.spi.Claim claims} that it decides
- * on, the {@linkplain
- * io.github.spillgate.spi.StoreDecision decisions} that it returns, and the {@linkplain
- * io.github.spillgate.spi.Correction corrections} that it applies. Applications do not need this package.
+ * on, the {@linkplain io.github.spillgate.spi.StoreDecision decisions} that it returns, with the {@linkplain
+ * io.github.spillgate.spi.StoreUsage usage} of each claim, and the {@linkplain io.github.spillgate.spi.Correction
+ * corrections} that it applies. Applications do not need this package.
  */
 @NullMarked
 package io.github.spillgate.spi;

@@ -68,9 +68,7 @@ final class Corrections {
             return NOT_POSSIBLE;
         } else if (one instanceof Refund some) {
             return refund(
-                    count,
-                    some.decision().life(claim),
-                    () -> count.refund(some.decision().chargedAt(claim), claim.permits()));
+                    count, some.usage().life(), () -> count.refund(some.usage().chargedAt(), claim.permits()));
         } else if (one instanceof RefundCharged some) {
             return page.millis() >= some.until()
                     ? WITHOUT_EFFECT
@@ -96,23 +94,23 @@ final class Corrections {
         Claim claim = one.claim();
         RateCount count = (RateCount) page.count(claim);
         if (count == null) {
-            return page.corrected(CorrectionOutcome.NOT_POSSIBLE, null);
+            return NOT_POSSIBLE;
         }
         String mark = Page.mark(claim, one.id());
-        boolean isNew = one.decision().stamp() > page.resetAt(claim) && page.value(mark).length == 0;
+        boolean isNew = one.usage().reply().stamp() > page.resetAt(claim) && page.value(mark).length == 0;
         if (isNew) {
             page.put(mark, SET, page.millis() + LIFE_OF_SETTLEMENT);
             if (one.toCharge() > 0) {
                 count.takeBeyond(one.toCharge(), one.most());
-            } else if (one.toRefund() > 0 && one.decision().life(claim) == count.life()) {
-                count.refund(one.decision().chargedAt(claim), one.toRefund());
+            } else if (one.toRefund() > 0 && one.usage().life() == count.life()) {
+                count.refund(one.usage().chargedAt(), one.toRefund());
             }
         }
         // At the highest number of used permits, fewer may have been charged.
         boolean isCharged = isNew && count.used() < one.most();
-        return page.corrected(
+        return new Corrected(
                 isNew ? CorrectionOutcome.APPLIED : CorrectionOutcome.WITHOUT_EFFECT,
-                count.usage(claim.withPermits(isCharged ? one.toCharge() : 0), page.micros(), false, false));
+                count.usage(page.reply(), claim.withPermits(isCharged ? one.toCharge() : 0), false, false));
     }
 
     // Holds

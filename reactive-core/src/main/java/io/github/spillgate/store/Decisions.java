@@ -2,10 +2,11 @@ package io.github.spillgate.store;
 
 import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.Source;
 import io.github.spillgate.count.Count;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldAction;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
@@ -44,17 +45,16 @@ final class Decisions {
             fits[i] = count.fits(claims.get(i).permits());
             allowed &= fits[i];
         }
+        Reply reply = page.reply();
         List<StoreUsage> usages = new ArrayList<>(fits.length);
         for (int i = 0; i < fits.length; i++) {
             Claim claim = claims.get(i);
             if (isTake) {
                 counts.get(i).decide(claim, allowed);
             }
-            usages.add(counts.get(i).usage(claim, page.micros(), !fits[i], !allowed));
+            usages.add(counts.get(i).usage(reply, claim, !fits[i], !allowed));
         }
-        return isTake
-                ? StoreDecision.ofTake(Source.OTHER, page.millis(), page.micros(), usages)
-                : StoreDecision.ofPeek(Source.OTHER, page.millis(), usages);
+        return isTake ? StoreDecision.ofTake(reply, usages) : StoreDecision.ofPeek(reply, usages);
     }
 
     private static @Nullable StoreDecision lease(Engine engine, Page page, Claim claim, int parts) {
@@ -63,8 +63,8 @@ final class Decisions {
         }
         Count count = count(engine, page, claim);
         Claim leased = claim.withPermits(count.lease(claim.permits(), parts));
-        StoreUsage usage = count.usage(leased, page.micros(), false, false);
-        return StoreDecision.ofLease(Source.OTHER, page.millis(), page.micros(), usage);
+        Reply reply = page.reply();
+        return StoreDecision.ofLease(reply, count.usage(reply, leased, false, false));
     }
 
     private static Count count(Engine engine, Page page, Claim claim) {

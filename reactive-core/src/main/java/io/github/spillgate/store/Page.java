@@ -1,10 +1,9 @@
 package io.github.spillgate.store;
 
+import io.github.spillgate.Source;
 import io.github.spillgate.count.Count;
 import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.Corrected.CorrectionOutcome;
-import io.github.spillgate.spi.StoreUsage;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.store.CompareAndWriteStore.Row;
 import io.github.spillgate.store.CompareAndWriteStore.Write;
 import java.nio.charset.StandardCharsets;
@@ -42,6 +41,11 @@ final class Page {
     /** Returns the time in milliseconds. */
     long millis() {
         return micros / 1_000;
+    }
+
+    /** Returns the time as that of a reply, with the microseconds as its stamp. */
+    Reply reply() {
+        return new Reply(Source.OTHER, millis(), micros);
     }
 
     /** Lets a microsecond pass, so that the stamps of later decisions are higher. */
@@ -116,11 +120,6 @@ final class Page {
     long resetAt(Claim claim) {
         String time = text(mark(claim, ""));
         return TIME.matcher(time).matches() ? Long.parseLong(time) : -1;
-    }
-
-    /** Returns the result of a correction at the time of this page. */
-    Corrected corrected(CorrectionOutcome outcome, @Nullable StoreUsage usage) {
-        return new Corrected(outcome, new Corrected.Reply(usage, millis(), micros));
     }
 
     private PageEntry entry(String key) {

@@ -50,13 +50,13 @@ final class Reconciliations {
             return engine.run(keys, LimitStore.NO_DEADLINE, page -> {
                 RateCount count = (RateCount) page.count(claim);
                 if (count == null) {
-                    return page.corrected(CorrectionOutcome.NOT_POSSIBLE, null);
+                    return Corrected.of(CorrectionOutcome.NOT_POSSIBLE);
                 }
                 boolean isCharged = charge(page, count, one, ages);
                 boolean isRestored = restore(page, count, claim, lost);
-                return page.corrected(
+                return new Corrected(
                         isCharged || isRestored ? CorrectionOutcome.APPLIED : CorrectionOutcome.WITHOUT_EFFECT,
-                        count.usage(claim, page.micros(), false, false));
+                        count.usage(page.reply(), claim, false, false));
             });
         });
     }
@@ -100,11 +100,11 @@ final class Reconciliations {
             for (Claim hold : one.holds()) {
                 HoldCount count = (HoldCount) page.count(hold);
                 if (count == null) {
-                    return page.corrected(CorrectionOutcome.NOT_POSSIBLE, null);
+                    return Corrected.of(CorrectionOutcome.NOT_POSSIBLE);
                 }
                 count.renew(hold.permits());
-                StoreUsage usage = count.usage(hold.withPermits(0), page.micros(), false, false);
-                result = page.corrected(CorrectionOutcome.APPLIED, usage);
+                StoreUsage usage = count.usage(page.reply(), hold.withPermits(0), false, false);
+                result = new Corrected(CorrectionOutcome.APPLIED, usage);
             }
             return result;
         });

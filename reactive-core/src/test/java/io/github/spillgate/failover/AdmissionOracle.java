@@ -455,7 +455,7 @@ final class AdmissionOracle {
             for (StoreUsage usage : reply.usages()) {
                 KeyHistory key = key(usage.claim().key());
                 switch (call.kind()) {
-                    case TAKE -> charge(call, key, reply);
+                    case TAKE -> charge(call, key, reply, usage.inStore().reply().stamp());
                     case RECONCILE -> chargeBatch(call, key);
                     default -> {}
                 }
@@ -464,7 +464,7 @@ final class AdmissionOracle {
             executed.put(call, new Executed(steps, charged));
         }
 
-        private void charge(Call call, KeyHistory key, StoreDecision reply) {
+        private void charge(Call call, KeyHistory key, StoreDecision reply, long stamp) {
             Request request = call.context().getOrDefault(Request.class, null);
             if (request != null) {
                 request.before = key.inStore();
@@ -472,7 +472,7 @@ final class AdmissionOracle {
                     request.executedAllowed = true;
                     request.inStore = true;
                     request.chargedAt = reply.at().toEpochMilli();
-                    request.stamp = reply.stamp();
+                    request.stamp = stamp;
                     request.at = request.decision == null ? request.chargedAt : Math.min(request.at, request.chargedAt);
                 }
             }
@@ -497,7 +497,7 @@ final class AdmissionOracle {
         @Override
         public void refunded(Refund refund) {
             for (Request one : key(refund.claim().key()).requests) {
-                one.inStore &= one.by != this || one.stamp != refund.decision().stamp();
+                one.inStore &= one.by != this || one.stamp != refund.usage().reply().stamp();
             }
         }
 
@@ -507,10 +507,8 @@ final class AdmissionOracle {
             if (dead || then == null) {
                 return;
             }
-            for (StoreDecision part : reply.parts()) {
-                for (StoreUsage usage : part.usages()) {
-                    knowledge(key(usage.claim().key())).replied(call, part, usage, then);
-                }
+            for (StoreUsage usage : reply.usages()) {
+                knowledge(key(usage.claim().key())).replied(call, reply, usage.inStore(), then);
             }
         }
 

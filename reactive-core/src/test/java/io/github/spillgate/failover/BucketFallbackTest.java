@@ -5,9 +5,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
+import io.github.spillgate.count.BucketState;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.model.StoreModel;
-import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.LimitStore;

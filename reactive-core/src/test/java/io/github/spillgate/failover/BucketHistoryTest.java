@@ -3,11 +3,11 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.count.BucketState;
 import io.github.spillgate.failover.FailoverHistory.Instance;
 import io.github.spillgate.failover.FailoverHistory.Request;
 import io.github.spillgate.failover.ledger.Instances;
 import io.github.spillgate.failover.ledger.OwnPermits;
-import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.VirtualTime;
 import java.util.Comparator;

@@ -17,6 +17,7 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
@@ -510,11 +511,12 @@ class DenialCacheTest {
 
         private StoreDecision deniedForAnHour(List<Claim> claims) {
             long later = time.millis() + TimeUnit.HOURS.toMillis(1);
+            Reply reply = new Reply(Source.OTHER, time.millis());
             return StoreDecision.ofTake(
-                    Source.OTHER,
-                    time.millis(),
+                    reply,
                     claims.stream()
-                            .map(claim -> StoreUsage.of(claim, claim.limit().permits(), true, later, later))
+                            .map(claim ->
+                                    StoreUsage.of(reply, claim, claim.limit().permits(), true, later, later))
                             .toList());
         }
 
@@ -569,11 +571,11 @@ class DenialCacheTest {
         List<Claim> asked = IntStream.range(0, number)
                 .mapToObj(i -> ClaimForTests.of("key-" + i, Limit.perMinute(1)))
                 .toList();
+        Reply reply = new Reply(Source.OTHER, 1_000);
         StoreDecision denial = StoreDecision.ofTake(
-                Source.OTHER,
-                1_000,
+                reply,
                 asked.stream()
-                        .map(claim -> StoreUsage.of(claim, 1, true, 61_000, 61_000))
+                        .map(claim -> StoreUsage.of(reply, claim, 1, true, 61_000, 61_000))
                         .toList());
         for (int look = 0; look < 5 * number; look++) {
             DenialCache denials = new DenialCache(Duration.ofMinutes(1));

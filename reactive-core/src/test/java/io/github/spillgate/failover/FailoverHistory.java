@@ -11,6 +11,7 @@ import io.github.spillgate.failover.FaultyLink.Mode;
 import io.github.spillgate.model.LossyStore;
 import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
@@ -351,8 +352,9 @@ final class FailoverHistory {
 
         @Override
         public void refundLost(Refund refund) {
-            boolean isLeased =
-                    refund.decision().chargedAt() > refund.decision().at().toEpochMilli();
+            StoreUsage usage = refund.usage();
+            boolean isLeased = usage.limit().isLeased()
+                    && usage.chargedAt() > usage.reply().at();
             leasedInVain += isLeased ? refund.claim().permits() : 0;
         }
 

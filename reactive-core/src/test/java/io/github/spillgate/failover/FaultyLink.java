@@ -5,6 +5,7 @@ import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.internal.Time;
+import io.github.spillgate.redis.CombinedDecision;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
@@ -157,7 +158,7 @@ final class FaultyLink implements LimitStore {
                 results.stream().map(CorrectedForTests::asDecision).toList();
         List<Claim> claims =
                 replies.stream().flatMap(reply -> reply.claims().stream()).toList();
-        return replies.size() == 1 ? replies.get(0) : StoreDecision.ofParts(claims, replies);
+        return replies.size() == 1 ? replies.get(0) : CombinedDecision.of(claims, replies);
     }
 
     @Override

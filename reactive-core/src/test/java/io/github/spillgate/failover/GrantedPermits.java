@@ -1,7 +1,7 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.spi.BucketState;
+import io.github.spillgate.count.BucketState;
 import java.util.ArrayDeque;
 import java.util.Deque;
 

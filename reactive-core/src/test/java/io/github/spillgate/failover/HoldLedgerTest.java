@@ -106,7 +106,8 @@ class HoldLedgerTest {
         LocalFallback fallback = Fallback.local(100, time);
         StoreDecision reply = (StoreDecision) both.tryAcquire("a").block();
         StoreUsage holds = reply.usages().get(0);
-        boolean fit = fallback.ledgers().apply(holds.claim(), true, ledger -> ledger.confirm(holds, reply, 0));
+        boolean fit =
+                fallback.ledgers().apply(holds.claim(), true, ledger -> ledger.confirm(holds, reply.isCharged(), 0));
         assertThat(fit).isTrue();
         Claim other = holds.claim().withHoldId(new UUID(0, 2));
         assertThat(fallback.take(StoreRequest.take(List.of(other))).block().isAllowed())

@@ -127,7 +127,7 @@ final class InstanceKnowledge {
     void replied(Call call, StoreDecision reply, StoreUsage usage, Executed then) {
         int life = usage.life() / StoreUsage.RESETS;
         boolean isSame = life == seen.life;
-        long at = reply.at().toEpochMilli();
+        long at = usage.reply().at();
         if (isSame ? then.step() > seen.step : call.sentAt() >= seen.arrivedAt || at >= seen.ends) {
             if (!isSame) {
                 lost.put(seen.life, seen.requests);

@@ -10,6 +10,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.redis.CombinedDecision;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
@@ -516,7 +517,7 @@ class LeasesTest extends ResilientStoreFixture {
                     .map(List::of)
                     .concatMap(claim -> of(claim).take(StoreRequest.take(claim)))
                     .collectList()
-                    .map(parts -> StoreDecision.ofParts(claims, parts));
+                    .map(parts -> CombinedDecision.of(claims, parts));
         }
 
         @Override

@@ -15,6 +15,7 @@ import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.RefundCharged;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.CorrectedForTests;
@@ -80,7 +81,8 @@ abstract class LocalFallbackFixture {
         long at = clock.millis();
         store.confirm(
                 StoreDecision.ofPeek(
-                        Source.OTHER, at, List.of(StoreUsage.of(claim(limiter, key), used, false, at, at + millis))),
+                        reply(at),
+                        List.of(StoreUsage.of(reply(at), claim(limiter, key), used, false, at, at + millis))),
                 Time.nanos());
     }
 
@@ -90,7 +92,11 @@ abstract class LocalFallbackFixture {
 
     /** Returns a grant of the primary store, and this usage, which expires after this time. */
     static StoreDecision reply(Claim claim, long used, long at, long millis) {
-        return StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, used, false, at, at + millis)));
+        return StoreDecision.ofTake(reply(at), List.of(StoreUsage.of(reply(at), claim, used, false, at, at + millis)));
+    }
+
+    static Reply reply(long at) {
+        return new Reply(Source.OTHER, at);
     }
 
     /** Asserts that this many permits of a grant are refunded in the primary store, and the others here. */
@@ -109,9 +115,7 @@ abstract class LocalFallbackFixture {
 
     /** Subtracts a decision of the primary store, which refunds it. */
     static void refundConfirmed(LocalFallback store, StoreDecision taken) {
-        Refund.of(taken)
-                .forEach(one -> store.refundConfirmed(
-                        one.decision(), one.claim(), one.claim().permits()));
+        Refund.of(taken).forEach(one -> store.refundConfirmed(one, one.claim().permits()));
     }
 
     /** Reports a reconciliation as charged, and returns how many permits must be refunded in the primary store. */
@@ -121,10 +125,9 @@ abstract class LocalFallbackFixture {
 
     long charged(Reconciliation reconciliation, long usedThen) {
         long at = clock.millis();
-        StoreUsage used = StoreUsage.of(reconciliation.claim(), usedThen, false, at, at + WINDOW);
-        RefundCharged refund = way.charged(
-                reconciliation,
-                CorrectedForTests.of(StoreDecision.ofPeek(Source.OTHER, clock.millis(), 1, List.of(used))));
+        StoreUsage used =
+                StoreUsage.of(new Reply(Source.OTHER, at, 1), reconciliation.claim(), usedThen, false, at, at + WINDOW);
+        RefundCharged refund = way.charged(reconciliation, CorrectedForTests.of(used));
         return refund == null ? 0 : permits(refund);
     }
 
@@ -133,7 +136,7 @@ abstract class LocalFallbackFixture {
     }
 
     static StoreDecision denied(Claim claim, long at, long until) {
-        return StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, 10, true, until, until)));
+        return StoreDecision.ofTake(reply(at), List.of(StoreUsage.of(reply(at), claim, 10, true, until, until)));
     }
 
     static long fitsAfter(RateLimiter limiter, String key, long cost) {

@@ -11,6 +11,7 @@ import io.github.spillgate.local.CountTables;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.RefundCharged;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.CorrectedForTests;
@@ -82,17 +83,17 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(-5_000);
         Reconciliation reconciliation = way.handOver(10, claim -> false).get(0);
         clock.advanceMillis(10_000);
-        assertThat(reconciliation.ages()).containsExactly(new Reconciliation.Grants(age, age, 2));
+        assertThat(ages(reconciliation)).containsExactly(new Reconciliation.Grants(age, age, 2));
     }
 
     @Test
     void emptyWindowsOfACounterAreNotHandedOver() {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter());
         now(limiter.tryAcquire("current", 4));
-        assertThat(way.handOver(10, claim -> false).get(0).ages()).containsExactly(new Reconciliation.Grants(0, 0, 4));
+        assertThat(ages(way.handOver(10, claim -> false).get(0))).containsExactly(new Reconciliation.Grants(0, 0, 4));
         now(limiter.tryAcquire("before", 4));
         clock.advanceMillis(WINDOW);
-        assertThat(way.handOver(10, claim -> false).get(0).ages()).hasSize(1);
+        assertThat(ages(way.handOver(10, claim -> false).get(0))).hasSize(1);
     }
 
     @ParameterizedTest
@@ -103,7 +104,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(10_000);
         assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isFalse();
         assertThat(store.state().toReconcile()).isEqualTo(3);
-        assertThat(way.handOver(10, claim -> false).get(0).ages())
+        assertThat(ages(way.handOver(10, claim -> false).get(0)))
                 .last()
                 .extracting(Reconciliation.Grants::toMillis)
                 .isEqualTo(0L);
@@ -138,11 +139,13 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
                 .isTrue();
         RefundCharged refund = Objects.requireNonNull(way.charged(
                 sent,
-                CorrectedForTests.of(StoreDecision.ofPeek(
-                        Source.OTHER,
+                CorrectedForTests.of(StoreUsage.of(
+                        new Reply(Source.OTHER, clock.millis(), 1),
+                        claim,
+                        15,
+                        false,
                         clock.millis(),
-                        1,
-                        List.of(StoreUsage.of(claim, 15, false, clock.millis(), clock.millis() + 16_000))))));
+                        clock.millis() + 16_000))));
         assertThat(permits(refund)).isEqualTo(5);
         store.refundedOldestInPrimary(List.of(refund.claim()));
         clock.advanceMillis(1);
@@ -202,10 +205,10 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         List<Reconciliation> reconciliations = way.handOver(10, claim -> false);
         assertThat(reconciliations).hasSize(1);
         assertThat(reconciliations.get(0).permits()).isEqualTo(5);
-        assertThat(reconciliations.get(0).ages())
+        assertThat(ages(reconciliations.get(0)))
                 .containsExactly(new Reconciliation.Grants(1_500, 1_500, 2), new Reconciliation.Grants(500, 500, 3));
         clock.advanceMillis(100);
-        assertThat(reconciliations.get(0).ages().get(1).toMillis()).isEqualTo(600);
+        assertThat(ages(reconciliations.get(0)).get(1).toMillis()).isEqualTo(600);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(5);
         assertThat(store.state().toReconcile()).isEqualTo(5);
     }
@@ -236,7 +239,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(WINDOW + 30_000);
         now(limiter.tryAcquire("a", 3));
         clock.advanceMillis(1_000);
-        assertThat(way.handOver(10, claim -> false).get(0).ages())
+        assertThat(ages(way.handOver(10, claim -> false).get(0)))
                 .containsExactly(
                         new Reconciliation.Grants(WINDOW + 31_000, 31_001, 4),
                         new Reconciliation.Grants(31_000, 1_000, 3));
@@ -251,9 +254,9 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         }
         Reconciliation reconciliation = way.handOver(10, claim -> false).get(0);
         assertThat(reconciliation.permits()).isEqualTo(1_000);
-        assertThat(reconciliation.ages()).hasSizeLessThanOrEqualTo(64);
+        assertThat(ages(reconciliation)).hasSizeLessThanOrEqualTo(64);
         long seenSoFar = 0;
-        for (Reconciliation.Grants grants : reconciliation.ages()) {
+        for (Reconciliation.Grants grants : ages(reconciliation)) {
             seenSoFar += grants.permits();
             assertThat(grants.toMillis()).as("the age of the last of them").isEqualTo(3_000 - 3 * (seenSoFar - 1));
         }
@@ -273,7 +276,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
             clock.advanceMillis(3);
         }
         clock.advanceMillis(WINDOW - 30_000);
-        assertThat(way.handOver(10, claim -> false).get(0).ages())
+        assertThat(ages(way.handOver(10, claim -> false).get(0)))
                 .hasSize(64)
                 .allMatch(grants -> grants.permits() == 1 && grants.fromMillis() == grants.toMillis());
     }
@@ -290,7 +293,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         now(limiter.tryAcquire("a", 1));
         clock.advanceMillis(1_600);
         // At 7,000, of the slots from 0 to 999 and from 5,000 to 5,999.
-        assertThat(way.handOver(10, claim -> false).get(0).ages())
+        assertThat(ages(way.handOver(10, claim -> false).get(0)))
                 .containsExactly(
                         new Reconciliation.Grants(7_000, 6_001, 5), new Reconciliation.Grants(2_000, 1_001, 1));
     }
@@ -497,5 +500,9 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(2_500);
         way.notCharged(sent);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(25);
+    }
+
+    private static List<Reconciliation.Grants> ages(Reconciliation message) {
+        return message.ages(message.grants());
     }
 }

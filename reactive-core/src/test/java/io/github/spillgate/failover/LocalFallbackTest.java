@@ -6,10 +6,10 @@ import static org.awaitility.Awaitility.await;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Source;
 import io.github.spillgate.failover.ledger.Ledger;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.local.CountTables;
+import io.github.spillgate.redis.CombinedDecision;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
@@ -55,8 +55,8 @@ class LocalFallbackTest extends LocalFallbackFixture {
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
         store.confirm(reply(claim, 9, at, WINDOW));
-        store.confirm(
-                StoreDecision.ofTake(Source.OTHER, at - 2, List.of(StoreUsage.of(claim, 4, false, at, at + WINDOW))));
+        store.confirm(StoreDecision.ofTake(
+                reply(at - 2), List.of(StoreUsage.of(reply(at - 2), claim, 4, false, at, at + WINDOW))));
         store.confirm(reply(claim, 8, at, WINDOW));
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
         // But a reply of a clock that stepped back is accepted.
@@ -72,13 +72,13 @@ class LocalFallbackTest extends LocalFallbackFixture {
         Claim b = claim(limiter, "b").withPermits(1);
         long at = clock.millis();
         StoreDecision first = reply(a, 3, at, WINDOW);
-        StoreDecision newer =
-                StoreDecision.ofTake(Source.OTHER, at + 4, List.of(StoreUsage.of(a, 8, false, at, at + WINDOW)));
+        StoreDecision newer = StoreDecision.ofTake(
+                reply(at + 4), List.of(StoreUsage.of(reply(at + 4), a, 8, false, at, at + WINDOW)));
         for (boolean violated : new boolean[] {false, true}) {
             StoreDecision last = StoreDecision.ofTake(
-                    Source.OTHER, at + 9, List.of(StoreUsage.of(b, 10, violated, at, at + WINDOW)));
+                    reply(at + 9), List.of(StoreUsage.of(reply(at + 9), b, 10, violated, at, at + WINDOW)));
             store.confirm(newer);
-            store.confirm(StoreDecision.ofParts(List.of(a, b), List.of(first, last)));
+            store.confirm(CombinedDecision.of(List.of(a, b), List.of(first, last)));
             assertThat(now(limiter.peek("a")).remaining()).isEqualTo(2);
             assertThat(now(limiter.peek("b")).remaining()).isZero();
         }
@@ -154,18 +154,17 @@ class LocalFallbackTest extends LocalFallbackFixture {
         assertThat(way.handOver(2, claim -> false)).hasSize(2);
         long at = clock.millis();
         StoreDecision reply = StoreDecision.ofTake(
-                Source.OTHER,
-                at,
+                reply(at),
                 List.of(
-                        StoreUsage.of(claims.get(0).withPermits(3), 3, false, at, at + WINDOW),
-                        StoreUsage.of(claims.get(1).withPermits(3), 60, false, at, at + WINDOW)));
+                        StoreUsage.of(reply(at), claims.get(0).withPermits(3), 3, false, at, at + WINDOW),
+                        StoreUsage.of(reply(at), claims.get(1).withPermits(3), 60, false, at, at + WINDOW)));
         for (int i = 0; i < 50; i++) {
             assertThat(store.confirm(reply)).isFalse();
         }
         clock.advanceMillis(1);
         // Permits of other instances have expired.
         store.confirm(StoreDecision.ofPeek(
-                Source.OTHER, at + 1, List.of(StoreUsage.of(claims.get(1), 5, false, at, at + WINDOW))));
+                reply(at + 1), List.of(StoreUsage.of(reply(at + 1), claims.get(1), 5, false, at, at + WINDOW))));
         assertThat(now(limiter.peek("a")).limits().get(1).used()).isEqualTo(8 + 5);
     }
 
@@ -196,12 +195,11 @@ class LocalFallbackTest extends LocalFallbackFixture {
         now(limiter.tryAcquire("a", 10));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
-        List<StoreUsage> used = List.of(StoreUsage.of(claim, 10, false, at, at + WINDOW));
-        List<StoreUsage> violated = List.of(StoreUsage.of(claim, 10, true, at, at + WINDOW));
-        assertThat(store.confirm(StoreDecision.ofPeek(Source.OTHER, at, used))).isTrue();
-        assertThat(store.confirm(StoreDecision.ofTake(Source.OTHER, at, violated)))
-                .isTrue();
-        assertThat(store.confirm(StoreDecision.ofTake(Source.OTHER, at, used))).isFalse();
+        List<StoreUsage> used = List.of(StoreUsage.of(reply(at), claim, 10, false, at, at + WINDOW));
+        List<StoreUsage> violated = List.of(StoreUsage.of(reply(at), claim, 10, true, at, at + WINDOW));
+        assertThat(store.confirm(StoreDecision.ofPeek(reply(at), used))).isTrue();
+        assertThat(store.confirm(StoreDecision.ofTake(reply(at), violated))).isTrue();
+        assertThat(store.confirm(StoreDecision.ofTake(reply(at), used))).isFalse();
     }
 
     @Test

@@ -5,14 +5,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Source;
+import io.github.spillgate.count.CounterState;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.model.StoreModel;
 import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.CounterState;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
-import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -82,8 +80,7 @@ class OutageRecoveryTest extends LocalFallbackFixture {
         CounterState later = state.at(claim.limit(), there + 12_000).plus(300);
         long at = there + 12_000;
         clock.advanceMillis(12_000);
-        store.confirm(
-                StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.ofCounter(claim, later, false, false, at))));
+        store.confirm(StoreDecision.ofTake(reply(at), List.of(later.usage(reply(at), claim, false, false, 0))));
         for (int passed = 0; passed <= 20_000; passed += 125) {
             long exact = later.at(claim.limit(), at + passed).used(claim.limit(), at + passed);
             long before = later.at(claim.limit(), at + Math.max(0, passed - 625))

@@ -14,6 +14,7 @@ import io.github.spillgate.model.LossyStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
@@ -191,7 +192,8 @@ class OutageShareTest {
         LocalFallback fallback = Fleet.fallback(2, clock);
         long at = clock.millis();
         fallback.confirm(replied(claim, 2, at));
-        fallback.settled(CorrectedForTests.of(replied(claim.withPermits(74), 150, at + 1)));
+        fallback.settled(CorrectedForTests.of(
+                replied(claim.withPermits(74), 150, at + 1).usages().get(0)));
         assertThat(shareOf(claim, fallback)).isEqualTo(0.5, within(0.01));
     }
 
@@ -201,7 +203,8 @@ class OutageShareTest {
     }
 
     private static StoreDecision replied(Claim claim, long used, long at) {
-        return StoreDecision.ofTake(Source.OTHER, at, List.of(StoreUsage.of(claim, used, false, at, at + 10_000)));
+        Reply reply = new Reply(Source.OTHER, at);
+        return StoreDecision.ofTake(reply, List.of(StoreUsage.of(reply, claim, used, false, at, at + 10_000)));
     }
 
     /** Also if the traffic rises when Redis fails. Of three times the rate, a third can be granted. */

@@ -11,7 +11,6 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Source;
 import io.github.spillgate.failover.ledger.Delivery;
 import io.github.spillgate.failover.ledger.DeliverySource;
 import io.github.spillgate.failover.ledger.HandOvers;
@@ -27,7 +26,6 @@ import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.StoreDecision;
-import io.github.spillgate.testkit.CorrectedForTests;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
@@ -313,7 +311,7 @@ class OutboxFaultsTest {
                 return unavailable();
             }
             return Mono.just(batch.stream()
-                    .map(one -> CorrectedForTests.of(StoreDecision.ofPeek(Source.OTHER, time.millis(), 1, List.of())))
+                    .map(one -> Corrected.of(CorrectionOutcome.APPLIED))
                     .toList());
         }
 

@@ -79,9 +79,9 @@ class ResilientStoreSourceTest extends ResilientStoreFixture {
         assertThat(usedIn(limiter)).isEqualTo(4);
         listen(limiter.refund(byInnermost));
         assertThat(usedIn(limiter)).isZero();
-        assertThat(((StoreDecision) byInner).isByFallback(local)).isFalse();
-        assertThat(((StoreDecision) byInnermost).isByFallback(local)).isTrue();
-        assertThat(List.of(byInner, byInnermost)).allMatch(one -> ((StoreDecision) one).isByFallback(inner));
+        assertThat(List.of(byInner, byInnermost))
+                .extracting(one -> ((StoreDecision) one).fallbacks())
+                .containsExactly(1, 2);
     }
 
     private static LimitStore failing(LimitStore store, boolean[] isDown) {

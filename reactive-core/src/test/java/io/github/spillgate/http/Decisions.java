@@ -8,6 +8,7 @@ import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.StoreForTests;
@@ -43,10 +44,10 @@ public final class Decisions {
             return new Found(key, limit, used, true, fitsAfterMillis);
         }
 
-        private StoreUsage usage(Claim claim) {
+        private StoreUsage usage(Reply reply, Claim claim) {
             // A violated limit is whole later than the request fits; that time must not be reported.
             long wholeAt = AT + millis + (violated ? 1_000_000 : 0);
-            return StoreUsage.of(claim, used, violated, violated ? AT + millis : AT, wholeAt);
+            return StoreUsage.of(reply, claim, used, violated, violated ? AT + millis : AT, wholeAt);
         }
     }
 
@@ -61,15 +62,19 @@ public final class Decisions {
 
     /** Returns the decision of a setting, made without a store. */
     static Decision bySetting(boolean allowed) {
-        return StoreDecision.uncharged(Source.FALLBACK, allowed, AT, AT + 1_000, List.of(), List.of());
+        Reply reply = new Reply(Source.FALLBACK, AT);
+        return allowed
+                ? StoreDecision.ofPeek(reply, List.of())
+                : StoreDecision.denied(reply, AT + 1_000, List.of(), List.of());
     }
 
     static Decision of(long at, Found... found) {
         LimitStore store = StoreForTests.taking(LocalStore.bounded(16), claims -> {
+            Reply reply = new Reply(Source.OTHER, at);
             List<StoreUsage> usages = IntStream.range(0, claims.size())
-                    .mapToObj(i -> found[i].usage(claims.get(i)))
+                    .mapToObj(i -> found[i].usage(reply, claims.get(i)))
                     .toList();
-            return Mono.just(StoreDecision.ofTake(Source.OTHER, at, usages));
+            return Mono.just(StoreDecision.ofTake(reply, usages));
         });
         return ask(
                 store,

@@ -2,7 +2,6 @@ package io.github.spillgate.local;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.count.BucketLevels;
@@ -44,7 +43,7 @@ abstract class BucketFixture {
      *
      * @param <D> the type of the decision
      */
-    static final class Grant<D extends Decision> {
+    static final class Grant<D> {
         final D decision;
         final long at;
         long units;

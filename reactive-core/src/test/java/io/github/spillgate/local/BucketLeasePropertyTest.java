@@ -7,10 +7,11 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
+import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.DecidedClaims;
-import io.github.spillgate.testkit.StoreForTests;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -36,8 +37,8 @@ class BucketLeasePropertyTest extends BucketFixture {
     private long time;
 
     private final List<Block> blocks = new ArrayList<>();
-    private final List<Grant<StoreDecision>> grants = new ArrayList<>();
-    private final Set<Grant<StoreDecision>> refunded = new HashSet<>();
+    private final List<Grant<Refund>> grants = new ArrayList<>();
+    private final Set<Grant<Refund>> refunded = new HashSet<>();
     private Limit limit = Limit.perSecond(1).burst(1);
     private Claim claim = claimOf(limit);
 
@@ -207,7 +208,7 @@ class BucketLeasePropertyTest extends BucketFixture {
         StoreDecision decision =
                 store.take(StoreRequest.take(List.of(claim.withPermits(cost)))).block();
         if (decision.isAllowed()) {
-            grants.add(new Grant<>(decision, time, cost * (long) WINDOW));
+            grants.add(new Grant<>(Refund.of(decision).get(0), time, cost * (long) WINDOW));
         }
         return decision.isAllowed();
     }
@@ -224,23 +225,23 @@ class BucketLeasePropertyTest extends BucketFixture {
         long spent = Math.min(most, block.left);
         if (spent > 0 && time <= block.at + LEASE_TIME) {
             block.left -= spent;
-            grants.add(new Grant<>(block.lease.part(spent), time, spent * WINDOW));
+            grants.add(new Grant<>(block.part(spent), time, spent * WINDOW));
         }
     }
 
     private void end(Block block) {
         if (block.left > 0) {
-            StoreForTests.refund(store, block.lease.part(block.left)).block();
+            store.correct(List.of(block.part(block.left))).block();
             block.left = 0;
         }
     }
 
-    private void refund(Grant<StoreDecision> grant) {
+    private void refund(Grant<Refund> grant) {
         if (!refunded.add(grant)) {
             return;
         }
         long before = level();
-        StoreForTests.refund(store, grant.decision).block();
+        store.correct(List.of(grant.decision)).block();
         grant.refunded(before - level());
     }
 
@@ -271,6 +272,11 @@ class BucketLeasePropertyTest extends BucketFixture {
             this.lease = lease;
             this.at = at;
             this.left = left;
+        }
+
+        private Refund part(long permits) {
+            StoreUsage usage = lease.usages().get(0);
+            return new Refund(usage.claim().withPermits(permits), usage, 0);
         }
     }
 }

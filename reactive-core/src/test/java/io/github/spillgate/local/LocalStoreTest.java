@@ -12,11 +12,13 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.count.Count;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Refund;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.ManualClock;
-import io.github.spillgate.testkit.StoreForTests;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
@@ -122,12 +124,15 @@ class LocalStoreTest {
         RateLimiter limiter = limiter(store, Limit.perHour(10));
         StoreDecision taken = (StoreDecision) limiter.tryAcquire("a", 3).block();
         Claim claim = taken.claims().get(0);
-        StoreDecision remote =
-                StoreDecision.ofTake(Source.REDIS, clock.millis(), taken.stamp(), List.copyOf(taken.usages()));
-        StoreForTests.refund(store, remote).block();
-        store.correct(List.of(new Settlement("s-1", remote, claim, 0, 20, 0))).block();
+        StoreUsage here = taken.usages().get(0);
+        Reply reply = new Reply(Source.REDIS, clock.millis(), taken.reply().stamp());
+        StoreUsage remote =
+                StoreUsage.of(reply, claim, 3, false, 0, here.wholeAt().toEpochMilli());
+        store.correct(List.of(new Refund(claim, remote, 0))).block();
+        store.correct(List.of(new Settlement("s-1", claim, remote, 0, 0, 20, 0)))
+                .block();
         assertThat(limiter.peek("a").block().limits().get(0).used()).isEqualTo(3);
-        store.correct(List.of(new Settlement("s-1", taken, claim, 0, 20, 0))).block();
+        store.correct(List.of(new Settlement("s-1", claim, here, 0, 0, 20, 0))).block();
         assertThat(limiter.peek("a").block().limits().get(0).used()).isZero();
     }
 

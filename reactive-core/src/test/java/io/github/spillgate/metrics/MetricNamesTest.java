@@ -17,6 +17,7 @@ import io.github.spillgate.http.RuleMatch;
 import io.github.spillgate.http.SentRequest;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.Snippets;
@@ -225,10 +226,11 @@ class MetricNamesTest {
 
     private static Decision nearlyUsedUp(Rule rule, Source source) {
         LimitStore store = StoreForTests.taking(LocalStore.bounded(16), claims -> {
+            Reply reply = new Reply(source, AT);
             List<StoreUsage> usages = claims.stream()
-                    .map(claim -> StoreUsage.of(claim, 99, false, AT, AT + 1_000))
+                    .map(claim -> StoreUsage.of(reply, claim, 99, false, AT, AT + 1_000))
                     .toList();
-            return Mono.just(StoreDecision.ofTake(source, AT, usages));
+            return Mono.just(StoreDecision.ofTake(reply, usages));
         });
         try (RateLimiter asked = RateLimiter.builder("test").store(store).build()) {
             return Objects.requireNonNull(

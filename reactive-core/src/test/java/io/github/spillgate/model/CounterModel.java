@@ -1,7 +1,7 @@
 package io.github.spillgate.model;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.spi.CounterState;
+import io.github.spillgate.count.CounterState;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.math.BigInteger;
 import java.util.List;

@@ -2,14 +2,15 @@ package io.github.spillgate.model;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.count.BucketState;
 import io.github.spillgate.model.CountModel.Restored;
-import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.Duration;
 import java.time.InstantSource;
@@ -67,23 +68,23 @@ public final class LossyStore extends StoreModel {
     }
 
     @Override
-    StoreUsage usage(Claim claim, boolean isViolated, boolean isDenied, long now) {
+    StoreUsage usage(Reply reply, Claim claim, boolean isViolated, boolean isDenied) {
+        long now = reply.at();
         Limit limit = claim.limit();
         CountModel count = count(claim);
         if (count instanceof LevelModel bucket) {
-            return StoreUsage.ofBucket(claim, bucket.state(limit, now), isViolated, isViolated)
-                    .withLife(life(claim));
+            return bucket.state(limit, now).usage(reply, claim, isViolated, isViolated, life(claim));
         } else if (count instanceof CounterModel counter) {
-            return StoreUsage.ofCounter(claim, counter.state(limit, now), isViolated, isViolated, now)
-                    .withLife(life(claim));
+            return counter.state(limit, now).usage(reply, claim, isViolated, isViolated, life(claim));
         }
         if (!(count instanceof LogModel log)) {
-            return super.usage(claim, isViolated, isViolated, now);
+            return super.usage(reply, claim, isViolated, isDenied);
         }
         long used = log.used(limit, now);
         long missing = isViolated ? used + claim.permits() - limit.permits() : 0;
-        return StoreUsage.of(claim, used, isViolated, log.leaveAt(limit, missing, now), log.leaveAt(limit, used, now))
-                .withLife(life(claim));
+        long fitsAt = log.leaveAt(limit, missing, now);
+        long wholeAt = log.leaveAt(limit, used, now);
+        return new StoreUsage(reply, claim, used, isViolated, fitsAt, wholeAt, life(claim), null, false, null);
     }
 
     @Override

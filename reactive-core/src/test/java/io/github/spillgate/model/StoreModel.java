@@ -14,6 +14,7 @@ import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.RefundOldest;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
@@ -82,22 +83,23 @@ public class StoreModel implements LimitStore {
                 }
             }
         }
+        Reply reply = new Reply(Source.OTHER, now, charging ? ++steps : 0);
         List<StoreUsage> usages = new ArrayList<>();
         for (Claim claim : claims) {
-            usages.add(usage(claim, violated.contains(claim), !violated.isEmpty(), now));
+            usages.add(usage(reply, claim, violated.contains(claim), !violated.isEmpty()));
         }
-        return charging
-                ? StoreDecision.ofTake(Source.OTHER, now, ++steps, usages)
-                : StoreDecision.ofPeek(Source.OTHER, now, usages);
+        return charging ? StoreDecision.ofTake(reply, usages) : StoreDecision.ofPeek(reply, usages);
     }
 
     /** Returns the usage of a count in a reply that allows or denies a request. */
-    StoreUsage usage(Claim claim, boolean isViolated, boolean isDenied, long now) {
+    StoreUsage usage(Reply reply, Claim claim, boolean isViolated, boolean isDenied) {
+        long now = reply.at();
         Limit limit = claim.limit();
         CountModel count = count(claim);
         long fitsAt = isDenied ? count.fitsAt(limit, claim.permits(), now) : now;
-        return StoreUsage.of(claim, count.used(limit, now), isViolated, fitsAt, count.wholeAt(limit, now))
-                .withLife(life(claim));
+        long used = count.used(limit, now);
+        long wholeAt = count.wholeAt(limit, now);
+        return new StoreUsage(reply, claim, used, isViolated, fitsAt, wholeAt, life(claim), null, false, null);
     }
 
     private static int birth() {
@@ -119,7 +121,8 @@ public class StoreModel implements LimitStore {
         CountModel count = count(claim);
         count.pull(limit, now);
         long leased = count.lease(limit, claim.permits(), parts, now);
-        return StoreDecision.ofLease(Source.OTHER, now, ++steps, usage(claim.withPermits(leased), false, false, now));
+        Reply reply = new Reply(Source.OTHER, now, ++steps);
+        return StoreDecision.ofLease(reply, usage(reply, claim.withPermits(leased), false, false));
     }
 
     @Override
@@ -150,15 +153,15 @@ public class StoreModel implements LimitStore {
         steps += isApplied ? 1 : 0;
         return new Corrected(
                 isApplied ? CorrectionOutcome.APPLIED : CorrectionOutcome.WITHOUT_EFFECT,
-                new Corrected.Reply(usage(claim, false, false, now), now, steps));
+                usage(new Reply(Source.OTHER, now, steps), claim, false, false));
     }
 
     private void refund(Refund one) {
         Claim claim = one.claim();
         long now = clock.millis();
         count(claim).pull(claim.limit(), now);
-        if (one.decision().life(claim) == life(claim)) {
-            count(claim).refund(claim.limit(), one.decision().chargedAt(claim), claim.permits(), now);
+        if (one.usage().life() == life(claim)) {
+            count(claim).refund(claim.limit(), one.usage().chargedAt(), claim.permits(), now);
         }
     }
 
@@ -229,12 +232,12 @@ public class StoreModel implements LimitStore {
         Limit limit = claim.limit();
         CountModel count = count(claim);
         count.pull(limit, now);
-        boolean isReset = one.decision().stamp() <= resets.getOrDefault(claim.identity(), 0);
+        boolean isReset = one.usage().reply().stamp() <= resets.getOrDefault(claim.identity(), 0);
         if (isReset || !settled.add(one.id() + " " + claim.identity())) {
             return false;
         }
-        if (one.toRefund() > 0 && one.decision().life(claim) == life(claim)) {
-            count.refund(limit, one.decision().chargedAt(claim), one.toRefund(), now);
+        if (one.toRefund() > 0 && one.usage().life() == life(claim)) {
+            count.refund(limit, one.usage().chargedAt(), one.toRefund(), now);
         }
         if (one.toCharge() > 0) {
             count.takeBeyond(limit, one.toCharge(), one.most(), now);

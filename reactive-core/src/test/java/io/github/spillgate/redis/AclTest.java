@@ -223,8 +223,8 @@ class AclTest {
                     collect(
                             failures,
                             store.correct(claims.stream()
-                                    .map(claim ->
-                                            Reconciliation.of(id, 1, claim, List.of(new Grants(980, 990, 2)), NOW))
+                                    .map(claim -> Reconciliation.of(
+                                            id, 1, claim, List.of(new Grants(980, 990, 2)), List.of(), NOW))
                                     .toList()));
                 }
                 collect(failures, store.reset(claims, LimitStore.NO_DEADLINE));

@@ -371,13 +371,12 @@ class ClusterTopologyTest {
     }
 
     private void refundCharged(Decision decision) {
-        for (StoreDecision part : ((StoreDecision) decision).parts()) {
-            long tomorrow = part.at().plus(Duration.ofDays(1)).toEpochMilli();
-            store.correct(part.claims().stream()
-                            .map(claim -> new RefundCharged(claim, part.life(claim), tomorrow))
-                            .toList())
-                    .block(LONG);
-        }
+        long tomorrow = decision.at().plus(Duration.ofDays(1)).toEpochMilli();
+        store.correct(((StoreDecision) decision)
+                        .usages().stream()
+                                .map(usage -> new RefundCharged(usage.claim(), usage.life(), tomorrow))
+                                .toList())
+                .block(LONG);
     }
 
     /** A slot is moved key by key, and Redis refuses a script that asks for keys on both nodes. */

@@ -4,7 +4,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
@@ -19,6 +18,7 @@ import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
+import io.github.spillgate.testkit.CorrectedForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisClient;
 import java.nio.charset.StandardCharsets;
@@ -138,7 +138,7 @@ class CountLifeTest extends ScriptedFixture {
             assertThat(empty.used()).isZero();
             assertThat(empty.wholeAt()).isEqualTo(absent.wholeAt());
             assertThat(empty.fitsAt()).isEqualTo(absent.fitsAt());
-            assertThat(empty.counter()).isEqualTo(absent.counter());
+            assertThat(empty.windows()).isEqualTo(absent.windows());
             assertThat(absent.life()).isZero();
             assertThat(store.take(StoreRequest.take(List.of(claim.withPermits(9))))
                             .block()
@@ -230,7 +230,7 @@ class CountLifeTest extends ScriptedFixture {
         assertThat(life(store.take(StoreRequest.peek(List.of(claim))))).isZero();
     }
 
-    /** Of leased permits, and of a decision that several nodes of a cluster have made. */
+    /** Of a decision that several nodes of a cluster have made, and of leased permits. */
     @Test
     void partsOfADecisionKeepTheLife() {
         StoreDecision lease = store.take(StoreRequest.lease(
@@ -239,8 +239,7 @@ class CountLifeTest extends ScriptedFixture {
         StoreDecision other = store.take(StoreRequest.take(List.of(claim("b", Limit.perHour(9)))))
                 .block();
         assertThat(life(lease)).isPositive();
-        assertThat(life(lease.part(2))).isEqualTo(life(lease));
-        assertThat(StoreDecision.ofParts(
+        assertThat(CombinedDecision.of(
                                 List.of(other.claims().get(0), lease.claims().get(0)), List.of(lease, other))
                         .usages())
                 .extracting(StoreUsage::life)
@@ -424,8 +423,8 @@ class CountLifeTest extends ScriptedFixture {
 
     private StoreDecision settle(StoreDecision taken, long actual, String id) {
         long deadline = Schedulers.parallel().now(TimeUnit.NANOSECONDS) + 50_000_000_000L;
-        return replyOf(
-                store.correct(List.of(new Settlement(id, taken, taken.claims().get(0), actual, 1_000, deadline))));
+        return replyOf(store.correct(
+                List.of(new Settlement(id, taken.claims().get(0), usage(taken), 0, actual, 1_000, deadline))));
     }
 
     private StoreDecision reconcile(Claim claim, String id) {
@@ -435,7 +434,7 @@ class CountLifeTest extends ScriptedFixture {
     private static StoreDecision reconcile(RedisStore store, Claim claim, String id, Grants ages) {
         InstantSource now = InstantSource.system();
         Grants grants = new Grants(now.millis() - ages.fromMillis(), now.millis() - ages.toMillis(), ages.permits());
-        return replyOf(store.correct(List.of(Reconciliation.of(id, 1, claim, List.of(grants), now))));
+        return replyOf(store.correct(List.of(Reconciliation.of(id, 1, claim, List.of(grants), List.of(), now))));
     }
 
     private StoreDecision restore(Claim claim) {
@@ -451,8 +450,7 @@ class CountLifeTest extends ScriptedFixture {
 
     /** Returns the reply of a correction, as a decision. */
     private static StoreDecision replyOf(Mono<List<Corrected>> corrected) {
-        Corrected.Reply reply = corrected.block().get(0).reply();
-        return StoreDecision.ofPeek(Source.REDIS, reply.at(), reply.stamp(), List.of(reply.usage()));
+        return CorrectedForTests.asDecision(corrected.block().get(0));
     }
 
     private String keyOf(Claim claim) {

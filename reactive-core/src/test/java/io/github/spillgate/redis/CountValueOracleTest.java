@@ -190,7 +190,7 @@ class CountValueOracleTest {
         for (long ago = 19_990; ago > 0; ago -= 2) {
             grants.add(new Grants(clock.millis() - ago, clock.millis() - ago, 3));
         }
-        Reconciliation filling = Reconciliation.of("a", 1, run.claim(1), grants, clock);
+        Reconciliation filling = Reconciliation.of("a", 1, run.claim(1), grants, List.of(), clock);
         twins.forEach(twin -> twin.reconcile(filling));
         for (int i = 2; i < 30; i++) {
             run.pass(run.random.nextInt(3));
@@ -210,7 +210,7 @@ class CountValueOracleTest {
             run.pass(7);
             long now = clock.millis();
             List<Grants> grants = List.of(new Grants(now - 6, now - 3, 5), new Grants(now, now, (1L << 53) - 2));
-            Reconciliation some = Reconciliation.of("a", i, run.claim(1), grants, clock);
+            Reconciliation some = Reconciliation.of("a", i, run.claim(1), grants, List.of(), clock);
             twins.forEach(twin -> twin.reconcile(some));
             assertSame("charge " + i);
             twins.forEach(twin -> twin.refundOldest(run.claim(1)));
@@ -486,7 +486,8 @@ class CountValueOracleTest {
                             random.nextBoolean() ? "a" : "b",
                             number,
                             limit.reach().toMillis());
-                    done = "reconcile " + number + " of " + some.source() + ", " + some.ages() + ", " + some.lost();
+                    done = "reconcile " + number + " of " + some.source() + ", " + some.ages(some.grants()) + ", "
+                            + some.lost();
                     step = twin -> twin.reconcile(some);
                 }
                 case 16 -> {
@@ -614,7 +615,10 @@ class CountValueOracleTest {
                 StoreDecision decision = taken.get(which % taken.size());
                 Claim claim = decision.claims().get(0);
                 store.correct(Refund.of(decision)).block();
-                inJava(claim, count -> ((RateCount) count).refund(decision.chargedAt(claim), claim.permits()));
+                inJava(
+                        claim,
+                        count -> ((RateCount) count)
+                                .refund(decision.usages().get(0).chargedAt(), claim.permits()));
             }
         }
 
@@ -629,13 +633,14 @@ class CountValueOracleTest {
                 Claim claim = decision.claims().get(0);
                 long most = claim.limit().capacity() + which % 7;
                 String id = "s-" + ++settlements;
-                Settlement one = new Settlement(id, decision, claim, actual, most, LimitStore.NO_DEADLINE);
+                StoreUsage usage = decision.usages().get(0);
+                Settlement one = new Settlement(id, claim, usage, 0, actual, most, LimitStore.NO_DEADLINE);
                 store.correct(List.of(one)).block();
                 inJava(claim, count -> {
                     if (one.toCharge() > 0) {
                         count.takeBeyond(one.toCharge(), one.most());
                     } else if (one.toRefund() > 0) {
-                        ((RateCount) count).refund(decision.chargedAt(claim), one.toRefund());
+                        ((RateCount) count).refund(usage.chargedAt(), one.toRefund());
                     }
                 });
             }
@@ -643,8 +648,8 @@ class CountValueOracleTest {
 
         void reconcile(Reconciliation one) {
             Corrected result = store.correct(List.of(one)).block().get(0);
-            replied = result.outcome() + ", "
-                    + CorrectedForTests.replyOf(result).usage().used() + " used";
+            replied =
+                    result.outcome() + ", " + CorrectedForTests.usageOf(result).used() + " used";
             inJava(one.claim(), count -> {
                 CorrectionOutcome outcome = reconcile((RateCount) count, one)
                         ? CorrectionOutcome.APPLIED
@@ -659,7 +664,7 @@ class CountValueOracleTest {
             String[] last = charged.getOrDefault(one.source(), "0 0").split(" ", -1);
             boolean isRepeated = Long.parseLong(last[1]) == count.life() / StoreUsage.RESETS
                     && one.number() <= Long.parseLong(last[0]);
-            long counts = isRepeated ? 0 : count.charge(one.ages());
+            long counts = isRepeated ? 0 : count.charge(one.ages(one.grants()));
             if (counts > 0) {
                 charged.put(one.source(), one.number() + " " + count.lifeAt(micros) / StoreUsage.RESETS);
                 long lives = 1_000 + Math.min(counts, 3_600_000);

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.Source;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import java.util.ArrayList;
@@ -97,6 +98,6 @@ class PendingDecisionTest {
     }
 
     private static StoreDecision decision() {
-        return StoreDecision.ofPeek(Source.REDIS, 0, List.of());
+        return StoreDecision.ofPeek(new Reply(Source.REDIS, 0), List.of());
     }
 }

@@ -13,6 +13,7 @@ import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.RefundCharged;
+import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.store.LastingMapStore;
 import io.github.spillgate.testkit.CorrectedForTests;
 import io.github.spillgate.testkit.DecidedClaims;
@@ -26,7 +27,6 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Random;
 import java.util.function.Function;
 import java.util.stream.Collectors;
@@ -245,7 +245,7 @@ class ReconcileOracleTest {
                 List<Reconciliation> reconciliations = new ArrayList<>();
                 for (Claim claim : claims(charges)) {
                     List<Grants> grants = parts.get(claim.key() + claim.limit());
-                    reconciliations.add(Reconciliation.of("a", number, claim, grants, clock));
+                    reconciliations.add(Reconciliation.of("a", number, claim, grants, List.of(), clock));
                 }
                 reconciled.add(reconciliations);
                 List<Corrected> results = store.correct(reconciliations).block();
@@ -266,24 +266,23 @@ class ReconcileOracleTest {
             }
 
             private static RefundCharged refund(Corrected result, long permits) {
-                Corrected.Reply reply = CorrectedForTests.replyOf(result);
-                Claim claim = Objects.requireNonNull(reply.usage()).claim();
+                StoreUsage usage = CorrectedForTests.usageOf(result);
+                Claim claim = usage.claim();
                 return new RefundCharged(
                         claim.withPermits(permits),
-                        reply.usage().life(),
-                        reply.at() + lifetime(claim.limit()).toMillis());
+                        usage.life(),
+                        usage.reply().at() + lifetime(claim.limit()).toMillis());
             }
 
             private static String text(List<Corrected> results) {
                 return results.stream()
                         .map(result -> result.outcome() + " at "
-                                + CorrectedForTests.replyOf(result).at() + " " + usage(result))
+                                + CorrectedForTests.usageOf(result).reply().at() + " " + usage(result))
                         .collect(Collectors.joining("; "));
             }
 
             private static String usage(Corrected result) {
-                return DecisionText.of(
-                        Objects.requireNonNull(CorrectedForTests.replyOf(result).usage()));
+                return DecisionText.of(CorrectedForTests.usageOf(result));
             }
 
             private static Duration lifetime(Limit limit) {

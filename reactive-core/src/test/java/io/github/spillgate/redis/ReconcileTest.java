@@ -11,6 +11,7 @@ import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.RefundCharged;
+import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.CorrectedForTests;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.lettuce.core.cluster.SlotHash;
@@ -39,13 +40,13 @@ class ReconcileTest extends ScriptedFixture {
         Reconciliation repeated = reconciliation("a-1", limit, ago(0, 1));
         assertThat(charge(repeated).outcome()).isEqualTo(CorrectionOutcome.APPLIED);
         assertThat(charge(repeated).outcome()).isEqualTo(CorrectionOutcome.WITHOUT_EFFECT);
-        Reconciliation other = Reconciliation.of("b", 1, claim("b", limit), List.of(ago(0, 2)), clock);
+        Reconciliation other = Reconciliation.of("b", 1, claim("b", limit), List.of(ago(0, 2)), List.of(), clock);
         List<Corrected> results = store.correct(List.of(repeated, other)).block();
         assertThat(used(results)).containsExactly(1L, 2L);
         assertThat(results)
                 .extracting(Corrected::outcome)
                 .containsExactly(CorrectionOutcome.WITHOUT_EFFECT, CorrectionOutcome.APPLIED);
-        assertThat(CorrectedForTests.replyOf(results.get(1)).stamp()).isPositive();
+        assertThat(CorrectedForTests.usageOf(results.get(1)).reply().stamp()).isPositive();
     }
 
     /** A message that was stuck must not be charged again after a later one, and one source needs one mark. */
@@ -92,7 +93,7 @@ class ReconcileTest extends ScriptedFixture {
         Reconciliation one = reconciliation("a-1", LOG, ago(100, 2));
         charge(one);
         pass(50);
-        assertThat(one.ages()).containsExactly(new Grants(150, 150, 2));
+        assertThat(one.ages(one.grants())).containsExactly(new Grants(150, 150, 2));
         assertThat(one.sentAges()).containsExactly(new Grants(100, 100, 2));
     }
 
@@ -165,8 +166,8 @@ class ReconcileTest extends ScriptedFixture {
             keyspace.commands().del(key);
             foreign.run();
             byte[] before = keyspace.commands().dump(key);
-            Reconciliation one = Reconciliation.of("f", 1, claim("b", limit), List.of(ago(0, 1)), clock);
-            Reconciliation other = Reconciliation.of("f", 3, claim("c", limit), List.of(ago(0, 2)), clock);
+            Reconciliation one = Reconciliation.of("f", 1, claim("b", limit), List.of(ago(0, 1)), List.of(), clock);
+            Reconciliation other = Reconciliation.of("f", 3, claim("c", limit), List.of(ago(0, 2)), List.of(), clock);
             keyspace.keys().stream().filter(each -> !each.equals(key)).forEach(keyspace.commands()::del);
             List<Corrected> reconciled = reconcile(one, foreignClaim("f-2", limit), other);
             assertThat(reconciled)
@@ -242,7 +243,7 @@ class ReconcileTest extends ScriptedFixture {
         Grants recent = new Grants(clock.millis() - 1_500, clock.millis(), 5);
         reconcile(
                 reconciliation("a-1", COUNTER, ago(2_000, 3), ago(0, 5)),
-                Reconciliation.of("b", 1, claim("b", COUNTER), List.of(recent), clock));
+                Reconciliation.of("b", 1, claim("b", COUNTER), List.of(recent), List.of(), clock));
         pass(999);
         assertThat(List.of(used("a", COUNTER), used("b", COUNTER))).containsExactly(5L, 5L);
     }
@@ -324,9 +325,10 @@ class ReconcileTest extends ScriptedFixture {
     }
 
     private void refund(Corrected charged, long permits, long millis) {
-        Corrected.Reply reply = CorrectedForTests.replyOf(charged);
-        Claim claim = reply.usage().claim().withPermits(permits);
-        store.correct(List.of(new RefundCharged(claim, reply.usage().life(), reply.at() + millis)))
+        StoreUsage usage = CorrectedForTests.usageOf(charged);
+        Claim claim = usage.claim().withPermits(permits);
+        store.correct(List.of(
+                        new RefundCharged(claim, usage.life(), usage.reply().at() + millis)))
                 .block();
     }
 
@@ -343,7 +345,7 @@ class ReconcileTest extends ScriptedFixture {
     }
 
     private Reconciliation reconciliation(String id, Limit limit, Grants... grants) {
-        return Reconciliation.of(source(id), number(id), claim("a", limit), List.of(grants), clock);
+        return Reconciliation.of(source(id), number(id), claim("a", limit), List.of(grants), List.of(), clock);
     }
 
     private Reconciliation holds(String id, Claim claim, long... permits) {
@@ -363,7 +365,7 @@ class ReconcileTest extends ScriptedFixture {
                 .build();
         Claim claim =
                 DecidedClaims.of(other.peek(Charge.of("a", limit)).block()).get(0);
-        return Reconciliation.of(source(id), number(id), claim, List.of(ago(0, 1)), clock);
+        return Reconciliation.of(source(id), number(id), claim, List.of(ago(0, 1)), List.of(), clock);
     }
 
     private List<Corrected> reconcile(Reconciliation... reconciliations) {

@@ -3,10 +3,10 @@ package io.github.spillgate.redis;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.count.CounterState;
 import io.github.spillgate.model.LossyStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
-import io.github.spillgate.spi.CounterState;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
@@ -98,7 +98,7 @@ class RestoreTest extends ScriptedFixture {
 
     private CounterState counter(Claim claim) {
         StoreDecision peeked = store.take(StoreRequest.peek(List.of(claim))).block();
-        return Objects.requireNonNull(peeked.usages().get(0).counter());
+        return Objects.requireNonNull(CounterState.of(peeked.usages().get(0).windows()));
     }
 
     /** Otherwise those of each life would return at the rate of the whole bucket. */
@@ -150,7 +150,7 @@ class RestoreTest extends ScriptedFixture {
                         .usages()
                         .get(0);
                 assertThat(actual.used()).as("seed %d, step %d", seed, step).isEqualTo(expected.used());
-                assertThat(actual.counter()).as("seed %d, step %d", seed, step).isEqualTo(expected.counter());
+                assertThat(actual.windows()).as("seed %d, step %d", seed, step).isEqualTo(expected.windows());
             }
         }
     }
@@ -388,7 +388,7 @@ class RestoreTest extends ScriptedFixture {
     private void reconcile(Claim claim, Grants ages) {
         long now = clock.millis();
         Grants grants = new Grants(now - ages.fromMillis(), now - ages.toMillis(), ages.permits());
-        store.correct(List.of(Reconciliation.of("a", 1, claim, List.of(grants), clock)))
+        store.correct(List.of(Reconciliation.of("a", 1, claim, List.of(grants), List.of(), clock)))
                 .block();
     }
 
@@ -423,7 +423,7 @@ class RestoreTest extends ScriptedFixture {
         StoreUsage replied = CorrectedForTests.usages(results).get(0);
         StoreUsage usage = stored.usages().get(0);
         assertThat(List.of(replied.used(), replied.wholeAt())).isEqualTo(List.of(usage.used(), usage.wholeAt()));
-        assertThat(replied.counter()).isEqualTo(usage.counter());
+        assertThat(replied.windows()).isEqualTo(usage.windows());
         return permitsIn(results);
     }
 

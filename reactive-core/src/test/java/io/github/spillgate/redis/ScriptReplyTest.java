@@ -105,7 +105,7 @@ class ScriptReplyTest {
         ScriptReply reply = time().reply();
         assertThat(reply.hasTime()).isTrue();
         assertThat(reply.micros()).isEqualTo(NOW * 1_000 + 999);
-        assertThat(reply.millis()).isEqualTo(NOW);
+        assertThat(reply.time().at()).isEqualTo(NOW);
         assertThat(new ScriptReply(new byte[6]).hasTime()).isFalse();
     }
 

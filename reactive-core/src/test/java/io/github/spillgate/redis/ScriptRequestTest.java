@@ -127,6 +127,7 @@ class ScriptRequestTest {
                 1,
                 aligned,
                 List.of(new Grants(now - 900, now - 800, 3), new Grants(now - 70, now - 60, 258)),
+                List.of(),
                 clock);
         LostPermits lost = new LostPermits(4_711, now - 5, List.of(new Grants(now - 7, now - 7, 9)));
         Reconciliation other =

@@ -10,6 +10,7 @@ import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.CorrectedForTests;
 import io.github.spillgate.testkit.Unprotected;
 import java.util.Arrays;
@@ -111,7 +112,8 @@ class SettleTest extends ScriptedFixture {
     @Test
     void aSettlementAfterItsDeadlineTakesNoEffect() {
         StoreDecision taken = take("a", LOG, 2);
-        Settlement late = new Settlement("s-1", taken, taken.claims().get(0), 4, 10, now() - 1_000_000_000L);
+        Settlement late =
+                new Settlement("s-1", taken.claims().get(0), taken.usages().get(0), 0, 4, 10, now() - 1_000_000_000L);
         Settlement inTime = settlement("s-2", take("b", LOG, 1), 3);
         assertThat(settle(late, inTime))
                 .extracting(Corrected::outcome)
@@ -162,8 +164,9 @@ class SettleTest extends ScriptedFixture {
     }
 
     private static Settlement settlement(String id, StoreDecision taken, long actual) {
-        long most = 2 * taken.usages().get(0).limit().capacity();
-        return new Settlement(id, taken, taken.claims().get(0), actual, most, now() + 50_000_000_000L);
+        StoreUsage usage = taken.usages().get(0);
+        long most = 2 * usage.limit().capacity();
+        return new Settlement(id, usage.claim(), usage, 0, actual, most, now() + 50_000_000_000L);
     }
 
     private List<Corrected> settle(Settlement... settlements) {

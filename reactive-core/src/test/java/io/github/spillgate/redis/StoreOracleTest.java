@@ -6,11 +6,13 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.model.StoreModel;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
@@ -833,7 +835,7 @@ class StoreOracleTest {
             if (leased > 1 && !clock.instant().isBefore(resetAt)) {
                 allowed.add(spent(lease, leased - 1));
             }
-            return leased + " charged " + (lease.chargedAt() - clock.millis()) + textOf(lease);
+            return leased + " charged " + (lease.usages().get(0).chargedAt() - clock.millis()) + textOf(lease);
         }
 
         /** Returns a decision as text, after checking that a count never changes its life. */
@@ -856,13 +858,19 @@ class StoreOracleTest {
 
         private static Decision spent(StoreDecision lease, long permits) {
             StoreUsage usage = lease.usages().get(0);
-            StoreUsage mine = StoreUsage.of(
+            Reply reply = new Reply(Source.LEASE, lease.reply().at());
+            StoreUsage mine = new StoreUsage(
+                    reply,
                     usage.claim().withPermits(permits),
                     usage.used(),
                     false,
-                    usage.fitsAt().toEpochMilli(),
-                    usage.wholeAt().toEpochMilli());
-            return StoreDecision.ofLeased(lease.at().toEpochMilli(), List.of(mine), List.of(lease));
+                    reply.at(),
+                    usage.wholeAtMillis(),
+                    usage.life(),
+                    null,
+                    false,
+                    usage);
+            return StoreDecision.ofTake(reply, List.of(mine));
         }
 
         private static List<Charge> charges(List<ChargeSpec> asked, List<Limit> limits) {

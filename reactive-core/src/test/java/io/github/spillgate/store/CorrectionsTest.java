@@ -27,12 +27,14 @@ import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.Settlement;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
+import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.store.MapStore.Stored;
 import io.github.spillgate.testkit.CorrectedForTests;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
@@ -92,7 +94,9 @@ class CorrectionsTest {
         store.reset(List.of(claim("a", LOG)), LimitStore.NO_DEADLINE).block();
         clock.advanceMillis(1);
         take("a", LOG, 1);
-        assertThat(correct(settlement("s-1", before, 4, later()), new Refund(claim("a", LOG), before)))
+        assertThat(correct(
+                        settlement("s-1", before, 4, later()),
+                        new Refund(claim("a", LOG), before.usages().get(0), 0)))
                 .extracting(Corrected::outcome)
                 .containsOnly(CorrectionOutcome.WITHOUT_EFFECT);
         assertThat(used("a", LOG)).isEqualTo(1);
@@ -146,7 +150,9 @@ class CorrectionsTest {
         clock.advanceMillis(1);
         take("a", LOG, 3);
         Claim claim = claim("a", LOG);
-        assertThat(correct(new Refund(claim, lost), new RefundCharged(claim, lost.life(claim), clock.millis() + 500)))
+        assertThat(correct(
+                        new Refund(claim, lost.usages().get(0), 0),
+                        new RefundCharged(claim, life(lost), clock.millis() + 500)))
                 .extracting(Corrected::outcome)
                 .containsOnly(CorrectionOutcome.WITHOUT_EFFECT);
         assertThat(used("a", LOG)).isEqualTo(3);
@@ -158,10 +164,10 @@ class CorrectionsTest {
         StoreDecision taken = take("a", limit, 3);
         Claim one = claim("a", limit);
         long until = clock.millis() + one.limit().reach().toMillis();
-        assertThat(correct(new RefundCharged(one, taken.life(one), until)))
+        assertThat(correct(new RefundCharged(one, life(taken), until)))
                 .containsExactly(Corrected.of(CorrectionOutcome.APPLIED));
         assertThat(used("a", limit)).isEqualTo(2);
-        assertThat(correct(new RefundCharged(one, taken.life(one), clock.millis())))
+        assertThat(correct(new RefundCharged(one, life(taken), clock.millis())))
                 .containsExactly(Corrected.of(CorrectionOutcome.WITHOUT_EFFECT));
         assertThat(used("a", limit)).isEqualTo(2);
     }
@@ -174,13 +180,13 @@ class CorrectionsTest {
         Claim unknown = known.withHoldId(UUID.randomUUID()).withPermits(2);
         store.take(StoreRequest.take(List.of(known))).block();
         clock.advanceMillis(1_000);
-        Reconciliation both = Reconciliation.ofHolds("r-1", 1, known, List.of(known, unknown), clock);
-        Corrected.Reply reply = requireNonNull(correct(both).get(0).reply());
-        assertThat(requireNonNull(reply.usage()).used()).isEqualTo(3);
-        assertThat(reply.usage().wholeAt().toEpochMilli())
+        List<Claim> holds = new ArrayList<>(List.of(known, unknown));
+        Reconciliation both = Reconciliation.ofHolds("r-1", 1, known, holds, clock);
+        StoreUsage usage = requireNonNull(correct(both).get(0).usage());
+        assertThat(usage.used()).isEqualTo(3);
+        assertThat(usage.wholeAt().toEpochMilli())
                 .isEqualTo(clock.millis() + known.limit().holdTime().toMillis());
-        both.dropHold(requireNonNull(known.holdId()));
-        both.dropHold(requireNonNull(unknown.holdId()));
+        holds.clear();
         assertThat(correct(both)).containsExactly(Corrected.of(CorrectionOutcome.WITHOUT_EFFECT));
     }
 
@@ -191,15 +197,15 @@ class CorrectionsTest {
     void aReconciliationIsChargedOnceInALife(String limit) {
         Claim claim = claim("a", limit);
         List<Grants> grants = List.of(new Grants(clock.millis() - 10, clock.millis() - 10, 7));
-        Reconciliation one = Reconciliation.of("s-1", 3, claim, grants, clock);
+        Reconciliation one = Reconciliation.of("s-1", 3, claim, grants, List.of(), clock);
         assertThat(outcomes(one)).containsExactly(CorrectionOutcome.APPLIED);
         long used = used("a", limit);
         assertThat(used).isEqualTo(7);
         assertThat(outcomes(one)).containsExactly(CorrectionOutcome.WITHOUT_EFFECT);
-        assertThat(outcomes(Reconciliation.of("s-1", 2, claim, grants, clock)))
+        assertThat(outcomes(Reconciliation.of("s-1", 2, claim, grants, List.of(), clock)))
                 .containsExactly(CorrectionOutcome.WITHOUT_EFFECT);
         assertThat(used("a", limit)).isEqualTo(used);
-        assertThat(outcomes(Reconciliation.of("s-2", 1, claim, grants, clock)))
+        assertThat(outcomes(Reconciliation.of("s-2", 1, claim, grants, List.of(), clock)))
                 .containsExactly(CorrectionOutcome.APPLIED);
         rows.remove(claim.identity());
         clock.advanceMillis(1);
@@ -214,7 +220,7 @@ class CorrectionsTest {
         StoreDecision taken = take("a", limit, 3);
         Claim claim = claim("a", limit);
         List<Grants> known = List.of(new Grants(clock.millis(), clock.millis(), 3));
-        List<LostPermits> lost = List.of(new LostPermits(taken.life(claim), clock.millis(), known));
+        List<LostPermits> lost = List.of(new LostPermits(life(taken), clock.millis(), known));
         rows.clear();
         clock.advanceMillis(1);
         take("a", limit, 1);
@@ -247,7 +253,7 @@ class CorrectionsTest {
                 .isInstanceOf(ForeignValueException.class)
                 .hasMessageContainingAll(claim.identity(), "HeldMapStore", "not written by Spillgate", "delete it");
         assertThat(used("b", LOG)).isZero();
-        assertThat(correct(new Refund(claim, taken), settlement("s-1", taken, 3, later())))
+        assertThat(correct(new Refund(claim, taken.usages().get(0), 0), settlement("s-1", taken, 3, later())))
                 .extracting(Corrected::outcome)
                 .containsOnly(CorrectionOutcome.NOT_POSSIBLE);
         assertThat(store.hold(List.of(hold), HoldAction.RENEW).block())
@@ -282,7 +288,7 @@ class CorrectionsTest {
         long expiresAt = requireNonNull(rows.get(claim.identity())).expiresAt();
         store.reset(List.of(claim), LimitStore.NO_DEADLINE).block();
         assertThat(requireNonNull(rows.get(claim.identity())).expiresAt()).isEqualTo(expiresAt);
-        assertThat(take("a", LOG, 1).life(claim)).isEqualTo(taken.life(claim) + 1);
+        assertThat(life(take("a", LOG, 1))).isEqualTo(life(taken) + 1);
     }
 
     // Instances
@@ -319,13 +325,18 @@ class CorrectionsTest {
 
     // Helpers
 
+    private static int life(StoreDecision decision) {
+        return decision.usages().get(0).life();
+    }
+
     private static long later() {
         return Time.nanos() + Duration.ofSeconds(50).toNanos();
     }
 
     private static Settlement settlement(String id, StoreDecision taken, long actual, long deadline) {
         Claim claim = taken.claims().get(0);
-        return new Settlement(id, taken, claim, actual, 2 * claim.limit().capacity(), deadline);
+        return new Settlement(
+                id, claim, taken.usages().get(0), 0, actual, 2 * claim.limit().capacity(), deadline);
     }
 
     private static Claim claim(String key, String limit) {

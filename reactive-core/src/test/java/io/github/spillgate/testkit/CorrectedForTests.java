@@ -3,7 +3,7 @@ package io.github.spillgate.testkit;
 import io.github.spillgate.Source;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Corrected.CorrectionOutcome;
-import io.github.spillgate.spi.Corrected.Reply;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.util.List;
@@ -16,32 +16,29 @@ public final class CorrectedForTests {
 
     private CorrectedForTests() {}
 
-    /** Returns the result of a correction with this reply; it was applied now if the reply has a stamp. */
-    public static Corrected of(StoreDecision reply) {
-        StoreUsage usage = reply.usages().isEmpty() ? null : reply.usages().get(0);
+    /** Returns the result of a correction with this usage; it was applied now if the reply has a stamp. */
+    public static Corrected of(StoreUsage usage) {
         return new Corrected(
-                reply.stamp() > 0 ? CorrectionOutcome.APPLIED : CorrectionOutcome.WITHOUT_EFFECT,
-                new Reply(usage, reply.at().toEpochMilli(), reply.stamp()));
+                usage.reply().stamp() > 0 ? CorrectionOutcome.APPLIED : CorrectionOutcome.WITHOUT_EFFECT, usage);
     }
 
     /** Returns the reply to a correction as a decision. */
     public static StoreDecision asDecision(Corrected result) {
-        Reply reply = replyOf(result);
-        StoreUsage usage = reply.usage();
-        return StoreDecision.ofPeek(
-                Source.OTHER, reply.at(), reply.stamp(), usage == null ? List.of() : List.of(usage));
+        StoreUsage usage = result.usage();
+        return usage == null
+                ? StoreDecision.ofPeek(new Reply(Source.OTHER, 0), List.of())
+                : StoreDecision.ofPeek(usage.reply(), List.of(usage));
     }
 
     /** Returns the usages in the replies, of those that have one. */
     public static List<StoreUsage> usages(@Nullable List<Corrected> results) {
         return Objects.requireNonNull(results).stream()
-                .map(result -> Objects.requireNonNull(result.reply()).usage())
-                .flatMap(Stream::ofNullable)
+                .flatMap(result -> Stream.ofNullable(result.usage()))
                 .toList();
     }
 
-    /** Returns the reply to a correction. */
-    public static Reply replyOf(Corrected result) {
-        return Objects.requireNonNull(result.reply());
+    /** Returns the usage in the reply to a correction. */
+    public static StoreUsage usageOf(Corrected result) {
+        return Objects.requireNonNull(result.usage());
     }
 }

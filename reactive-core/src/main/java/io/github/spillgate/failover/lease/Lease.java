@@ -1,10 +1,12 @@
 package io.github.spillgate.failover.lease;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.Source;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Refund;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
-import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
@@ -15,11 +17,9 @@ final class Lease {
     private static final long ENDED = -1;
 
     private final StoreDecision charge;
-    private final List<StoreDecision> charges;
+    private final StoreUsage leased;
     private final Limit limit;
-    private final long used;
     private final long at;
-    private final long wholeAt;
     private final long sentAt;
     private final long wallAt;
     private final long millis;
@@ -34,26 +34,18 @@ final class Lease {
      */
     Lease(StoreDecision charge, long sentAt, long wallAt) {
         this.charge = charge;
-        this.charges = List.of(charge);
-        StoreUsage usage = charge.usages().get(0);
-        this.limit = usage.limit();
-        this.used = usage.used();
-        this.at = charge.at().toEpochMilli();
-        this.wholeAt = usage.wholeAt().toEpochMilli();
+        this.leased = charge.usages().get(0);
+        this.limit = leased.limit();
+        this.at = charge.reply().at();
         this.sentAt = sentAt;
         this.wallAt = wallAt;
         this.millis = limit.leaseTime().toMillis();
-        this.left = new AtomicLong(usage.claim().permits());
+        this.left = new AtomicLong(leased.cost());
     }
 
-    /** Returns the charge in the store. */
-    StoreDecision charge() {
-        return charge;
-    }
-
-    /** Returns the charge in the store, in a list that all decisions on it share. */
-    List<StoreDecision> charges() {
-        return charges;
+    /** Returns the refund of some of the permits, each of which is refunded or spent once. */
+    Refund refund(long permits) {
+        return new Refund(leased.claim().withPermits(permits), leased, charge.fallbacks());
     }
 
     /** Returns for how many nanoseconds after the request permits can be spent. */
@@ -96,7 +88,11 @@ final class Lease {
             }
         } while (!left.compareAndSet(before, before - cost));
         long spentAt = at + TimeUnit.NANOSECONDS.toMillis(passed);
-        return StoreUsage.of(claim, used - (before - cost), false, spentAt, wholeAt);
+        Reply reply = new Reply(Source.LEASE, spentAt);
+        long used = leased.used() - (before - cost);
+        // A refund of it is one of the lease.
+        return new StoreUsage(
+                reply, claim, used, false, spentAt, leased.wholeAtMillis(), leased.life(), null, false, leased);
     }
 
     /** Undoes that permits were spent; returns false if the lease has ended. */

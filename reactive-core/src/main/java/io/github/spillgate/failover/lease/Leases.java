@@ -1,12 +1,14 @@
 package io.github.spillgate.failover.lease;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Refund;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
@@ -108,7 +110,7 @@ public final class Leases {
     private final LongAdder leasedPermits = new LongAdder();
     private final LongAdder refundedPermits = new LongAdder();
     private final LongAdder deniedPermits = new LongAdder();
-    private final Queue<StoreDecision> toRefund = new ConcurrentLinkedQueue<>();
+    private final Queue<Refund> toRefund = new ConcurrentLinkedQueue<>();
     private final AtomicBoolean willRefund = new AtomicBoolean();
     private volatile boolean closed;
 
@@ -152,7 +154,7 @@ public final class Leases {
             return null;
         }
         decisions.increment();
-        return StoreDecision.ofLeased(timeOf(spent), List.of(spent), lease.charges());
+        return StoreDecision.ofTake(spent.reply(), List.of(spent));
     }
 
     private @Nullable StoreDecision spendAll(List<Claim> claims) {
@@ -167,7 +169,7 @@ public final class Leases {
         List<Lease> spentFrom = new ArrayList<>(claims.size());
         // By one clock, none of the times is before now, and each lease was charged before now. So the earliest one is
         // right for all. The times of other clocks, of nodes of a cluster, are converted to it.
-        long at = Long.MAX_VALUE;
+        Reply earliest = new Reply(Source.LEASE, Long.MAX_VALUE);
         for (int i = 0; i < claims.size(); i++) {
             Claim claim = claims.get(i);
             Lease lease = asked.get(i).lease();
@@ -178,23 +180,19 @@ public final class Leases {
                 }
                 return null;
             }
-            at = Math.min(at, timeOf(spent));
+            earliest = spent.reply().at() < earliest.at() ? spent.reply() : earliest;
             spentFrom.add(lease);
             usages.add(spent);
         }
         decisions.increment();
-        return StoreDecision.ofLeased(
-                at, usages, spentFrom.stream().map(Lease::charge).toList());
-    }
-
-    /** Returns the time of a decision that grants, in milliseconds of the store's clock. */
-    private static long timeOf(StoreUsage granted) {
-        return granted.fitsAt().toEpochMilli();
+        Reply at = earliest;
+        return StoreDecision.ofTake(
+                at, usages.stream().map(usage -> usage.shownAt(at)).toList());
     }
 
     private void unspend(Lease lease, long permits) {
         if (permits > 0 && !lease.unspend(permits)) {
-            refund(lease.charge().part(permits));
+            refund(lease.refund(permits));
         }
     }
 
@@ -317,14 +315,14 @@ public final class Leases {
     private void end(Lease lease) {
         long unspent = lease.end();
         if (unspent > 0) {
-            refund(lease.charge().part(unspent));
+            refund(lease.refund(unspent));
         }
     }
 
     /** Refunds leased permits soon. If this fails, that errs towards denying. */
-    private void refund(StoreDecision part) {
-        refundedPermits.add(part.claims().get(0).permits());
-        toRefund.add(part);
+    private void refund(Refund one) {
+        refundedPermits.add(one.claim().permits());
+        toRefund.add(one);
         if (closed) {
             refundAll();
         } else if (!willRefund.get() && willRefund.compareAndSet(false, true)) {
@@ -336,8 +334,7 @@ public final class Leases {
         willRefund.set(false);
         // Each count once in a request.
         Map<Object, Refund> together = new HashMap<>();
-        for (StoreDecision part = toRefund.poll(); part != null; part = toRefund.poll()) {
-            Refund one = Refund.of(part).get(0);
+        for (Refund one = toRefund.poll(); one != null; one = toRefund.poll()) {
             Object handle = one.claim().handle();
             if (together.size() == REFUNDS_TOGETHER || together.containsKey(handle)) {
                 charges.refund(List.copyOf(together.values()));
@@ -354,10 +351,19 @@ public final class Leases {
             return;
         }
         for (StoreUsage usage : decision.usages()) {
-            if (usage.isViolated() && (decision.showsLeases(usage) || hasUnspent(usage))) {
+            if (usage.isViolated() && (showsLeases(usage) || hasUnspent(usage))) {
                 deniedPermits.add(usage.claim().permits());
             }
         }
+    }
+
+    /**
+     * Returns whether a usage shows that permits of a log are leased, by any instance: they are charged later than all
+     * that were taken by now, unless a slot is longer than the lease time. For some time after the store's clock was
+     * set back it is true without leases. The level of a bucket does not show them.
+     */
+    public static boolean showsLeases(StoreUsage usage) {
+        return usage.inStore().chargedAt() > usage.inStore().reply().at();
     }
 
     /** Returns whether this instance has leased permits of a log. The reply does not show it if slots are long. */

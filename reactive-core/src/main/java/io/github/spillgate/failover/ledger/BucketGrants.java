@@ -1,8 +1,8 @@
 package io.github.spillgate.failover.ledger;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.count.BucketState;
 import io.github.spillgate.count.RateCount;
-import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.ArrayList;

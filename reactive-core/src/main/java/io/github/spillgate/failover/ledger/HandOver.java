@@ -29,7 +29,7 @@ public final class HandOver implements Delivery<Reconciliation> {
     /** Returns whether none of the permits counts any more, or the count was reset, or is foreign and evicted. */
     @Override
     public boolean isExpired() {
-        return !reconciliation.counts() || !ledger.awaits(reconciliation);
+        return !ledger.counts(reconciliation) || !ledger.awaits(reconciliation);
     }
 
     @Override

@@ -7,12 +7,14 @@ import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.RefundCharged;
-import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreUsage;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /** The ledger of a concurrency limit: what this instance holds, whichever store has granted it. */
@@ -155,7 +157,7 @@ public final class HoldLedger extends Ledger {
             }
             reconciled(id);
             if (inFlight != null) {
-                inFlight.dropHold(id);
+                inFlight.holds().removeIf(claim -> id.equals(claim.holdId()));
             }
         }
     }
@@ -182,12 +184,12 @@ public final class HoldLedger extends Ledger {
     // The replies of the primary store.
 
     @Override
-    public boolean confirm(StoreUsage usage, StoreDecision decision, long sentAt) {
+    public boolean confirm(StoreUsage usage, boolean isCharged, long sentAt) {
         Claim claim = usage.claim();
-        UUID id = decision.isCharged() && claim.permits() > 0 ? claim.holdId() : null;
+        UUID id = isCharged && claim.permits() > 0 ? claim.holdId() : null;
         boolean fits = id == null || fits(usage, id);
         boolean isNew = id != null && fits && !own.isHeld(id);
-        report(usage, decision.at().toEpochMilli(), isNew ? claim.permits() : 0);
+        report(usage, usage.reply().at(), isNew ? claim.permits() : 0);
         if (id != null && fits) {
             own.take(claim.permits());
         }
@@ -229,7 +231,7 @@ public final class HoldLedger extends Ledger {
     /** {@inheritDoc} A hold is released by its id, and by nothing else. */
     @Override
     @Nullable
-    public RefundCharged refundGrant(long stamp, long takenAt, long permits) {
+    public RefundCharged refundGrant(Reply granted, long permits) {
         return null;
     }
 
@@ -251,7 +253,8 @@ public final class HoldLedger extends Ledger {
         List<Claim> holds = unreconciled.entrySet().stream()
                 .filter(hold -> own.isHeld(hold.getKey()))
                 .map(Map.Entry::getValue)
-                .toList();
+                // Some may be released while it is being sent.
+                .collect(Collectors.toCollection(CopyOnWriteArrayList::new));
         return holds.isEmpty() ? null : Reconciliation.ofHolds(source, number, claim(), holds, clock());
     }
 

@@ -5,10 +5,12 @@ import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.RefundCharged;
-import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.InstantSource;
+import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
@@ -141,19 +143,19 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
      * Records a reply of the primary store to a request, and returns whether a request that it allows fits together
      * with the local grants. Replies may arrive in any order.
      *
+     * @param isCharged whether the primary store has charged the request
      * @param sentAt when the request was sent
      */
-    public abstract boolean confirm(StoreUsage usage, StoreDecision decision, long sentAt);
+    public abstract boolean confirm(StoreUsage usage, boolean isCharged, long sentAt);
 
     /**
      * Refunds permits of a decision of the fallback.
      *
-     * @param stamp the stamp of the decision, its epoch
-     * @param takenAt the time of the decision
+     * @param granted the decision; its stamp is its epoch
      * @return those that must be refunded in the primary store now, because it has charged them; null if there are
      *     none. Those in flight are returned by {@link #charged}
      */
-    public abstract @Nullable RefundCharged refundGrant(long stamp, long takenAt, long permits);
+    public abstract @Nullable RefundCharged refundGrant(Reply granted, long permits);
 
     /**
      * Cancels permits that were granted at a time, because the primary store has charged the same request after all.
@@ -332,7 +334,7 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
     }
 
     /** Records the reply to a hand-over, and returns whether it is of the present life of the count. */
-    boolean recordReply(Corrected.Reply reply, long sentAt) {
+    boolean recordReply(StoreUsage usage, long sentAt) {
         return true;
     }
 
@@ -417,6 +419,16 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
         advanceTo(clock().millis());
     }
 
+    /** Returns whether any permits of a message still count: they have not left the window or, of a counter, both. */
+    final boolean counts(Reconciliation message) {
+        long last = clock().millis() - message.claim().limit().reach().toMillis();
+        return counts(message.grants(), last) || message.lost().stream().anyMatch(some -> counts(some.grants(), last));
+    }
+
+    private static boolean counts(List<Grants> some, long last) {
+        return !some.isEmpty() && some.get(some.size() - 1).toMillis() > last;
+    }
+
     /** Returns whether these grants count here, and the result is not known. */
     final synchronized boolean awaits(Reconciliation reconciliation) {
         return isInFlight(reconciliation) && !(isForeign && isEvicted());
@@ -455,8 +467,8 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
         synchronized (this) {
             advanceToPresent();
             isForeign = false;
-            Corrected.Reply reply = result == null ? null : result.reply();
-            boolean isOfLostLife = reply != null && !recordReply(reply, sentAt) && isInFlight(reconciliation);
+            StoreUsage usage = result == null ? null : result.usage();
+            boolean isOfLostLife = usage != null && !recordReply(usage, sentAt) && isInFlight(reconciliation);
             if (isOfLostLife && !isEvicted()) {
                 toRepeat = reconciliation;
                 enqueue();
@@ -464,7 +476,7 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
             }
             isCharged = result != null && !isOfLostLife;
             // Those that a reset has removed are not lost.
-            isLost = !isCharged && isInFlight(reconciliation) && reconciliation.counts();
+            isLost = !isCharged && isInFlight(reconciliation) && counts(reconciliation);
             if (result == null || isOfLostLife) {
                 notCharged(reconciliation);
             } else {

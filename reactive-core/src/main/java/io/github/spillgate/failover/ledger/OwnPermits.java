@@ -1,7 +1,7 @@
 package io.github.spillgate.failover.ledger;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.spi.CounterState;
+import io.github.spillgate.count.CounterState;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.ArrayList;
 import java.util.Arrays;

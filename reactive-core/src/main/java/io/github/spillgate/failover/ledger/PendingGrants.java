@@ -1,9 +1,10 @@
 package io.github.spillgate.failover.ledger;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.spi.CounterState;
+import io.github.spillgate.count.CounterState;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
+import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
@@ -55,7 +56,16 @@ final class PendingGrants {
 
     /** Returns the same hand-over under another number, without what was refunded since. */
     PendingGrants again(long number) {
-        return new PendingGrants(message.without(refunded, number), since, life, until, lost);
+        List<Grants> rest = new ArrayList<>();
+        long left = refunded;
+        for (Grants some : message.grants()) {
+            long less = Math.min(left, some.permits());
+            left -= less;
+            if (less < some.permits()) {
+                rest.add(new Grants(some.fromMillis(), some.toMillis(), some.permits() - less));
+            }
+        }
+        return new PendingGrants(message.again(number, rest), since, life, until, lost);
     }
 
     Reconciliation message() {

@@ -1,10 +1,11 @@
 package io.github.spillgate.failover.ledger;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.count.BucketState;
+import io.github.spillgate.count.CounterState;
 import io.github.spillgate.count.RateCount;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.local.CountTable;
-import io.github.spillgate.spi.BucketState;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Corrected.CorrectionOutcome;
@@ -12,7 +13,7 @@ import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.RefundCharged;
-import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreUsage;
 import java.util.ArrayList;
 import java.util.List;
@@ -354,8 +355,8 @@ public final class RateLedger extends Ledger {
     // The replies of the primary store.
 
     @Override
-    public boolean confirm(StoreUsage usage, StoreDecision decision, long sentAt) {
-        boolean isKnown = record(usage, decision.at().toEpochMilli(), decision.stamp(), sentAt);
+    public boolean confirm(StoreUsage usage, boolean isCharged, long sentAt) {
+        boolean isKnown = record(usage, sentAt);
         if (!isKnown || seen.life() != usage.life()) {
             return false;
         }
@@ -364,7 +365,7 @@ public final class RateLedger extends Ledger {
         boolean isAlone = toReconcile() == 0 && pending == null;
         // The store does not know what other instances have granted during an outage either.
         boolean isBeyondShare = !hasShare(usage.cost()) || (!isAlone && localShare() < 1 && isAfterOutage());
-        if (decision.isCharged() && isBeyondShare) {
+        if (isCharged && isBeyondShare) {
             return false;
         }
         return isAlone ? used <= limit.capacity() : grantsNow().fits(used + pendingAt(now()));
@@ -376,9 +377,9 @@ public final class RateLedger extends Ledger {
     }
 
     /** Notes that the primary store has granted permits of a decision that fits. Call this once for each. */
-    public void grantedInPrimary(StoreUsage usage, StoreDecision decision) {
+    public void grantedInPrimary(StoreUsage usage) {
         sharedLeft -= usage.claim().permits();
-        granted(usage.claim().permits(), decision.at().toEpochMilli(), usage.life());
+        granted(usage.claim().permits(), usage.reply().at(), usage.life());
     }
 
     private void granted(long permits, long takenAt, int life) {
@@ -395,11 +396,12 @@ public final class RateLedger extends Ledger {
      * @param sentAt when its request was sent
      * @return whether it is of the present life, as far as is known
      */
-    private boolean record(StoreUsage usage, long at, long stamp, long sentAt) {
+    private boolean record(StoreUsage usage, long sentAt) {
         Snapshot last = seen;
+        long at = usage.reply().at();
         long nanos = Time.nanos();
         boolean isSameLife = last.isOfSameLife(usage.life());
-        if (!last.isOlderThan(usage, at, stamp, sentAt, nanos)) {
+        if (!last.isOlderThan(usage, sentAt, nanos)) {
             return isSameLife;
         }
         boolean isLost = !isSameLife && last.isAlive(limit(), at, now());
@@ -422,9 +424,9 @@ public final class RateLedger extends Ledger {
                 usage.life(),
                 usage.used(),
                 usage.wholeAt().toEpochMilli(),
-                usage.counter(),
+                CounterState.of(usage.windows()),
                 at,
-                stamp,
+                usage.reply().stamp(),
                 now(),
                 sentAt,
                 nanos,
@@ -511,7 +513,9 @@ public final class RateLedger extends Ledger {
 
     @Override
     @Nullable
-    public RefundCharged refundGrant(long stamp, long takenAt, long permits) {
+    public RefundCharged refundGrant(Reply grant, long permits) {
+        long stamp = grant.stamp();
+        long takenAt = grant.at();
         if (stamp >= openSince()) {
             long unused = remove(takenAt, permits);
             return null;
@@ -653,9 +657,8 @@ public final class RateLedger extends Ledger {
     }
 
     @Override
-    boolean recordReply(Corrected.Reply reply, long sentAt) {
-        StoreUsage usage = reply.usage();
-        return usage == null || record(usage, reply.at(), reply.stamp(), sentAt);
+    boolean recordReply(StoreUsage usage, long sentAt) {
+        return record(usage, sentAt);
     }
 
     @Override
@@ -666,22 +669,21 @@ public final class RateLedger extends Ledger {
             return null;
         }
         pending = null;
-        Corrected.Reply reply = result.reply();
-        StoreUsage usage = reply == null ? null : reply.usage();
+        StoreUsage usage = result.usage();
         // They were charged by this message or, perhaps before a reset, by an earlier one.
         int life = usage == null || result.outcome() != CorrectionOutcome.APPLIED ? once.life() : usage.life();
         if (usage != null && life != seen.life()) {
             chargedSince = openSince();
             return null;
         }
-        if (reply != null && result.outcome() == CorrectionOutcome.APPLIED) {
+        if (usage != null && result.outcome() == CorrectionOutcome.APPLIED) {
             // Of those that an earlier message has charged or restored, it is not known exactly when they expire.
             for (Grants some : reconciliation.sentAges()) {
-                granted(some.permits(), reply.at() - some.toMillis(), seen.life());
+                granted(some.permits(), usage.reply().at() - some.toMillis(), seen.life());
             }
         }
         keepToShare(reconciliation.permits());
-        long isAhead = reply == null ? 0 : reply.at() - now();
+        long isAhead = usage == null ? 0 : usage.reply().at() - now();
         storeAhead = chargedSince < once.since() ? Math.min(storeAhead, isAhead) : isAhead;
         RefundCharged refund = once.refunded() == 0 ? null : chargedRefund(once.refundedFrom(), once.refunded());
         if (refund != null) {

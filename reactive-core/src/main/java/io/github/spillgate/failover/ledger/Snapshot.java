@@ -1,8 +1,8 @@
 package io.github.spillgate.failover.ledger;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.spi.BucketState;
-import io.github.spillgate.spi.CounterState;
+import io.github.spillgate.count.BucketState;
+import io.github.spillgate.count.CounterState;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreUsage;
 import java.util.ArrayList;
@@ -78,7 +78,7 @@ public record Snapshot(
      * Returns whether a reply is newer than this one. It is if its request was sent after this one had arrived; if it
      * is of the same life, and its time is later; or if the life of this one has ended by then.
      */
-    boolean isOlderThan(StoreUsage usage, long replyAt, long replyStamp, long requestSent, long nanos) {
+    boolean isOlderThan(StoreUsage usage, long requestSent, long nanos) {
         if (at == Long.MIN_VALUE) {
             return true;
         }
@@ -86,6 +86,8 @@ public record Snapshot(
         if (requestSent != NOT_KNOWN && requestSent - arrivedNanos >= (isSameLife ? 1 : 0)) {
             return true;
         }
+        long replyAt = usage.reply().at();
+        long replyStamp = usage.reply().stamp();
         if (isSameLife) {
             return replyAt != at ? replyAt > at : replyStamp > stamp || (replyStamp == stamp && usage.used() > used);
         }

@@ -6,11 +6,14 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Refund;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.ClaimForTests;
 import io.github.spillgate.testkit.ManualClock;
 import java.time.Duration;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 
@@ -47,6 +50,17 @@ class LeaseTest {
         assertThat(lease.has(9, SENT + 100 * MILLI - 1)).isTrue();
         assertThat(lease.has(10, SENT + 100 * MILLI - 1)).isFalse();
         assertThat(lease.has(0, SENT + 100 * MILLI)).isFalse();
+    }
+
+    @Test
+    void aRefundOfADecisionIsOneOfItsLease() {
+        Reply reply = new Reply(Source.LEASE, chargedAt);
+        StoreDecision made = StoreDecision.ofTake(reply, List.of(requireNonNull(spend(one.withPermits(3), MILLI))));
+        Refund refund = Refund.of(made).get(0);
+        assertThat(refund.claim().permits()).isEqualTo(3);
+        assertThat(refund.usage()).isEqualTo(lease.refund(3).usage());
+        assertThat(refund.usage().chargedAt()).isEqualTo(chargedAt + 100);
+        assertThat(refund.usage().reply().stamp()).isEqualTo(1);
     }
 
     /** The monotonic clock may stand still while a machine is suspended. */
@@ -96,12 +110,14 @@ class LeaseTest {
     }
 
     private StoreDecision charge() {
+        Reply reply = new Reply(Source.REDIS, chargedAt, 1);
         StoreUsage usage = StoreUsage.of(
+                reply,
                 one.withPermits(10),
                 10,
                 false,
                 chargedAt,
                 chargedAt + Duration.ofMinutes(1).toMillis() + 101);
-        return StoreDecision.ofLease(Source.REDIS, chargedAt, 1, usage);
+        return StoreDecision.ofLease(reply, usage);
     }
 }

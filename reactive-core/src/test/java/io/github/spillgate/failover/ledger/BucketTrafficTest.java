@@ -4,7 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.spi.BucketState;
+import io.github.spillgate.count.BucketState;
 import java.util.List;
 import java.util.Random;
 import java.util.stream.IntStream;

@@ -3,7 +3,7 @@ package io.github.spillgate.failover.ledger;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.spi.CounterState;
+import io.github.spillgate.count.CounterState;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.List;
 import org.junit.jupiter.api.Test;

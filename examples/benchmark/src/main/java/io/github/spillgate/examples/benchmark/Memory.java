@@ -141,7 +141,7 @@ final class Memory {
 
     private static Reconciliation reconciliation(int number, long now, Claim claim) {
         return Reconciliation.of(
-                "1y2p0ij32e8e7", number, claim, List.of(new Grants(now, now, 1)), InstantSource.system());
+                "1y2p0ij32e8e7", number, claim, List.of(new Grants(now, now, 1)), List.of(), InstantSource.system());
     }
 
     /** Fills an empty Redis, and measures its memory. */

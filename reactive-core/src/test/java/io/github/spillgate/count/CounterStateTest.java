@@ -1,9 +1,9 @@
-package io.github.spillgate;
+package io.github.spillgate.count;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 
-import io.github.spillgate.spi.CounterState;
+import io.github.spillgate.Limit;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.math.RoundingMode;

@@ -1,6 +1,9 @@
-package io.github.spillgate.spi;
+package io.github.spillgate.count;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Reply;
+import io.github.spillgate.spi.StoreUsage;
 
 /**
  * The level of a {@linkplain Limit.Bucket token bucket} for one key, and its arithmetic.
@@ -14,13 +17,7 @@ import io.github.spillgate.Limit;
  */
 public record BucketState(long level, long at) {
 
-    /**
-     * Creates a state.
-     *
-     * @param level the units that are in use at that time
-     * @param at the time of the level, in milliseconds of the store's clock
-     * @throws IllegalArgumentException if an argument is negative
-     */
+    /** Creates a state. */
     public BucketState {
         if (level < 0 || at < 0) {
             throw new IllegalArgumentException("level " + level + " at " + at
@@ -29,26 +26,22 @@ public record BucketState(long level, long at) {
         }
     }
 
+    /** Returns the usage after a decision that has left this state. */
+    public StoreUsage usage(Reply reply, Claim claim, boolean violated, boolean denied, int life) {
+        Limit limit = claim.limit();
+        long fitsAt = denied ? fitsAt(limit, claim.permits()) : at;
+        return new StoreUsage(reply, claim, used(limit), violated, fitsAt, wholeAt(limit), life, null, false, null);
+    }
+
     /**
      * Returns this state at another time. If the clock stepped back, the level is the same, as if the permits had been
      * taken now: so the step allows no additional request, and nothing is denied for longer than after a full burst.
-     *
-     * @param limit the limit that counts
-     * @param now the time, in milliseconds of the store's clock
-     * @return the state at that time
      */
     public BucketState at(Limit limit, long now) {
         return new BucketState(levelAfter(limit, level, now - at), now);
     }
 
-    /**
-     * Returns a level after some time.
-     *
-     * @param limit the limit that counts
-     * @param level a level in units
-     * @param millis the time that passes; the level stays if it is negative
-     * @return the level then
-     */
+    /** Returns a level after some milliseconds; the same if they are negative. */
     public static long levelAfter(Limit limit, long level, long millis) {
         if (millis <= 0) {
             return level;
@@ -57,47 +50,23 @@ public record BucketState(long level, long at) {
         return millis > level / limit.permits() ? 0 : level - millis * limit.permits();
     }
 
-    /**
-     * Returns how many units a number of permits has.
-     *
-     * @param limit the limit that counts
-     * @param permits the number of permits
-     * @return the number of units; {@code Long.MAX_VALUE} if there are more
-     */
+    /** Returns how many units a number of permits has; {@code Long.MAX_VALUE} if they are more. */
     public static long units(Limit limit, long permits) {
         long window = limit.period().toMillis();
         return permits > Long.MAX_VALUE / window ? Long.MAX_VALUE : permits * window;
     }
 
-    /**
-     * Returns the permits in use, rounded up. A cost fits if these plus the cost are at most the burst.
-     *
-     * @param limit the limit that counts
-     * @return the number of used permits
-     */
+    /** Returns the permits in use, rounded up. A cost fits if these plus the cost are at most the burst. */
     public long used(Limit limit) {
         return ceilDiv(level, limit.period().toMillis());
     }
 
-    /**
-     * Returns whether a cost fits.
-     *
-     * @param limit the limit that counts
-     * @param cost the cost
-     * @return whether it fits at the time of this state
-     */
+    /** Returns whether a cost fits. */
     public boolean fits(Limit limit, long cost) {
         return cost <= limit.capacity() && level <= units(limit, limit.capacity() - cost);
     }
 
-    /**
-     * Returns the time at which a cost fits if no other permits are taken until then.
-     *
-     * @param limit the limit that counts
-     * @param cost the cost, at most the burst
-     * @return the first millisecond at which the cost fits; the time of this state if it fits then
-     * @throws IllegalArgumentException if the cost is above the burst
-     */
+    /** Returns the first millisecond at which a cost fits if no other permits are taken until then. */
     public long fitsAt(Limit limit, long cost) {
         if (cost > limit.capacity()) {
             throw new IllegalArgumentException("cost " + cost + " never fits under " + limit
@@ -107,12 +76,7 @@ public record BucketState(long level, long at) {
         return missing <= 0 ? at : at + ceilDiv(missing, limit.permits());
     }
 
-    /**
-     * Returns the time at which no permit is in use any more if none is taken until then.
-     *
-     * @param limit the limit that counts
-     * @return the first millisecond at which the level is zero; the time of this state if it is zero then
-     */
+    /** Returns the first millisecond at which no permit is in use any more if none is taken until then. */
     public long wholeAt(Limit limit) {
         return at + ceilDiv(level, limit.permits());
     }

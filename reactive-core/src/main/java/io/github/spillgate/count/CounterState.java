@@ -1,6 +1,10 @@
-package io.github.spillgate.spi;
+package io.github.spillgate.count;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.Reply;
+import io.github.spillgate.spi.StoreUsage;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The state of a {@linkplain Limit.Counter counter} for one key, and its arithmetic.
@@ -12,7 +16,7 @@ import io.github.spillgate.Limit;
  * @param previous the permits taken in the previous window
  * @param current the permits taken in the current window
  */
-public record CounterState(long start, long previous, long current) {
+public record CounterState(long start, long previous, long current) implements StoreUsage.Windows {
     // Design notes.
     //
     // The estimate is compared without a division: with h = permits − current − cost, the cost fits if
@@ -25,14 +29,7 @@ public record CounterState(long start, long previous, long current) {
     /** An integer double below this bound was not rounded. */
     private static final double EXACT = 9_007_199_254_740_992.0;
 
-    /**
-     * Creates a state.
-     *
-     * @param start the start of the current window, in milliseconds of the store's clock
-     * @param previous the permits taken in the previous window
-     * @param current the permits taken in the current window
-     * @throws IllegalArgumentException if an argument is negative
-     */
+    /** Creates a state, with times in milliseconds of the store's clock. */
     public CounterState {
         if (start < 0 || previous < 0 || current < 0) {
             throw new IllegalArgumentException("start " + start + ", previous " + previous + ", current " + current
@@ -40,13 +37,23 @@ public record CounterState(long start, long previous, long current) {
         }
     }
 
-    /**
-     * Returns the state of a key without hits.
-     *
-     * @param limit the limit that counts
-     * @param now the current time, in milliseconds of the store's clock
-     * @return an empty window, which starts now or, if the limit is aligned to the clock, at its boundary on the clock
-     */
+    /** Returns the state that a store has reported; null if it has not. */
+    public static @Nullable CounterState of(StoreUsage.@Nullable Windows windows) {
+        return windows == null || windows instanceof CounterState
+                ? (CounterState) windows
+                : new CounterState(windows.start(), windows.previous(), windows.current());
+    }
+
+    /** Returns the usage after a decision that has left this state, at a time within its window. */
+    public StoreUsage usage(Reply reply, Claim claim, boolean violated, boolean denied, int life) {
+        Limit limit = claim.limit();
+        long now = reply.at();
+        long fitsAt = denied ? fitsAt(limit, claim.permits(), now) : now;
+        return new StoreUsage(
+                reply, claim, used(limit, now), violated, fitsAt, wholeAt(limit, now), life, this, false, null);
+    }
+
+    /** Returns the state of a key without hits: a window that starts now, or at its boundary on the clock. */
     public static CounterState empty(Limit limit, long now) {
         return new CounterState(windowStart(limit, now), 0, 0);
     }
@@ -56,10 +63,6 @@ public record CounterState(long start, long previous, long current) {
      * before this state's window, all permits count as taken now, those of the previous window at most up to the
      * limit's permits. So a client is denied for no longer than after a full window, and the step allows no additional
      * request.
-     *
-     * @param limit the limit that counts
-     * @param now the time, in milliseconds of the store's clock
-     * @return the state in the window at that time
      */
     public CounterState at(Limit limit, long now) {
         long window = limit.period().toMillis();
@@ -78,32 +81,18 @@ public record CounterState(long start, long previous, long current) {
         return new CounterState(before == 0 && within == 0 ? windowStart(limit, now) : then, before, within);
     }
 
-    /**
-     * Returns whether this state's window is in the future, which happens if the clock stepped back.
-     *
-     * @param limit the limit that counts
-     * @param now the current time, in milliseconds of the store's clock
-     * @return true if this window starts after the current one
-     */
+    /** Returns whether this state's window is in the future, which happens if the clock stepped back. */
     public boolean isAheadOf(Limit limit, long now) {
         return start > windowStart(limit, now);
     }
 
-    /**
-     * Returns whether no permits are recorded.
-     *
-     * @return true if both counts are 0
-     */
+    /** Returns whether no permits are recorded. */
     public boolean isEmpty() {
         return previous == 0 && current == 0;
     }
 
     /**
      * Returns the estimated usage, rounded up. A cost fits if the usage plus the cost is at most the limit's permits.
-     *
-     * @param limit the limit that counts
-     * @param now the time, in milliseconds of the store's clock, within this state's window
-     * @return the number of used permits
      */
     public long used(Limit limit, long now) {
         if (previous == 0) {
@@ -119,15 +108,7 @@ public record CounterState(long start, long previous, long current) {
         return current + faded;
     }
 
-    /**
-     * Returns the time at which a cost fits if no other permits are taken until then.
-     *
-     * @param limit the limit that counts
-     * @param cost the cost, at most the limit's permits
-     * @param now the time, in milliseconds of the store's clock, within this state's window
-     * @return the first millisecond at which the cost fits; {@code now} if it fits now
-     * @throws IllegalArgumentException if the cost is above the limit's permits
-     */
+    /** Returns the first millisecond at which a cost fits if no other permits are taken until then; now if it fits. */
     public long fitsAt(Limit limit, long cost, long now) {
         if (cost > limit.permits()) {
             throw new IllegalArgumentException("cost " + cost + " never fits under " + limit
@@ -152,13 +133,7 @@ public record CounterState(long start, long previous, long current) {
         return tick;
     }
 
-    /**
-     * Returns the time at which no permit is used any more if no permits are taken until then.
-     *
-     * @param limit the limit that counts
-     * @param now the time, in milliseconds of the store's clock, within this state's window
-     * @return the millisecond at which both counts have faded; {@code now} if no permits are recorded
-     */
+    /** Returns when no permit is used any more if none is taken until then; now if none is used. */
     public long wholeAt(Limit limit, long now) {
         if (isEmpty()) {
             return now;
@@ -166,12 +141,7 @@ public record CounterState(long start, long previous, long current) {
         return start + (current > 0 ? 2 : 1) * limit.period().toMillis();
     }
 
-    /**
-     * Returns this state with more permits taken.
-     *
-     * @param cost the number of permits
-     * @return the state with these permits in the current window
-     */
+    /** Returns this state with more permits taken. */
     public CounterState plus(long cost) {
         return new CounterState(start, previous, current + cost);
     }
@@ -179,10 +149,6 @@ public record CounterState(long start, long previous, long current) {
     /**
      * Returns this state with a denied request recorded. That never raises the current window above the limit's
      * permits.
-     *
-     * @param limit the limit that counts
-     * @param cost the cost of the denied request
-     * @return the state with as many of these permits as keep the client blocked
      */
     public CounterState plusDenied(Limit limit, long cost) {
         return new CounterState(start, previous, Math.max(current, Math.min(current + cost, limit.permits())));
@@ -191,11 +157,6 @@ public record CounterState(long start, long previous, long current) {
     /**
      * Returns this state with permits refunded that were taken at a given time. Permits that have left both windows are
      * not refunded.
-     *
-     * @param limit the limit that counts
-     * @param takenAt the time at which they were taken, in milliseconds of the store's clock
-     * @param permits the number of permits
-     * @return the state without them
      */
     public CounterState minus(Limit limit, long takenAt, long permits) {
         if (takenAt >= start) {
@@ -207,12 +168,7 @@ public record CounterState(long start, long previous, long current) {
         return this;
     }
 
-    /**
-     * Returns this state with permits refunded, the oldest first.
-     *
-     * @param permits the number of permits
-     * @return the state without them
-     */
+    /** Returns this state with permits refunded, the oldest first. */
     public CounterState minusOldest(long permits) {
         long older = Math.min(previous, permits);
         return new CounterState(start, previous - older, Math.max(0, current - (permits - older)));
