@@ -5,7 +5,6 @@ import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.count.Count;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldAction;
-import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;

@@ -455,7 +455,8 @@ final class AdmissionOracle {
             for (StoreUsage usage : reply.usages()) {
                 KeyHistory key = key(usage.claim().key());
                 switch (call.kind()) {
-                    case TAKE -> charge(call, key, reply, usage.inStore().reply().stamp());
+                    case TAKE ->
+                        charge(call, key, reply, usage.inStore().reply().stamp());
                     case RECONCILE -> chargeBatch(call, key);
                     default -> {}
                 }
@@ -497,7 +498,8 @@ final class AdmissionOracle {
         @Override
         public void refunded(Refund refund) {
             for (Request one : key(refund.claim().key()).requests) {
-                one.inStore &= one.by != this || one.stamp != refund.usage().reply().stamp();
+                one.inStore &=
+                        one.by != this || one.stamp != refund.usage().reply().stamp();
             }
         }
 

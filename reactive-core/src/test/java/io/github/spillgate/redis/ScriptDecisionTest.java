@@ -57,9 +57,8 @@ class ScriptDecisionTest {
         }
         RedisCommands<byte[], byte[]> redis =
                 client.connect(ByteArrayCodec.INSTANCE).sync();
-        byte[] text = Script.readAll(UnaryOperator.identity())
-                .get(Purpose.DECIDE)
-                .text();
+        byte[] text =
+                Script.readAll(UnaryOperator.identity()).get(Purpose.DECIDE).text();
         byte[] key = ("decision-" + UUID.randomUUID()).getBytes(StandardCharsets.US_ASCII);
         ScriptReply reply =
                 new ScriptReply(redis.eval(text, ScriptOutputType.VALUE, new byte[][] {key}, request.toBytes()));
