@@ -10,7 +10,6 @@ import io.github.spillgate.local.CachedLimits;
 import io.github.spillgate.local.CountTable;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.WithoutDeadline;
-import java.io.IOException;
 import java.io.InputStream;
 import java.lang.constant.ClassDesc;
 import java.lang.invoke.VarHandle;
@@ -21,7 +20,6 @@ import java.net.MalformedURLException;
 import java.net.URL;
 import java.net.URLClassLoader;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -38,7 +36,7 @@ import reactor.core.publisher.Mono;
 
 /**
  * The metadata for native images lists exactly the classes, fields and resources that are looked up by name at run
- * time. The test computes the whole file from the caches, the breaker and the scripts.
+ * time. The test computes the whole file from the caches and the breaker. All scripts are in one folder.
  */
 class NativeImageTest {
 
@@ -47,7 +45,6 @@ class NativeImageTest {
     private static final String SCRIPT = "io.github.spillgate.redis.Script";
     private static final String CAFFEINE = "com.github.benmanes.caffeine.cache.";
     private static final List<String> LIBRARIES = List.of(CAFFEINE, "io.github.resilience4j.");
-    private static final Path SCRIPTS = Path.of("src", "main", "resources", "io", "github", "spillgate", "redis");
 
     /** By the type that must be reachable, and the type that is kept in that case. */
     private final Map<String, Map<String, Kept>> reflection = new TreeMap<>();
@@ -133,18 +130,12 @@ class NativeImageTest {
         return reflection.computeIfAbsent(reached, any -> new TreeMap<>()).computeIfAbsent(type, any -> new Kept());
     }
 
-    private String document() throws IOException {
+    private String document() {
         List<String> types = new ArrayList<>();
         reflection.forEach((reached, kept) -> kept.forEach((type, what) ->
                 types.add(condition(reached) + "      \"type\": \"" + type + "\",\n" + what + "    }")));
-        List<String> resources = new ArrayList<>();
-        try (Stream<Path> scripts = Files.list(SCRIPTS)) {
-            scripts.sorted()
-                    .forEach(script -> resources.add(condition(SCRIPT) + "      \"glob\": \"io/github/spillgate/redis/"
-                            + script.getFileName() + "\"\n    }"));
-        }
         return "{\n  \"reflection\": [\n" + String.join(",\n", types) + "\n  ],\n  \"resources\": [\n"
-                + String.join(",\n", resources) + "\n  ]\n}\n";
+                + condition(SCRIPT) + "      \"glob\": \"io/github/spillgate/redis/*.lua\"\n    }\n  ]\n}\n";
     }
 
     private static String condition(String reached) {
