@@ -105,7 +105,7 @@ final class HeadDenial {
             return inStore.chargedAt() > at;
         }
         // The newest slot had not ended one lease time ago.
-        return inStore.wholeAt().toEpochMilli()
+        return inStore.wholeAtMillis()
                         - log.period().toMillis()
                         + log.leaseTime().toMillis()
                 > at;

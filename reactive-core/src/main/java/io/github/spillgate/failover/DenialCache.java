@@ -122,12 +122,12 @@ final class DenialCache {
             return;
         }
         long repliedAt = Time.nanos();
-        long at = decision.at().toEpochMilli();
+        long at = decision.reply().at();
         for (StoreUsage usage : decision.usages()) {
             if (usage.limit().holdsPermits()) {
                 continue;
             }
-            long fitsAt = usage.fitsAt().toEpochMilli();
+            long fitsAt = usage.fitsAtMillis();
             long held = Math.min(longest(usage), TimeUnit.MILLISECONDS.toNanos(fitsAt - at) - GRAIN);
             boolean denies = usage.isViolated() && held > 0;
             remember(new CachedDenial(
@@ -140,7 +140,7 @@ final class DenialCache {
                     at,
                     fitsAt,
                     usage.used(),
-                    usage.wholeAt().toEpochMilli()));
+                    usage.wholeAtMillis()));
         }
     }
 

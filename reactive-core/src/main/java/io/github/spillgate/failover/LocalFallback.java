@@ -239,7 +239,7 @@ public final class LocalFallback implements LimitStore {
             return fitsHere;
         });
         if (usage.isViolated()) {
-            long wait = usage.wholeAt().toEpochMilli() - usage.reply().at();
+            long wait = usage.wholeAtMillis() - usage.reply().at();
             ledgers.protect(claim, ledgers.now() + wait);
         }
         return !Boolean.FALSE.equals(fits);

@@ -312,8 +312,8 @@ public final class CountTable<C extends Count> {
     private void protectIfViolated(Claim claim, C count, StoreDecision decision, int i) {
         StoreUsage usage = decision.usages().get(i);
         if (usage.isViolated()) {
-            long until = usage.wholeAt().toEpochMilli();
-            denied.keep(claim.handle(), count, until, decision.at().toEpochMilli());
+            long until = usage.wholeAtMillis();
+            denied.keep(claim.handle(), count, until, decision.reply().at());
         }
     }
 

@@ -201,7 +201,7 @@ public final class HoldLedger extends Ledger {
             repliedAt = at;
             reported = usage.used();
             reportedOwn = own.used() - heldOf(unreconciled.values()) + added;
-            othersUntil = now() + Math.max(0, usage.wholeAt().toEpochMilli() - at);
+            othersUntil = now() + Math.max(0, usage.wholeAtMillis() - at);
         }
     }
 

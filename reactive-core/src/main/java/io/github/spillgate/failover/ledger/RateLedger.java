@@ -423,7 +423,7 @@ public final class RateLedger extends Ledger {
         seen = new Snapshot(
                 usage.life(),
                 usage.used(),
-                usage.wholeAt().toEpochMilli(),
+                usage.wholeAtMillis(),
                 CounterState.of(usage.windows()),
                 at,
                 usage.reply().stamp(),
