@@ -1,6 +1,7 @@
 package io.github.spillgate.store;
 
 import io.github.spillgate.LimitStoreDeadlineException;
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.LimitStore;
@@ -15,6 +16,7 @@ import java.util.Map;
 import java.util.Queue;
 import java.util.Set;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
@@ -39,6 +41,7 @@ final class Engine {
     private static final int MOST_KEYS = 64;
     private static final int MOST_TASKS = 256;
     private static final int MOST_ROUNDS = 4;
+    private static final long LONGEST_PAUSE_MILLIS = 20;
 
     private final CompareAndWriteStore store;
     private final int mostInFlight;
@@ -112,6 +115,30 @@ final class Engine {
             inFlight.decrementAndGet();
         }
         pass();
+    }
+
+    /** Queues tasks again after a pause, which is longer each time; or fails those that were tried too often. */
+    void postpone(List<Task<?>> tasks, LimitStoreException failure) {
+        List<Task<?>> again = new ArrayList<>();
+        int tries = 0;
+        for (Task<?> task : tasks) {
+            tries = task.markWaiting();
+            if (tries > Task.MOST_TRIES) {
+                task.fail(failure);
+                answer(List.of(task));
+            } else {
+                again.add(task);
+            }
+        }
+        waiting.addAndGet(again.size());
+        Schedulers.parallel()
+                .schedule(
+                        () -> {
+                            submitted.addAll(again);
+                            pass();
+                        },
+                        Math.min(tries, LONGEST_PAUSE_MILLIS),
+                        TimeUnit.MILLISECONDS);
     }
 
     private void pass() {

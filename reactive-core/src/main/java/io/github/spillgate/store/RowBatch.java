@@ -31,9 +31,9 @@ final class RowBatch {
     // The deadline of a change is on the store's clock. When a reply arrives, that clock shows at least the time in the
     // reply. So the time in the reply, plus what is left now, is not after the deadline. It is earlier by the time that
     // the reply took, so a change may be refused although some time is left. Then it is computed again.
-
-    /** The number of writes in a row that conflict before a batch gives up. */
-    private static final int MOST_WRITES = 100;
+    //
+    // A row that was not written in time, and still has the version that was expected, is locked by another process,
+    // which may take long. Its tasks leave the batch, and are queued again after a pause.
 
     private final Engine engine;
 
@@ -76,18 +76,28 @@ final class RowBatch {
             }
         }
         answer(done, changed.isEmpty());
-        if (!changed.isEmpty() && writes++ == MOST_WRITES) {
+        if (!changed.isEmpty() && writes++ == Task.MOST_TRIES) {
             fail(changed, contention(changed.get(0)));
         } else if (!changed.isEmpty()) {
             send(Mono.defer(() -> engine.store().write(changes)), changed, (reply, current) -> {
                 List<TaskGroup> written = new ArrayList<>();
-                List<TaskGroup> unwritten = new ArrayList<>();
-                for (TaskGroup group : changed) {
-                    (group.hasAny(current) ? unwritten : written).add(group);
+                List<TaskGroup> locked = new ArrayList<>();
+                List<TaskGroup> conflicting = new ArrayList<>();
+                for (int i = 0; i < changes.size(); i++) {
+                    TaskGroup group = changed.get(i);
+                    if (!group.hasAny(current)) {
+                        written.add(group);
+                    } else if (group.hasSameVersions(byKey, current)
+                            && reply.micros() <= changes.get(i).deadline()) {
+                        locked.add(group);
+                    } else {
+                        conflicting.add(group);
+                    }
                 }
-                answer(written, unwritten.isEmpty());
-                if (!unwritten.isEmpty()) {
-                    compute(unwritten, reply, current);
+                answer(written, locked.isEmpty() && conflicting.isEmpty());
+                postpone(locked, conflicting.isEmpty());
+                if (!conflicting.isEmpty()) {
+                    compute(conflicting, reply, current);
                 }
             });
         }
@@ -96,6 +106,18 @@ final class RowBatch {
     private void fail(Collection<TaskGroup> groups, Throwable error) {
         groups.forEach(group -> group.fail(error));
         answer(groups, true);
+    }
+
+    private void postpone(Collection<TaskGroup> groups, boolean isLast) {
+        if (groups.isEmpty()) {
+            return;
+        }
+        List<String> keys = new ArrayList<>();
+        for (TaskGroup group : groups) {
+            engine.postpone(group.tasks, contention(group));
+            keys.addAll(group.keys);
+        }
+        engine.free(keys, isLast);
     }
 
     private void answer(Collection<TaskGroup> groups, boolean isLast) {
@@ -115,10 +137,11 @@ final class RowBatch {
     private LimitStoreException contention(TaskGroup group) {
         return new LimitStoreUnavailableException(
                 "store " + engine.store() + " did not write \""
-                        + group.keys.iterator().next() + "\", and charged"
-                        + " nothing: other processes changed it before each of " + MOST_WRITES + " attempts; expected"
-                        + " fewer processes that charge one key at a time, for example with a leased limit such as"
-                        + " Limit.perSecond(1000).leased()",
+                        + group.keys.iterator().next()
+                        + "\", and charged nothing: other processes changed or locked it before each of "
+                        + Task.MOST_TRIES
+                        + " attempts; expected fewer processes that charge one key at a time, for example with a leased"
+                        + " limit such as Limit.perSecond(1000).leased()",
                 null);
     }
 
@@ -149,6 +172,12 @@ final class RowBatch {
 
         private final Set<String> keys = new LinkedHashSet<>();
         private final List<Task<?>> tasks = new ArrayList<>();
+
+        boolean hasSameVersions(Map<String, Row> before, Map<String, Row> after) {
+            return keys.stream()
+                    .allMatch(key -> after.containsKey(key)
+                            && row(after, key).version() == row(before, key).version());
+        }
 
         boolean hasAny(Map<String, Row> rows) {
             return keys.stream().anyMatch(rows::containsKey);

@@ -18,6 +18,9 @@ import reactor.core.publisher.Operators;
  */
 final class Task<T> implements Subscription {
 
+    /** How often a task or a batch is tried. */
+    static final int MOST_TRIES = 100;
+
     private enum Stage {
         NEW,
         WAITING,
@@ -37,6 +40,9 @@ final class Task<T> implements Subscription {
     // Written by the thread that computes, before another one answers.
     private @Nullable T result;
     private @Nullable Throwable error;
+
+    /** How often it was postponed. Used in a batch only. */
+    private int tries;
 
     private Task(Work<T> work, Consumer<Task<?>> onRequest, CoreSubscriber<? super T> subscriber) {
         this.work = work;
@@ -77,6 +83,12 @@ final class Task<T> implements Subscription {
     /** Marks the task as sent; returns false if it was cancelled. */
     boolean markSent() {
         return STAGE.compareAndSet(this, Stage.WAITING, Stage.SENT);
+    }
+
+    /** Marks the task as waiting again, unless it was cancelled; returns how often this was done. */
+    int markWaiting() {
+        STAGE.compareAndSet(this, Stage.SENT, Stage.WAITING);
+        return ++tries;
     }
 
     /** Returns whether it is answered or cancelled. */

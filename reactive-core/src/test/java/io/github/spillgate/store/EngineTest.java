@@ -17,6 +17,7 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
+import io.github.spillgate.store.CompareAndWriteStore.Change;
 import io.github.spillgate.store.MapStore.Stored;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.Unprotected;
@@ -30,7 +31,10 @@ import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Collectors;
+import org.assertj.core.api.InstanceOfAssertFactories;
 import org.junit.jupiter.api.Test;
 import org.reactivestreams.Subscription;
 import reactor.core.CoreSubscriber;
@@ -148,6 +152,45 @@ class EngineTest {
                 .last();
         assertThat(requireNonNull(chain.block()).isAllowed()).isFalse();
         assertThat(wrong).hasValue(0);
+    }
+
+    /** Another process holds a lock on a row. One batch is in flight at a time. */
+    @Test
+    void aLockedRowDelaysNoDecisionOnAnother() {
+        HeldMapStore one = new HeldMapStore(rows, InstantSource.system(), 1, 100);
+        String locked = key("locked");
+        AtomicBoolean isLocked = new AtomicBoolean(true);
+        MapStore map = new MapStore(rows, InstantSource.system());
+        one.onWrite((changes, write) -> {
+            Map<Boolean, List<Change>> byLock = changes.stream()
+                    .collect(Collectors.partitioningBy(change ->
+                            isLocked.get() && change.writes().get(0).key().equals(locked)));
+            List<String> keys = byLock.get(true).isEmpty() ? List.of() : List.of(locked);
+            return map.write(byLock.get(false)).then(map.read(keys));
+        });
+        request(one, NEVER, claim("locked"));
+        for (int i = 0; i < 20; i++) {
+            request(one, NEVER, claim("locked"));
+            request(one, NEVER, claim("a"));
+            awaitResults(i + 1);
+        }
+        isLocked.set(false);
+        awaitResults(41);
+        assertThat(results).hasOnlyElementsOfType(StoreDecision.class);
+        assertThat(used("locked")).isEqualTo(21);
+        assertThat(used("a")).isEqualTo(20);
+    }
+
+    @Test
+    void aRowThatStaysLockedIsAnErrorThatSaysSo() {
+        String locked = key("locked");
+        store.onWrite((changes, write) -> new MapStore(rows, InstantSource.system()).read(List.of(locked)));
+        request(NEVER, claim("locked"));
+        awaitResults(1);
+        assertThat(results.get(0))
+                .asInstanceOf(InstanceOfAssertFactories.throwable(LimitStoreUnavailableException.class))
+                .hasMessageContainingAll("locked it before each of 100 attempts", locked);
+        assertThat(rows).isEmpty();
     }
 
     @Test
