@@ -27,6 +27,7 @@ class ArchitectureTest {
     private static final String REDIS = "io.github.spillgate.redis";
     private static final String COUNT = "io.github.spillgate.count";
     private static final String STORE = "io.github.spillgate.store";
+    private static final String POSTGRES = "io.github.spillgate.postgres";
     private static final String LOCAL = "io.github.spillgate.local";
     private static final String FAILOVER = "io.github.spillgate.failover";
     private static final String LEDGER = "io.github.spillgate.failover.ledger";
@@ -113,9 +114,26 @@ class ArchitectureTest {
     }
 
     @Test
-    void onlyTheRedisStoreUsesLettuceAndOnlyTheLocalStoreUsesCaffeine() {
+    void eachStoreAloneUsesItsClient() {
         onlyUsedBy(REDIS, "io.lettuce..", "io.netty..");
         onlyUsedBy(LOCAL, "com.github.benmanes..");
+        onlyUsedBy(POSTGRES, POSTGRES, "io.r2dbc..");
+    }
+
+    @Test
+    void thePostgresStoreUsesNoDriver() {
+        onlyUses(
+                POSTGRES,
+                POSTGRES,
+                API,
+                STORE,
+                INTERNAL,
+                "io.r2dbc.spi",
+                "java..",
+                "reactor.core..",
+                "reactor.util",
+                "org.reactivestreams",
+                "org.jspecify..");
     }
 
     @Test

@@ -42,7 +42,6 @@ class NativeImageTest {
 
     private static final String FILE =
             "META-INF/native-image/io.github.spillgate/spillgate-reactive-core/reachability-metadata.json";
-    private static final String SCRIPT = "io.github.spillgate.redis.Script";
     private static final String CAFFEINE = "com.github.benmanes.caffeine.cache.";
     private static final List<String> LIBRARIES = List.of(CAFFEINE, "io.github.resilience4j.");
 
@@ -135,7 +134,13 @@ class NativeImageTest {
         reflection.forEach((reached, kept) -> kept.forEach((type, what) ->
                 types.add(condition(reached) + "      \"type\": \"" + type + "\",\n" + what + "    }")));
         return "{\n  \"reflection\": [\n" + String.join(",\n", types) + "\n  ],\n  \"resources\": [\n"
-                + condition(SCRIPT) + "      \"glob\": \"io/github/spillgate/redis/*.lua\"\n    }\n  ]\n}\n";
+                + texts("postgres.Statements", "postgres/*.sql") + ",\n" + texts("redis.Script", "redis/*.lua")
+                + "\n  ]\n}\n";
+    }
+
+    private static String texts(String readBy, String files) {
+        return condition("io.github.spillgate." + readBy) + "      \"glob\": \"io/github/spillgate/" + files
+                + "\"\n    }";
     }
 
     private static String condition(String reached) {

@@ -16,7 +16,7 @@ class PackageMapTest {
     private static final Path SOURCES = Path.of("src/main/java/io/github/spillgate");
 
     @ParameterizedTest
-    @ValueSource(strings = {"count", "failover", "redis", "store"})
+    @ValueSource(strings = {"count", "failover", "postgres", "redis", "store"})
     void eachClassIsInTheNotesOfItsPackage(String name) throws IOException {
         Path sources = SOURCES.resolve(name);
         String notes = Files.readString(sources.resolve("package-info.java"));

@@ -9,6 +9,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.model.StoreModel;
+import io.github.spillgate.postgres.SqlClock;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.LimitStore;
@@ -16,10 +17,12 @@ import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
+import io.github.spillgate.store.CompareAndWriteStore;
 import io.github.spillgate.store.LastingMapStore;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.DecisionText;
 import io.github.spillgate.testkit.ManualClock;
+import io.github.spillgate.testkit.PostgresForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
@@ -53,8 +56,8 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * The brute-force model, the local store, the scripts in Redis, and a store that compares and writes get the same
- * random traffic on the same clock, and must agree in every field of every decision.
+ * The brute-force model, the local store, the scripts in Redis, and stores that compare and write, in a map and in
+ * PostgreSQL, get the same random traffic on the same clock, and must agree in every field of every decision.
  */
 class StoreOracleTest {
 
@@ -71,6 +74,7 @@ class StoreOracleTest {
     private static ScriptedClock scripted;
     private static ScriptStores shortPieces;
     private static ScriptStores longPieces;
+    private static SqlClock sql;
 
     static final Take TAKE = take(1);
     static final Peek PEEK = new Peek(List.of(new ChargeSpec(0, 1, 1)));
@@ -90,11 +94,13 @@ class StoreOracleTest {
         scripted = new ScriptedClock(client);
         shortPieces = ScriptStores.load(true);
         longPieces = ScriptStores.load(false);
+        sql = new SqlClock(PostgresForTests.shared());
     }
 
     @AfterContainer
     static void shutdown() {
         scripted.close();
+        sql.close();
         client.shutdown(0, 1, TimeUnit.SECONDS);
     }
 
@@ -382,6 +388,11 @@ class StoreOracleTest {
         return all;
     }
 
+    private static void show(ManualClock clock, int micros) {
+        scripted.show(clock, micros);
+        sql.show(scripted.micros());
+    }
+
     private static void assertSameReplies(List<Form> forms, List<Action> traffic, boolean shortened) {
         ManualClock clock = new ManualClock();
         ScriptStores scripts = shortened ? shortPieces : longPieces;
@@ -392,15 +403,16 @@ class StoreOracleTest {
                 new Subject("java", LocalStore.bounded(1_000, clock), clock, debt),
                 new Subject("lua-" + run, scripts.store, clock, debt),
                 new Subject("lua-without-fast-path-" + run, scripts.withoutFastPath, clock, debt),
-                new Subject("java-on-values", new LastingMapStore(scripted::micros), clock, debt));
+                new Subject("java-on-values", new LastingMapStore(scripted::micros), clock, debt),
+                new Subject("sql-" + run, sql.store(), clock, debt));
         int micros = 500;
         List<Limit> limits = forms.stream().map(Form::limit).collect(Collectors.toCollection(ArrayList::new));
-        scripted.show(clock, micros);
+        show(clock, micros);
         for (int step = 0; step < traffic.size(); step++) {
             Action action = traffic.get(step);
             if (action instanceof Tick tick) {
                 clock.advanceMillis(tick.millis);
-                scripted.show(clock, micros);
+                show(clock, micros);
             } else if (action instanceof Permits change) {
                 int i = change.limit % limits.size();
                 limits.set(i, forms.get(i).withPermits(change.permits).limit());
@@ -414,12 +426,12 @@ class StoreOracleTest {
                         .hasSameSizeAs(subjects)
                         .containsOnly(answers.get(0));
                 // All stores with values give and keep the same lives. Nothing is lost, and nothing expires.
-                assertThat(List.of(subjects.get(3).lives, subjects.get(4).lives))
+                assertThat(List.of(subjects.get(3).lives, subjects.get(4).lives, subjects.get(5).lives))
                         .as("lives after step %d, %s", step, action)
                         .containsOnly(subjects.get(2).lives);
                 if (action instanceof Reset) {
                     micros++;
-                    scripted.show(clock, micros);
+                    show(clock, micros);
                 }
             }
         }
@@ -841,7 +853,7 @@ class StoreOracleTest {
         /** Returns a decision as text, after checking that a count never changes its life. */
         private String textOf(Decision decision) {
             for (StoreUsage usage : ((StoreDecision) decision).usages()) {
-                boolean isRateWithLife = (store instanceof RedisStore || store instanceof LastingMapStore)
+                boolean isRateWithLife = (store instanceof RedisStore || store instanceof CompareAndWriteStore)
                         && !usage.limit().holdsPermits();
                 assertThat(usage.life() > 0 || usage.used() == 0 || !isRateWithLife)
                         .as("whether a count that is used has a life")

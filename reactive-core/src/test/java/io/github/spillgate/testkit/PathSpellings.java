@@ -116,7 +116,8 @@ public final class PathSpellings {
     /** Encodes each character, although none needs it; of an encoded text only the percent signs. */
     private static String encoded(String text) {
         StringBuilder encoded = new StringBuilder();
-        for (char c : text.toCharArray()) {
+        for (int i = 0; i < text.length(); i++) {
+            char c = text.charAt(i);
             encoded.append(
                     c == '%' ? "%25" : text.indexOf('%') >= 0 ? String.valueOf(c) : "%" + Integer.toHexString(c));
         }

@@ -67,7 +67,7 @@ final class RedisProcess {
      * @param more further arguments, which come first: the first of them may be a file
      */
     static RedisProcess start(Path binary, Listening listening, IntSupplier ports, List<String> more) {
-        Path directory = Leftovers.newDirectory("data");
+        Path directory = Leftovers.newDirectory("redis-data");
         try {
             return new RedisProcess(binary, directory, listening, more, ports);
         } catch (RuntimeException e) {
@@ -254,7 +254,7 @@ final class RedisProcess {
     }
 
     /** Sends SIGKILL, because SIGTERM would wait in the queue of a paused process. */
-    private static void end(Process process) {
+    static void end(Process process) {
         // The binary may be a script around the server.
         process.descendants().forEach(ProcessHandle::destroyForcibly);
         process.destroyForcibly();
@@ -349,18 +349,18 @@ final class RedisProcess {
     /** Processes and temporary directories, which end with the JVM. */
     static final class Leftovers {
 
-        private static final Set<Process> PROCESSES = ConcurrentHashMap.newKeySet();
+        static final Set<Process> PROCESSES = ConcurrentHashMap.newKeySet();
         private static final Set<Path> DIRECTORIES = ConcurrentHashMap.newKeySet();
 
         static {
-            Runtime.getRuntime().addShutdownHook(new Thread(Leftovers::clear, "leftovers of RedisForTests"));
+            Runtime.getRuntime().addShutdownHook(new Thread(Leftovers::clear, "leftovers of tests"));
         }
 
         private Leftovers() {}
 
         static Path newDirectory(String purpose) {
             try {
-                Path directory = Files.createTempDirectory("spillgate-redis-" + purpose + "-");
+                Path directory = Files.createTempDirectory("spillgate-" + purpose + "-");
                 DIRECTORIES.add(directory);
                 return directory;
             } catch (IOException e) {
@@ -386,7 +386,7 @@ final class RedisProcess {
                 try {
                     end(process);
                 } catch (IllegalStateException e) {
-                    System.out.println("[spillgate] a redis-server still runs: " + e.getMessage());
+                    System.out.println("[spillgate] a server still runs: " + e.getMessage());
                 }
             }
             DIRECTORIES.forEach(Leftovers::delete);

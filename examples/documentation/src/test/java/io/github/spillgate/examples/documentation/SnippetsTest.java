@@ -54,6 +54,7 @@ class SnippetsTest {
 
             import io.github.spillgate.*;
             import io.github.spillgate.local.*;
+            import io.github.spillgate.postgres.*;
             import io.github.spillgate.redis.*;
             import io.github.spillgate.failover.*;
             import io.github.spillgate.metrics.*;
@@ -66,6 +67,8 @@ class SnippetsTest {
             import io.lettuce.core.cluster.RedisClusterClient;
             import io.lettuce.core.protocol.ProtocolVersion;
             import io.micrometer.core.instrument.MeterRegistry;
+            import io.r2dbc.spi.ConnectionFactories;
+            import io.r2dbc.spi.ConnectionFactory;
             import java.io.File;
             import java.time.*;
             import java.util.*;

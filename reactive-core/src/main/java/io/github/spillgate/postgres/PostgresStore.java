@@ -1,0 +1,377 @@
+package io.github.spillgate.postgres;
+
+import io.github.spillgate.internal.Checks;
+import io.github.spillgate.internal.Text;
+import io.github.spillgate.postgres.PostgresErrors.Step;
+import io.github.spillgate.store.CompareAndWriteStore;
+import io.r2dbc.spi.Connection;
+import io.r2dbc.spi.ConnectionFactory;
+import io.r2dbc.spi.Readable;
+import io.r2dbc.spi.Statement;
+import java.time.Duration;
+import java.util.Collections;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Objects;
+import java.util.function.Function;
+import java.util.function.IntFunction;
+import java.util.function.UnaryOperator;
+import java.util.regex.Pattern;
+import java.util.stream.IntStream;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
+
+/**
+ * A store in PostgreSQL 14 or newer: decisions share a statement that reads rows, and one that writes those that have
+ * not changed since, on the clock of the server.
+ *
+ * <p>All instances of a service that use the same table, namespace and limiter name share their counts. The table is
+ * created at first use, and is unlogged by default: it is empty after a crash of the server, and limiters then restore
+ * what they know.
+ *
+ * <p>The store opens its own connections at first use and keeps them; a connection pool in front of it has no use. It
+ * needs {@code io.r2dbc:r2dbc-spi} and {@code org.postgresql:r2dbc-postgresql} on the class path.
+ */
+public final class PostgresStore extends CompareAndWriteStore implements AutoCloseable {
+    // Design notes.
+    //
+    // No lock is held between two round trips, because a process may stop there. Of each statement, all rows are read
+    // before it counts as done: the server commits after the last one.
+
+    /** The version of the keys and values. Two versions that run side by side never misread each other's values. */
+    private static final String FORMAT = "1";
+
+    private static final int MOST_WAITING = 10_000;
+    private static final byte[] NONE = {};
+
+    private final String namespace;
+    private final String table;
+    private final boolean isCreated;
+    private final Statements statements;
+    private final PostgresErrors errors;
+    private final Connections connections;
+    private final Sweeper sweeper;
+    private final Mono<Void> closing;
+
+    private PostgresStore(Builder builder) {
+        super(builder.connections, MOST_WAITING);
+        namespace = builder.namespace;
+        table = builder.table;
+        isCreated = builder.isCreated;
+        statements = Statements.of(table, builder.isLogged, builder.change);
+        errors = new PostgresErrors(table, statements.create());
+        connections = new Connections(builder.connections, open(builder.factory), builder.timeout);
+        sweeper = new Sweeper(toString(), this::sweep);
+        closing = connections
+                .close()
+                .timeout(Duration.ofSeconds(2), Schedulers.parallel())
+                .onErrorComplete()
+                .publishOn(Schedulers.parallel())
+                .doOnSubscribe(subscription -> sweeper.dispose())
+                .cache();
+    }
+
+    /**
+     * Returns a store with the default settings.
+     *
+     * @param factory the server, not a connection pool, such as {@code
+     *     ConnectionFactories.get("r2dbc:postgresql://user:password@host/database")}
+     * @return the store
+     */
+    public static PostgresStore create(ConnectionFactory factory) {
+        return builder(factory).build();
+    }
+
+    /**
+     * Returns a builder of a store.
+     *
+     * @param factory the server, not a connection pool, such as {@code
+     *     ConnectionFactories.get("r2dbc:postgresql://user:password@host/database")}
+     * @return the builder
+     */
+    public static Builder builder(ConnectionFactory factory) {
+        return new Builder(Checks.present(
+                factory, "factory", "ConnectionFactories.get(\"r2dbc:postgresql://user:password@host/database\")"));
+    }
+
+    @Override
+    protected Mono<Rows> read(List<String> keys) {
+        sweeper.start();
+        return run(Step.READ, connection -> read(connection, keys));
+    }
+
+    private Mono<Rows> read(Connection connection, List<String> keys) {
+        return rows(connection.createStatement(statements.read()).bind(0, named(keys)), keys);
+    }
+
+    @Override
+    protected Mono<Rows> write(List<Change> changes) {
+        List<Write> writes =
+                changes.stream().flatMap(change -> change.writes().stream()).toList();
+        List<String> keys = writes.stream().map(Write::key).toList();
+        return run(Step.WRITE, connection -> {
+            Statement statement = connection
+                    .createStatement(statements.write())
+                    .bind(0, named(keys))
+                    .bind(1, column(writes, one -> HexFormat.of().formatHex(one.value()), String[]::new))
+                    .bind(2, column(writes, Write::version, Long[]::new))
+                    .bind(3, column(writes, Write::expiresAt, Long[]::new))
+                    .bind(4, ofChanges(changes, i -> i, Integer[]::new))
+                    .bind(5, ofChanges(changes, i -> changes.get(i).deadline(), Long[]::new));
+            return rows(statement, keys)
+                    .onErrorResume(
+                            error -> PostgresErrors.hasState(error, Statements.UNSAFE),
+                            error -> read(connection, keys));
+        });
+    }
+
+    private String[] named(List<String> keys) {
+        return column(keys, key -> namespace + "/" + FORMAT + "/" + key, String[]::new);
+    }
+
+    private static <T, R> R[] column(List<T> rows, Function<T, R> value, IntFunction<R[]> array) {
+        return rows.stream().map(value).toArray(array);
+    }
+
+    /** Returns for each row the value for the number of its change. */
+    private static <R> R[] ofChanges(List<Change> changes, IntFunction<R> value, IntFunction<R[]> array) {
+        return IntStream.range(0, changes.size())
+                .boxed()
+                .flatMap(i -> Collections.nCopies(changes.get(i).writes().size(), value.apply(i)).stream())
+                .toArray(array);
+    }
+
+    /** Executes a statement that returns rows with the number of their key, or none with the time only. */
+    private Mono<Rows> rows(Statement statement, List<String> keys) {
+        return results(statement, row -> {
+                    if (value(row, 4, Boolean.class)) {
+                        throw errors.readOnly();
+                    }
+                    Long number = row.get(0, Long.class);
+                    byte[] value = row.get(1, byte[].class);
+                    Long version = row.get(2, Long.class);
+                    Row read = number == null
+                            ? null
+                            : new Row(
+                                    keys.get((int) (number - 1)),
+                                    value == null ? NONE : value,
+                                    version == null ? 0 : version);
+                    return new Rows(value(row, 3, Long.class), read == null ? List.of() : List.of(read));
+                })
+                .map(all -> new Rows(
+                        all.get(all.size() - 1).micros(),
+                        all.stream().flatMap(one -> one.rows().stream()).toList()));
+    }
+
+    private Mono<Long> sweep(String from, String to) {
+        return run(
+                Step.WRITE,
+                connection -> results(
+                                connection
+                                        .createStatement(statements.sweep())
+                                        .bind(0, from)
+                                        .bind(1, to),
+                                row -> value(row, 0, Long.class))
+                        .map(all -> all.get(0)));
+    }
+
+    private Mono<Connection> open(ConnectionFactory factory) {
+        return Mono.defer(() -> Mono.<Connection>from(factory.create()))
+                .flatMap(connection ->
+                        check(connection).thenReturn(connection).doOnError(error -> Connections.discard(connection)))
+                .onErrorMap(error -> errors.translate(error, Step.CONNECT));
+    }
+
+    /** Checks the server of a new connection, and creates the table if it is missing. */
+    private Mono<Void> check(Connection connection) {
+        return results(connection.createStatement(statements.check()), row -> {
+                    int version = value(row, 0, Integer.class);
+                    if (PostgresErrors.isTooOld(version)) {
+                        throw errors.tooOld(version);
+                    }
+                    return value(row, 1, Boolean.class);
+                })
+                .flatMap(all -> {
+                    if (!all.get(0)) {
+                        return Mono.empty();
+                    }
+                    return isCreated ? create(connection) : Mono.error(errors.noTable());
+                });
+    }
+
+    private Mono<Void> create(Connection connection) {
+        return results(connection.createStatement(statements.lockAndCreate()), row -> "")
+                .then();
+    }
+
+    private <T> Mono<T> run(Step step, Function<Connection, Mono<T>> statement) {
+        return connections.run(statement).onErrorMap(error -> errors.translate(error, step));
+    }
+
+    private static <T> Mono<List<T>> results(Statement statement, Function<Readable, T> row) {
+        return Flux.from(statement.execute())
+                .concatMap(result -> result.map(row))
+                .collectList();
+    }
+
+    private static <T> T value(Readable row, int column, Class<T> type) {
+        return Objects.requireNonNull(row.get(column, type));
+    }
+
+    /** Closes the store's connections. Does not wait; see {@link #closeLater()}. */
+    @Override
+    public void close() {
+        closing.subscribe();
+    }
+
+    /**
+     * Closes the store's connections, and completes once they are closed, or after 2 s. Closing begins with the first
+     * subscriber, and a cancellation does not stop it.
+     *
+     * @return empty, once the connections are closed; never an error
+     */
+    public Mono<Void> closeLater() {
+        return closing;
+    }
+
+    /** Returns a description for logs. */
+    @Override
+    public String toString() {
+        return "PostgresStore[" + table + "/" + namespace + "]";
+    }
+
+    /** Builder of a {@link PostgresStore}. Not thread-safe. */
+    public static final class Builder {
+
+        private static final Pattern NAMESPACE = Pattern.compile("[A-Za-z0-9._:-]{1,64}");
+        private static final Pattern TABLE = Pattern.compile("[a-z_][a-z0-9_]{0,62}(\\.[a-z_][a-z0-9_]{0,62})?");
+        private static final Duration SHORTEST_TIMEOUT = Duration.ofMillis(10);
+        private static final Duration LONGEST_TIMEOUT = Duration.ofMinutes(1);
+        private static final int MOST_CONNECTIONS = 8;
+
+        private final ConnectionFactory factory;
+        private String namespace = "spillgate";
+        private String table = Statements.TABLE;
+        private boolean isLogged;
+        private boolean isCreated = true;
+        private int connections = 3;
+        private Duration timeout = Duration.ofSeconds(1);
+        private UnaryOperator<String> change = UnaryOperator.identity();
+
+        private Builder(ConnectionFactory factory) {
+            this.factory = factory;
+        }
+
+        /**
+         * Sets the namespace, the prefix of all keys in the table; {@code spillgate} by default. Stores with different
+         * namespaces can use one table without sharing counts.
+         *
+         * @param namespace 1 to 64 of the characters {@code A-Z a-z 0-9 . _ : -}
+         * @return this builder
+         * @throws IllegalArgumentException if the namespace is empty, too long or has other characters
+         */
+        public Builder namespace(String namespace) {
+            Checks.present(namespace, "namespace", "\"shop:prod\"");
+            if (!NAMESPACE.matcher(namespace).matches()) {
+                throw new IllegalArgumentException("namespace " + Text.quote(namespace)
+                        + " has other characters or another length: expected 1 to 64 of the characters A-Z a-z 0-9 . _"
+                        + " : -, for example \"shop:prod\"");
+            }
+            this.namespace = namespace;
+            return this;
+        }
+
+        /**
+         * Sets the name of the table, with or without that of its schema; {@code spillgate_counts} by default, in the
+         * first schema of the search path.
+         *
+         * @param table lower-case letters, digits and underscores, such as {@code limits.spillgate_counts}
+         * @return this builder
+         * @throws IllegalArgumentException if it is another name
+         */
+        public Builder table(String table) {
+            Checks.present(table, "table", "\"limits.spillgate_counts\"");
+            if (!TABLE.matcher(table).matches()) {
+                throw new IllegalArgumentException("table " + Text.quote(table)
+                        + " would need quotation marks: expected lower-case letters, digits and underscores, with or"
+                        + " without a schema, for example \"limits.spillgate_counts\"");
+            }
+            this.table = table;
+            return this;
+        }
+
+        /**
+         * Sets whether the table survives a crash of the server, and a failover to a standby; it does not by default.
+         * Then each write waits for the disk. This has an effect only when the store creates the table.
+         *
+         * @param logged true for a table with a write-ahead log
+         * @return this builder
+         */
+        public Builder logged(boolean logged) {
+            this.isLogged = logged;
+            return this;
+        }
+
+        /**
+         * Sets whether the store creates the table if it does not exist; it does by default. Otherwise, create it from
+         * {@code io/github/spillgate/postgres/schema.sql}, which is in this artifact.
+         *
+         * @param createTable false if the store must not create it
+         * @return this builder
+         */
+        public Builder createTable(boolean createTable) {
+            this.isCreated = createTable;
+            return this;
+        }
+
+        /**
+         * Sets the number of connections; 3 by default. Each of them executes one batch at a time, of up to 64 keys.
+         *
+         * @param connections the number, 1 to 8
+         * @return this builder
+         * @throws IllegalArgumentException if it is out of range
+         */
+        public Builder connections(int connections) {
+            if (connections < 1 || connections > MOST_CONNECTIONS) {
+                throw new IllegalArgumentException("connections " + connections + " is out of range: expected 1 to "
+                        + MOST_CONNECTIONS + ", for example 3");
+            }
+            this.connections = connections;
+            return this;
+        }
+
+        /**
+         * Sets the longest time for a statement, and for the wait for its connection; 1 s by default. After that the
+         * connection is closed. The deadline of a decision is set on the limiter, and is shorter.
+         *
+         * @param timeout 10 ms to a minute
+         * @return this builder
+         * @throws IllegalArgumentException if it is out of range
+         */
+        public Builder timeout(Duration timeout) {
+            Checks.present(timeout, "timeout", "Duration.ofSeconds(1)");
+            if (timeout.compareTo(SHORTEST_TIMEOUT) < 0 || timeout.compareTo(LONGEST_TIMEOUT) > 0) {
+                throw new IllegalArgumentException("timeout " + timeout
+                        + " is out of range: expected at least 10 ms and at most a minute, for example 1 s");
+            }
+            this.timeout = timeout;
+            return this;
+        }
+
+        /** Changes the text of the statements, so that a test can set their clock. */
+        Builder statements(UnaryOperator<String> change) {
+            this.change = change;
+            return this;
+        }
+
+        /**
+         * Returns the store. Nothing is sent to PostgreSQL yet.
+         *
+         * @return the store
+         */
+        public PostgresStore build() {
+            return new PostgresStore(this);
+        }
+    }
+}

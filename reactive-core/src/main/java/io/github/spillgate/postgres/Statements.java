@@ -1,0 +1,71 @@
+package io.github.spillgate.postgres;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.util.function.UnaryOperator;
+
+/**
+ * The text of the statements for a table. The files say what they do.
+ *
+ * @param check returns the number of the server's version, and whether the table is missing
+ */
+record Statements(String check, String create, String read, String write, String sweep) {
+    // Design notes.
+    //
+    // All values are parameters, so nothing is quoted, and the server plans a statement once for each connection.
+    // Arrays
+    // of numbers and of text are what R2DBC encodes, so values are in hexadecimal.
+    //
+    // Versions are times in microseconds, and grow with each write of a row: also those of a row that was deleted and
+    // inserted again.
+    //
+    // The collation "C" compares bytes. LATERAL keeps the planner from joining with the whole table.
+
+    static final String TABLE = "spillgate_counts";
+
+    /** The error of a write that has found an unsafe change. */
+    static final String UNSAFE = "22012";
+
+    private static final String CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+
+    /**
+     * Returns the statements.
+     *
+     * @param table the name of the table, which needs no quotation marks
+     * @param isLogged whether the table survives a crash
+     * @param change changes the text, so that a test can set the clock
+     */
+    static Statements of(String table, boolean isLogged, UnaryOperator<String> change) {
+        UnaryOperator<String> named =
+                text -> change.apply(text.replace("CLOCK", CLOCK)).replace("TABLE", table);
+        return new Statements(
+                "SELECT current_setting('server_version_num')::int, to_regclass('" + table + "') IS NULL",
+                text("schema.sql")
+                        .replace(TABLE, table)
+                        .replace("UNLOGGED ", isLogged ? "" : "UNLOGGED ")
+                        .replaceAll("\\s+", " "),
+                named.apply(text("read.sql")),
+                named.apply(text("write.sql")),
+                named.apply(text("sweep.sql")));
+    }
+
+    /** Returns a statement that creates the table, one transaction at a time: otherwise it may fail. */
+    String lockAndCreate() {
+        return "SELECT pg_advisory_xact_lock(hashtextextended('create a table of Spillgate', 0)); " + create;
+    }
+
+    /** Returns a file without its comments. */
+    private static String text(String file) {
+        try (InputStream in = Statements.class.getResourceAsStream(file)) {
+            if (in == null) {
+                throw new IllegalStateException("io/github/spillgate/postgres/" + file + " is not on the class path");
+            }
+            String text = new String(in.readAllBytes(), StandardCharsets.UTF_8);
+            return text.replaceAll("(?m)^--.*\n", "").strip();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+}

@@ -1,0 +1,8 @@
+-- The table of PostgresStore, for Flyway or Liquibase. Without UNLOGGED, it survives a crash, and each decision writes WAL.
+CREATE UNLOGGED TABLE IF NOT EXISTS spillgate_counts (
+  key text COLLATE "C" PRIMARY KEY,
+  value bytea NOT NULL,
+  version bigint NOT NULL,
+  expires_at bigint NOT NULL
+) WITH (fillfactor = 50, vacuum_truncate = off);
+ALTER TABLE spillgate_counts ALTER COLUMN value SET STORAGE MAIN;

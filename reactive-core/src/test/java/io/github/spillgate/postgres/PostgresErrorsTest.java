@@ -1,0 +1,168 @@
+package io.github.spillgate.postgres;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreRefusedException;
+import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.store.CompareAndWriteStore.Change;
+import io.github.spillgate.store.CompareAndWriteStore.Write;
+import io.r2dbc.spi.Connection;
+import io.r2dbc.spi.ConnectionFactories;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+
+/** Each error says what to do. */
+class PostgresErrorsTest extends PostgresFixture {
+
+    @Test
+    void aMissingTableThatTheStoreMustNotCreateIsShown() {
+        assertThat(error(closing(builder().createTable(false).build()).prepare("")))
+                .isInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageContainingAll(
+                        "table " + table + " does not exist",
+                        "CREATE UNLOGGED TABLE IF NOT EXISTS " + table + " ( key text",
+                        "SET STORAGE MAIN;");
+    }
+
+    /** The statement of the message is what creates the table. */
+    @Test
+    void aRoleThatMayNotCreateTheTableGetsTheStatement() {
+        // As by default since PostgreSQL 15.
+        postgres.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC");
+        PostgresStore store = closing(builder(role()).build());
+        Throwable error = error(store.prepare(""));
+        assertThat(error)
+                .isInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageContainingAll("permission denied for schema public", "(42501)", "GRANT SELECT, INSERT");
+        String message = error.getMessage();
+        postgres.execute(message.substring(message.indexOf("CREATE UNLOGGED")));
+        assertThat(error(store.prepare("")))
+                .isInstanceOf(LimitStoreRefusedException.class)
+                .hasMessageContainingAll("permission denied for table " + table, "TO the role of the store");
+        postgres.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON " + table + " TO role_" + table);
+        store.prepare("").block();
+        assertThat(limiter(store)
+                        .tryAcquire(Charge.of("a", Limit.perDay(1)))
+                        .block()
+                        .isAllowed())
+                .isTrue();
+    }
+
+    @Test
+    void aReadOnlyServerIsNotPrepared() {
+        store().prepare("").block();
+        String role = role("SUPERUSER", "SET default_transaction_read_only = on");
+        PostgresStore store = closing(builder(role).build());
+        assertThat(error(store.prepare("")))
+                .isInstanceOf(LimitStoreUnavailableException.class)
+                .hasMessageContainingAll("read-only", "targetServerType=primary");
+        assertThat(error(store.write(List.of(change())))).hasMessageContainingAll("25006", "targetServerType=primary");
+    }
+
+    @Test
+    void tooManyConnectionsAreCounted() {
+        PostgresStore store = closing(
+                builder(role("SUPERUSER", "NOSUPERUSER", "CONNECTION LIMIT 0")).build());
+        assertThat(error(store.prepare("")))
+                .isInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageContainingAll("(53300)", "max_connections", ".connections(1)");
+    }
+
+    @Test
+    void aConflictInAnotherIsolationNamesTheRemedy() {
+        store().prepare("").block();
+        String role = role("SUPERUSER", "SET default_transaction_isolation = 'repeatable read'");
+        PostgresStore store = closing(builder(role).build());
+        Connection foreign = begin("INSERT INTO " + table + " VALUES ('spillgate/1/a', '', 1, 9000000000000000)");
+        CompletableFuture<?> written = store.write(List.of(change())).toFuture();
+        awaitWaitForLock();
+        Mono.from(foreign.commitTransaction()).then(Mono.from(foreign.close())).block();
+        assertThat(written)
+                .failsWithin(Duration.ofSeconds(30))
+                .withThrowableOfType(ExecutionException.class)
+                .havingCause()
+                .isExactlyInstanceOf(LimitStoreUnavailableException.class)
+                .withMessageContainingAll("(40001)", "SET default_transaction_isolation = 'read committed'");
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "nobody@127.0.0.1, 'role \"nobody\" does not exist (28000): expected a valid user'",
+        "spillgate@127.0.0.1/none, 'database \"none\" does not exist (3D000): expected a database'",
+    })
+    void aWrongAddressIsShown(String address, String expected) {
+        String uri = postgres.uri()
+                .replaceFirst("//.*@127.0.0.1(:\\d+)/.*", "//" + address.replaceFirst("127.0.0.1", "127.0.0.1\\$1"));
+        uri = uri.matches(".*:\\d+/\\w+") ? uri : uri + "/postgres";
+        PostgresStore store = closing(patient(uri));
+        assertThat(error(store.prepare("")))
+                .isInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageContaining(expected);
+    }
+
+    @Test
+    void aServerThatDoesNotListenIsUnreachable() {
+        PostgresStore store = closing(patient("r2dbc:postgresql://spillgate@127.0.0.1:1/postgres"));
+        assertThat(error(store.prepare("")))
+                .isInstanceOf(LimitStoreUnreachableException.class)
+                .hasMessageContainingAll("PostgreSQL is unavailable: ", "127.0.0.1");
+    }
+
+    /** A statement that takes too long ends with its timeout, and its connection is not used again. */
+    @Test
+    void aLateReplyIsAnErrorThatSaysWhetherRowsMayBeWritten() {
+        PostgresStore store =
+                closing(builder().connections(1).timeout(Duration.ofMillis(300)).build());
+        store.prepare("").retry().block();
+        Connection foreign = Mono.<Connection>from(postgres.factory().create()).block();
+        Mono.from(foreign.beginTransaction())
+                .thenMany(
+                        Flux.from(foreign.createStatement("LOCK TABLE " + table).execute()))
+                .flatMap(result -> result.getRowsUpdated())
+                .blockLast();
+        assertThat(error(store.write(List.of(change()))))
+                .isExactlyInstanceOf(LimitStoreUnansweredException.class)
+                .hasMessage("PostgreSQL is unavailable: no reply within the timeout");
+        assertThat(error(store.read(List.of("a")))).isExactlyInstanceOf(LimitStoreUnavailableException.class);
+        Mono.from(foreign.rollbackTransaction())
+                .then(Mono.from(foreign.close()))
+                .block();
+        store.read(List.of("a")).retry().block();
+    }
+
+    @Test
+    void aConnectionThatTheServerEndsIsReplaced() {
+        PostgresStore store = closing(builder().connections(1).build());
+        for (int i = 0; i < 3; i++) {
+            store.prepare("").block();
+            postgres.execute("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE query LIKE '%" + table
+                    + "%' AND pid <> pg_backend_pid()");
+        }
+        store.prepare("").retry(2).block();
+    }
+
+    private static PostgresStore patient(String uri) {
+        return PostgresStore.builder(ConnectionFactories.get(uri))
+                .timeout(Duration.ofSeconds(30))
+                .build();
+    }
+
+    private static Change change() {
+        return new Change(List.of(new Write("a", new byte[1], 0, Long.MAX_VALUE)), Long.MAX_VALUE);
+    }
+
+    private static Throwable error(Mono<?> mono) {
+        return mono.materialize().block(Duration.ofSeconds(30)).getThrowable();
+    }
+}

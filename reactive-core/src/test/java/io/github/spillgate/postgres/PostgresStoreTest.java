@@ -1,0 +1,321 @@
+package io.github.spillgate.postgres;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+import static java.util.Objects.requireNonNull;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.RateLimiter;
+import io.github.spillgate.Source;
+import io.github.spillgate.store.CompareAndWriteStore.Change;
+import io.github.spillgate.store.CompareAndWriteStore.Row;
+import io.github.spillgate.store.CompareAndWriteStore.Rows;
+import io.github.spillgate.store.CompareAndWriteStore.Write;
+import io.r2dbc.spi.Connection;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+
+/** What a store on rows promises, on PostgreSQL. */
+class PostgresStoreTest extends PostgresFixture {
+
+    private static final long NEVER = Long.MAX_VALUE;
+
+    private final PostgresStore store = store();
+
+    @Test
+    void aRowIsWrittenWithItsExpectedVersionOnly() {
+        assertThat(row("a").version()).isZero();
+        assertThat(write(change(NEVER, put("a", "one", 0)))).isEmpty();
+        Row one = row("a");
+        assertThat(one.value()).asString(UTF_8).isEqualTo("one");
+        assertThat(one.version()).isPositive();
+        List<Row> current = write(change(NEVER, put("a", "two", 0)));
+        assertThat(current).singleElement().satisfies(row -> {
+            assertThat(row.value()).asString(UTF_8).isEqualTo("one");
+            assertThat(row.version()).isEqualTo(one.version());
+        });
+        assertThat(write(change(NEVER, put("a", "two", one.version() + 1)))).hasSize(1);
+        assertThat(write(change(NEVER, put("a", "two", one.version())))).isEmpty();
+        assertThat(row("a").version()).isGreaterThan(one.version());
+    }
+
+    @Test
+    void allRowsOfAChangeAreWrittenOrNone() {
+        write(change(NEVER, put("a", "one", 0)));
+        List<Row> current = write(
+                change(NEVER, put("a", "two", row("a").version()), put("b", "two", 7)),
+                change(NEVER, put("c", "two", 0)),
+                change(NEVER, put("d", "two", 0), put("a2", "two", 0)));
+        assertThat(current.stream().map(Row::key)).containsExactlyInAnyOrder("a", "b");
+        assertThat(row("a").value()).asString(UTF_8).isEqualTo("one");
+        assertThat(row("b").version()).isZero();
+        assertThat(row("c").version()).isPositive();
+        assertThat(row("d").version()).isPositive();
+    }
+
+    @Test
+    void aLateChangeIsNotWritten() {
+        long now = requireNonNull(store.read(List.of("a")).block()).micros();
+        assertThat(write(change(now, put("a", "one", 0)), change(NEVER, put("b", "one", 0))))
+                .extracting(Row::key)
+                .containsExactly("a");
+        assertThat(row("a").version()).isZero();
+        write(change(NEVER, put("a", "one", 0)));
+        assertThat(write(change(now, put("a", "two", row("a").version())))).hasSize(1);
+        assertThat(row("a").value()).asString(UTF_8).isEqualTo("one");
+    }
+
+    /** Another transaction inserts the row, so the statement waits; it ends without it, after the deadline. */
+    @Test
+    void theDeadlineIsCheckedAfterAWait() {
+        long now = requireNonNull(store.read(List.of("a")).block()).micros();
+        Connection foreign = begin("INSERT INTO " + table + " VALUES ('spillgate/1/a', '', 1, 9000000000000000)");
+        long deadline = now + 300_000;
+        CompletableFuture<Rows> written = store.write(
+                        List.of(change(deadline, put("a", "one", 0)), change(NEVER, put("b", "one", 0))))
+                .toFuture();
+        awaitWaitForLock();
+        await().until(() -> requireNonNull(store.read(List.of("a")).block()).micros() > deadline);
+        rollback(foreign);
+        assertThat(written.join().rows().stream().map(Row::key)).contains("a");
+        assertThat(row("a").version()).isZero();
+    }
+
+    /** Two keys of one decision are new, and one of them is inserted between the read and the end of the write. */
+    @Test
+    void aChangeIsNotWrittenInPartIfAnotherTransactionInsertsARow() {
+        store.read(List.of("a")).block();
+        Connection foreign = begin("INSERT INTO " + table + " VALUES ('spillgate/1/b', '', 1, 9000000000000000)");
+        CompletableFuture<Rows> written = store.write(List.of(
+                        change(NEVER, put("a", "one", 0), put("b", "one", 0)), change(NEVER, put("c", "one", 0))))
+                .toFuture();
+        awaitWaitForLock();
+        Mono.from(foreign.commitTransaction()).then(Mono.from(foreign.close())).block();
+        assertThat(written.join().rows().stream().map(Row::key)).contains("a", "b");
+        assertThat(row("a").version()).isZero();
+        assertThat(row("b").version()).isEqualTo(1);
+    }
+
+    @Test
+    void aLockOfAnotherTransactionDelaysNoOtherKey() {
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(closing(builder().connections(1).build()))
+                .limit(Limit.of(100, Duration.ofHours(5)))
+                .deadline(Duration.ofSeconds(2))
+                .build();
+        take(limiter, "locked").block();
+        Connection foreign = begin("SELECT * FROM " + table + " FOR UPDATE");
+        List<Decision> decisions = requireNonNull(Flux.range(0, 60)
+                .flatMap(i -> take(limiter, i == 30 ? "locked" : "key-" + i))
+                .collectList()
+                .block(Duration.ofSeconds(30)));
+        Map<Source, Long> bySource =
+                decisions.stream().collect(Collectors.groupingBy(Decision::source, Collectors.counting()));
+        assertThat(bySource).containsOnly(Map.entry(Source.OTHER, 59L), Map.entry(Source.LOCAL, 1L));
+        rollback(foreign);
+        await().untilAsserted(() -> assertThat(limiter.state().toReconcile()).isZero());
+        assertThat(used("locked", Limit.of(100, Duration.ofHours(5)))).isEqualTo(2);
+        limiter.close();
+    }
+
+    private static Mono<Decision> take(RateLimiter limiter, String key) {
+        return limiter.tryAcquire(key);
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "'",
+                "''",
+                "\\",
+                "\\'",
+                "\"",
+                "a'; DROP TABLE x; --",
+                "{a,b}",
+                "NULL",
+                "$1",
+                "%s",
+                "?",
+                "\\x41",
+                "E'\\n'",
+                " ",
+                "  a  ",
+                "~!@#$%^&*()_+`-={}[]:;<>,.?/|",
+                "TABLE",
+                "CLOCK"
+            })
+    void everyKeyIsKeptAsItIs(String key) {
+        write(change(NEVER, put(key, "value of " + key, 0)));
+        assertThat(row(key).value()).asString(UTF_8).isEqualTo("value of " + key);
+        assertThat(postgres.execute("SELECT key FROM " + table)).containsExactly("spillgate/1/" + key);
+        Limit limit = Limit.of(1, Duration.ofHours(5));
+        assertThat(requireNonNull(
+                                limiter(store).tryAcquire(Charge.of(key, limit)).block())
+                        .isAllowed())
+                .isTrue();
+        assertThat(used(key, limit)).isEqualTo(1);
+    }
+
+    @Test
+    void everyByteIsKeptAsItIs() {
+        byte[] all = new byte[9_000];
+        IntStream.range(0, all.length).forEach(i -> all[i] = (byte) (i * 31 + i / 256));
+        write(change(NEVER, new Write("a", all, 0, NEVER)));
+        assertThat(row("a").value()).isEqualTo(all);
+    }
+
+    @Test
+    void aVersionIsNotUsedAgainAfterADelete() {
+        List<Long> versions = new ArrayList<>(List.of(0L));
+        for (int i = 0; i < 20; i++) {
+            // The sweeper may delete an emptied row between the read and the write.
+            await().until(() ->
+                    write(change(NEVER, put("a", "one", row("a").version()))).isEmpty());
+            versions.add(row("a").version());
+            if (i % 2 == 0) {
+                write(change(NEVER, put("a", "", row("a").version())));
+                assertThat(row("a").value()).isEmpty();
+            } else {
+                postgres.execute("DELETE FROM " + table);
+                assertThat(row("a").version()).isZero();
+            }
+        }
+        assertThat(versions).isSorted().doesNotHaveDuplicates();
+    }
+
+    @Test
+    void anExpiredRowHasNoValueAndIsSwept() {
+        long millis = requireNonNull(store.read(List.of("a")).block()).micros() / 1_000;
+        List<Change> changes = IntStream.range(0, 500)
+                .mapToObj(i -> change(
+                        NEVER, new Write("key-" + i, new byte[900], 0, i % 2 == 0 ? millis - 1 : millis + 3_600_000)))
+                .toList();
+        write(changes.toArray(Change[]::new));
+        Row expired = row("key-0");
+        assertThat(expired.value()).isEmpty();
+        assertThat(row("key-1").value()).hasSize(900);
+        await().untilAsserted(() ->
+                assertThat(postgres.execute("SELECT count(*) FROM " + table)).containsExactly("250"));
+        assertThat(row("key-0").version()).isZero();
+    }
+
+    /** A row that is empty, or kept for as long as its longest write says. */
+    @Test
+    void aRowIsKeptAsLongAsItsLongestWriteSays() {
+        write(change(NEVER, new Write("a", new byte[1], 0, NEVER)));
+        write(change(NEVER, new Write("a", new byte[2], row("a").version(), 0)));
+        assertThat(row("a").value()).hasSize(2);
+        write(change(NEVER, put("a", "", row("a").version())));
+        await().untilAsserted(() ->
+                assertThat(postgres.execute("SELECT count(*) FROM " + table)).containsExactly("0"));
+    }
+
+    @Test
+    void stateIsNotSharedByNamespaces() {
+        PostgresStore other = closing(builder().namespace("shop:prod").build());
+        write(change(NEVER, put("a", "one", 0)));
+        assertThat(requireNonNull(other.read(List.of("a")).block())
+                        .rows()
+                        .get(0)
+                        .version())
+                .isZero();
+    }
+
+    @Test
+    void theTableIsUnloggedUnlessItIsToBeLogged() {
+        store.prepare("").block();
+        assertThat(postgres.execute("SELECT relpersistence FROM pg_class WHERE relname = '" + table + "'"))
+                .containsExactly("u");
+        postgres.execute("DROP TABLE " + table);
+        PostgresStore logged = closing(builder().logged(true).build());
+        logged.prepare("").block();
+        assertThat(postgres.execute("SELECT relpersistence FROM pg_class WHERE relname = '" + table + "'"))
+                .containsExactly("p");
+    }
+
+    @Test
+    void severalStoresCreateTheTableAtTheSameTime() {
+        Flux.range(0, 8)
+                .map(i -> closing(builder().connections(8).build()))
+                .flatMap(each -> each.prepare(""))
+                .blockLast(Duration.ofSeconds(30));
+    }
+
+    @Test
+    void aStoreHasNoMoreConnectionsThanItMayHave() {
+        RateLimiter limiter = limiter(closing(builder("counted_" + table, 2)));
+        Flux.range(0, 3_000)
+                .flatMap(i -> limiter.tryAcquire(Charge.of("key-" + i, Limit.of(1, Duration.ofHours(5)))), 256)
+                .blockLast(Duration.ofSeconds(30));
+        assertThat(postgres.execute("SELECT count(*) FROM pg_stat_activity WHERE usename = 'counted_" + table + "'"))
+                .containsExactly("2");
+    }
+
+    private PostgresStore builder(String role, int connections) {
+        postgres.execute("CREATE ROLE " + role + " LOGIN SUPERUSER");
+        return builder(role).connections(connections).build();
+    }
+
+    @Test
+    void aClosedStoreSaysSo() {
+        store.prepare("").block();
+        store.closeLater().block();
+        assertThat(store.prepare("").materialize().block().getThrowable())
+                .isInstanceOf(LimitStoreUnavailableException.class)
+                .hasMessageContaining("closed");
+    }
+
+    @Test
+    void settingsAreChecked() {
+        PostgresStore.Builder builder = builder();
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> builder.namespace("a/b"))
+                .withMessageContainingAll("\"a/b\"", "shop:prod");
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> builder.table("x; DROP TABLE y\n"))
+                .withMessageContainingAll("\"x; DROP TABLE y\\u000a\"", "limits.spillgate_counts");
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> builder.connections(9))
+                .withMessageContainingAll("9", "1 to 8");
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> builder.timeout(Duration.ZERO))
+                .withMessageContainingAll("PT0S", "10 ms");
+    }
+
+    private Row row(String key) {
+        return requireNonNull(store.read(List.of(key)).block()).rows().get(0);
+    }
+
+    private List<Row> write(Change... changes) {
+        return requireNonNull(store.write(List.of(changes)).block()).rows();
+    }
+
+    private static Change change(long deadline, Write... writes) {
+        return new Change(List.of(writes), deadline);
+    }
+
+    private static Write put(String key, String value, long version) {
+        return new Write(key, value.getBytes(UTF_8), version, NEVER);
+    }
+
+    private static void rollback(Connection connection) {
+        Mono.from(connection.rollbackTransaction())
+                .then(Mono.from(connection.close()))
+                .block();
+    }
+}

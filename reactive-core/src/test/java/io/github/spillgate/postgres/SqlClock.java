@@ -1,0 +1,62 @@
+package io.github.spillgate.postgres;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.github.spillgate.testkit.PostgresForTests;
+import io.r2dbc.spi.Connection;
+import java.time.Duration;
+import java.util.Objects;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+
+/** The clock of a store in PostgreSQL that reads its time from a row, and in which nothing expires. */
+public final class SqlClock implements AutoCloseable {
+
+    private static final String TIME = "clock_" + System.nanoTime();
+    private static final String CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+
+    private final Connection connection;
+    private final PostgresStore store;
+
+    public SqlClock(PostgresForTests postgres) {
+        connection = Objects.requireNonNull(
+                Mono.<Connection>from(postgres.factory().create()).block());
+        execute("CREATE UNLOGGED TABLE " + TIME + " AS SELECT 0::bigint AS micros");
+        store = PostgresStore.builder(postgres.factory())
+                .table("lasting_" + TIME)
+                // Requests that are made at the same time are decided in their order.
+                .connections(1)
+                .timeout(Duration.ofSeconds(30))
+                .statements(SqlClock::changed)
+                .build();
+    }
+
+    private static String changed(String text) {
+        String changed = text.replace("CASE WHEN t.expires_at > " + CLOCK + " / 1000 THEN", "CASE WHEN true THEN")
+                .replace("CASE WHEN u.expires_at > c.micros / 1000 THEN", "CASE WHEN true THEN")
+                .replace("expires_at <= " + CLOCK, "expires_at < 0 AND 0 < " + CLOCK)
+                .replace(CLOCK, "(SELECT micros FROM " + TIME + ")");
+        assertThat(changed).doesNotContain("clock_timestamp", "expires_at >", "expires_at <=");
+        return changed;
+    }
+
+    public PostgresStore store() {
+        return store;
+    }
+
+    /** Sets the time, in microseconds. */
+    public void show(long micros) {
+        execute("UPDATE " + TIME + " SET micros = " + micros);
+    }
+
+    private void execute(String sql) {
+        Flux.from(connection.createStatement(sql).execute())
+                .flatMap(result -> result.getRowsUpdated())
+                .blockLast(Duration.ofSeconds(30));
+    }
+
+    @Override
+    public void close() {
+        store.closeLater().then(Mono.from(connection.close())).block();
+    }
+}
