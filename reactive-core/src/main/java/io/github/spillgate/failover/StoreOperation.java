@@ -14,14 +14,15 @@ import reactor.core.publisher.Mono;
  * What a call does, on each of the two stores.
  *
  * @param <T> the type of the result
- * @param kind what it does to counts
+ * @param effect what it does to counts
  * @param onPrimary asks the primary store
  * @param onFallback asks the fallback
  */
-record StoreOperation<T>(Kind kind, OnPrimary<T> onPrimary, BiFunction<LimitStore, List<Claim>, Mono<T>> onFallback) {
+record StoreOperation<T>(
+        Effect effect, OnPrimary<T> onPrimary, BiFunction<LimitStore, List<Claim>, Mono<T>> onFallback) {
 
     /** What a call does to counts. */
-    enum Kind {
+    enum Effect {
         /** Takes permits. */
         TAKE,
 
@@ -33,28 +34,28 @@ record StoreOperation<T>(Kind kind, OnPrimary<T> onPrimary, BiFunction<LimitStor
     }
 
     static final StoreOperation<StoreDecision> TAKE = new StoreOperation<>(
-            Kind.TAKE,
+            Effect.TAKE,
             (store, claims, deadline) -> store.take(StoreRequest.take(claims, deadline)),
             (store, claims) -> store.take(StoreRequest.take(claims)));
     static final StoreOperation<StoreDecision> PEEK = new StoreOperation<>(
-            Kind.PEEK,
+            Effect.PEEK,
             (store, claims, deadline) -> store.take(StoreRequest.peek(claims)),
             (store, claims) -> store.take(StoreRequest.peek(claims)));
 
     /** Returns an operation that changes counts on both stores. */
     static <T> StoreOperation<T> change(LongFunction<Mono<T>> onPrimary, Function<LimitStore, Mono<T>> onFallback) {
         return new StoreOperation<>(
-                Kind.CHANGE,
+                Effect.CHANGE,
                 (store, claims, deadline) -> onPrimary.apply(deadline),
                 (store, claims) -> onFallback.apply(store));
     }
 
     boolean isTake() {
-        return kind == Kind.TAKE;
+        return effect == Effect.TAKE;
     }
 
     boolean isChange() {
-        return kind == Kind.CHANGE;
+        return effect == Effect.CHANGE;
     }
 
     @FunctionalInterface
