@@ -5,6 +5,9 @@ public enum Source {
     /** In Redis, by its clock. */
     REDIS,
 
+    /** In PostgreSQL, by its clock. */
+    POSTGRES,
+
     /** In this process, by the local store. */
     LOCAL,
 

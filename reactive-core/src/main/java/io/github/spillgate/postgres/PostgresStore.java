@@ -1,5 +1,7 @@
 package io.github.spillgate.postgres;
 
+import io.github.spillgate.AsyncCloseable;
+import io.github.spillgate.Source;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Text;
 import io.github.spillgate.postgres.PostgresErrors.Step;
@@ -33,7 +35,7 @@ import reactor.core.scheduler.Schedulers;
  * <p>The store opens its own connections at first use and keeps them; a connection pool in front of it has no use. It
  * needs {@code io.r2dbc:r2dbc-spi} and {@code org.postgresql:r2dbc-postgresql} on the class path.
  */
-public final class PostgresStore extends CompareAndWriteStore implements AutoCloseable {
+public final class PostgresStore extends CompareAndWriteStore implements AsyncCloseable {
     // Design notes.
     //
     // No lock is held between two round trips, because a process may stop there. Of each statement, all rows are read
@@ -75,8 +77,9 @@ public final class PostgresStore extends CompareAndWriteStore implements AutoClo
     /**
      * Returns a store with the default settings.
      *
-     * @param factory the server, not a connection pool, such as {@code
-     *     ConnectionFactories.get("r2dbc:postgresql://user:password@host/database")}
+     * @param factory the server, such as {@code
+     *     ConnectionFactories.get("r2dbc:postgresql://user:password@host/database")}. The connections of a pool are not
+     *     used, but the factory behind it
      * @return the store
      */
     public static PostgresStore create(ConnectionFactory factory) {
@@ -86,13 +89,26 @@ public final class PostgresStore extends CompareAndWriteStore implements AutoClo
     /**
      * Returns a builder of a store.
      *
-     * @param factory the server, not a connection pool, such as {@code
-     *     ConnectionFactories.get("r2dbc:postgresql://user:password@host/database")}
+     * @param uri the server, such as {@code r2dbc:postgresql://user:password@localhost/orders}
+     * @return the builder
+     * @throws IllegalArgumentException if the text is not the URI of a PostgreSQL, or its driver is not on the class
+     *     path; the message contains no user, password or options
+     */
+    public static Builder builder(String uri) {
+        return builder(PostgresUris.parse(uri));
+    }
+
+    /**
+     * Returns a builder of a store.
+     *
+     * @param factory the server, such as {@code
+     *     ConnectionFactories.get("r2dbc:postgresql://user:password@host/database")}. The connections of a pool are not
+     *     used, but the factory behind it
      * @return the builder
      */
     public static Builder builder(ConnectionFactory factory) {
-        return new Builder(Checks.present(
-                factory, "factory", "ConnectionFactories.get(\"r2dbc:postgresql://user:password@host/database\")"));
+        return new Builder(PostgresUris.unwrapped(Checks.present(
+                factory, "factory", "ConnectionFactories.get(\"r2dbc:postgresql://user:password@host/database\")")));
     }
 
     @Override
@@ -219,20 +235,15 @@ public final class PostgresStore extends CompareAndWriteStore implements AutoClo
         return Objects.requireNonNull(row.get(column, type));
     }
 
-    /** Closes the store's connections. Does not wait; see {@link #closeLater()}. */
+    /** {@inheritDoc} Waits for at most 2 s until its connections are closed. */
     @Override
-    public void close() {
-        closing.subscribe();
-    }
-
-    /**
-     * Closes the store's connections, and completes once they are closed, or after 2 s. Closing begins with the first
-     * subscriber, and a cancellation does not stop it.
-     *
-     * @return empty, once the connections are closed; never an error
-     */
     public Mono<Void> closeLater() {
         return closing;
+    }
+
+    @Override
+    protected Source source() {
+        return Source.POSTGRES;
     }
 
     /** Returns a description for logs. */

@@ -6,7 +6,8 @@ package io.github.spillgate.postgres;
 //
 //   A decision       CompareAndWriteStore, of the package store, computes it; PostgresStore reads and writes the rows
 //   The statements   Statements reads the files read.sql, write.sql, sweep.sql and schema.sql, which say what they do
-//   Connections      Connections opens, reuses and replaces them; Sweeper deletes expired rows now and then
+//   Connections      PostgresUris reads a URI; Connections opens, reuses and replaces connections; Sweeper deletes
+//                    expired rows now and then
 //   Errors           PostgresErrors translates those of PostgreSQL and R2DBC, with their remedies
 
 import org.jspecify.annotations.NullMarked;

@@ -1,5 +1,7 @@
 package io.github.spillgate.store;
 
+import io.github.spillgate.Source;
+import io.github.spillgate.StoreState;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
@@ -125,6 +127,20 @@ public abstract class CompareAndWriteStore implements LimitStore {
     @Override
     public final Mono<Integer> register(String limiter, UUID instance, Duration lifetime) {
         return Registrations.register(engine, limiter, instance, lifetime);
+    }
+
+    /**
+     * Returns the source of the decisions of this store.
+     *
+     * @return the source; {@link Source#OTHER} by default
+     */
+    protected Source source() {
+        return Source.OTHER;
+    }
+
+    @Override
+    public StoreState state() {
+        return StoreState.of(source());
     }
 
     /** Returns a description for logs. */

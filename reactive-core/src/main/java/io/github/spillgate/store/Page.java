@@ -26,9 +26,11 @@ final class Page {
     private static final Pattern TIME = Pattern.compile("\\d{1,18}");
 
     private final Map<String, PageEntry> entries = new LinkedHashMap<>();
+    private final Source source;
     private long micros;
 
-    Page(long micros, List<Row> rows) {
+    Page(Source source, long micros, List<Row> rows) {
+        this.source = source;
         this.micros = micros;
         rows.forEach(row -> entries.put(row.key(), new PageEntry(row)));
     }
@@ -45,7 +47,7 @@ final class Page {
 
     /** Returns the time as that of a reply, with the microseconds as its stamp. */
     Reply reply() {
-        return new Reply(Source.OTHER, millis(), micros);
+        return new Reply(source, millis(), micros);
     }
 
     /** Lets a microsecond pass, so that the stamps of later decisions are higher. */

@@ -187,7 +187,9 @@ final class RowBatch {
         List<Write> compute(long micros, Map<String, Row> rows, long now) {
             try {
                 Page page = new Page(
-                        micros, keys.stream().map(key -> row(rows, key)).toList());
+                        engine.store().source(),
+                        micros,
+                        keys.stream().map(key -> row(rows, key)).toList());
                 for (Task<?> task : tasks) {
                     if (isOver(task, now)) {
                         engine.failLate(task);

@@ -65,7 +65,7 @@ class PostgresErrorsTest extends PostgresFixture {
         String role = role("SUPERUSER", "SET default_transaction_read_only = on");
         PostgresStore store = closing(builder(role).build());
         assertThat(error(store.prepare("")))
-                .isInstanceOf(LimitStoreUnavailableException.class)
+                .isInstanceOf(LimitStoreUnreachableException.class)
                 .hasMessageContainingAll("read-only", "targetServerType=primary");
         assertThat(error(store.write(List.of(change())))).hasMessageContainingAll("25006", "targetServerType=primary");
     }

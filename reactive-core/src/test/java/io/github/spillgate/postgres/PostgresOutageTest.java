@@ -97,7 +97,7 @@ class PostgresOutageTest {
 
     /** Waits until PostgreSQL decides, and has all grants. */
     private void awaitPostgres() {
-        await().atMost(LONG).until(() -> take() == Source.OTHER);
+        await().atMost(LONG).until(() -> take() == Source.POSTGRES);
         await().atMost(LONG).until(() -> limiter.state().toReconcile() == 0);
     }
 

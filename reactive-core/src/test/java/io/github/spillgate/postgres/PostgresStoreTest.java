@@ -126,7 +126,7 @@ class PostgresStoreTest extends PostgresFixture {
                 .block(Duration.ofSeconds(30)));
         Map<Source, Long> bySource =
                 decisions.stream().collect(Collectors.groupingBy(Decision::source, Collectors.counting()));
-        assertThat(bySource).containsOnly(Map.entry(Source.OTHER, 59L), Map.entry(Source.LOCAL, 1L));
+        assertThat(bySource).containsOnly(Map.entry(Source.POSTGRES, 59L), Map.entry(Source.LOCAL, 1L));
         rollback(foreign);
         await().untilAsserted(() -> assertThat(limiter.state().toReconcile()).isZero());
         assertThat(used("locked", Limit.of(100, Duration.ofHours(5)))).isEqualTo(2);
