@@ -40,7 +40,7 @@ public final class RateLimitOptions {
 
     /** Where permits are counted. */
     public enum StoreType {
-        /** In Redis, if it has a URI; else in this process. */
+        /** In Redis or PostgreSQL, if one of them has a URI; else in this process. */
         AUTO,
         /** In this process. */
         LOCAL
@@ -68,6 +68,7 @@ public final class RateLimitOptions {
 
     private final Settings all;
     private final Settings redis;
+    private final Settings postgres;
     private final Settings local;
     private final Settings client;
     private final Settings headers;
@@ -97,6 +98,7 @@ public final class RateLimitOptions {
         all = new Settings(
                 "", Checks.present(json, "json", "{\"name\": \"orders\"}").copy());
         redis = all.below("redis");
+        postgres = all.below("postgres");
         local = all.below("local");
         client = all.below("client-address");
         headers = all.below("headers");
@@ -107,6 +109,12 @@ public final class RateLimitOptions {
                         this::getRedisUri,
                         this::isRedisCluster,
                         this::getRedisNamespace,
+                        this::getPostgresUri,
+                        this::getPostgresNamespace,
+                        this::getPostgresTable,
+                        this::isPostgresCreateTable,
+                        this::isPostgresLogged,
+                        this::getPostgresConnections,
                         this::getDeadline,
                         this::getReadyTimeout,
                         this::getCacheDenials,
@@ -128,7 +136,7 @@ public final class RateLimitOptions {
                         this::isEnabled,
                         this::getRules)
                 .forEach(Runnable::run);
-        Stream.of(redis, local, client, headers, all).forEach(Settings::rejectUnknown);
+        Stream.of(redis, postgres, local, client, headers, all).forEach(Settings::rejectUnknown);
     }
 
     /**
@@ -159,7 +167,7 @@ public final class RateLimitOptions {
     /**
      * Sets where permits are counted.
      *
-     * @param store the store; by default Redis, if it has a URI
+     * @param store the store; by default Redis or PostgreSQL, if one of them has a URI
      * @return this
      */
     public RateLimitOptions setStore(@Nullable StoreType store) {
@@ -218,6 +226,102 @@ public final class RateLimitOptions {
     /** {@return the first part of all keys in Redis} */
     public String getRedisNamespace() {
         return redis.text("namespace", "spillgate");
+    }
+
+    /**
+     * Sets the address of PostgreSQL.
+     *
+     * @param postgresUri a URI such as {@code r2dbc:postgresql://user:password@localhost/orders}
+     * @return this
+     */
+    public RateLimitOptions setPostgresUri(@Nullable String postgresUri) {
+        postgres.put("uri", postgresUri);
+        return this;
+    }
+
+    /** {@return the address of PostgreSQL; null if it is not set} */
+    public @Nullable String getPostgresUri() {
+        return postgres.text("uri");
+    }
+
+    /**
+     * Sets the first part of all keys in PostgreSQL.
+     *
+     * @param postgresNamespace the namespace, {@code spillgate} by default
+     * @return this
+     */
+    public RateLimitOptions setPostgresNamespace(@Nullable String postgresNamespace) {
+        postgres.put("namespace", postgresNamespace);
+        return this;
+    }
+
+    /** {@return the first part of all keys in PostgreSQL} */
+    public String getPostgresNamespace() {
+        return postgres.text("namespace", "spillgate");
+    }
+
+    /**
+     * Sets the table in PostgreSQL.
+     *
+     * @param postgresTable the name of the table, with or without its schema, {@code spillgate_counts} by default
+     * @return this
+     */
+    public RateLimitOptions setPostgresTable(@Nullable String postgresTable) {
+        postgres.put("table", postgresTable);
+        return this;
+    }
+
+    /** {@return the table in PostgreSQL} */
+    public String getPostgresTable() {
+        return postgres.text("table", "spillgate_counts");
+    }
+
+    /**
+     * Sets whether the table is created if it does not exist.
+     *
+     * @param postgresCreateTable false if it must exist; true by default
+     * @return this
+     */
+    public RateLimitOptions setPostgresCreateTable(boolean postgresCreateTable) {
+        postgres.put("create-table", postgresCreateTable);
+        return this;
+    }
+
+    /** {@return whether the table is created if it does not exist} */
+    public boolean isPostgresCreateTable() {
+        return postgres.flag("create-table", true);
+    }
+
+    /**
+     * Sets whether the table that is created survives a crash of the server.
+     *
+     * @param postgresLogged true for a table with a write-ahead log; false by default
+     * @return this
+     */
+    public RateLimitOptions setPostgresLogged(boolean postgresLogged) {
+        postgres.put("logged", postgresLogged);
+        return this;
+    }
+
+    /** {@return whether the table that is created survives a crash of the server} */
+    public boolean isPostgresLogged() {
+        return postgres.flag("logged", false);
+    }
+
+    /**
+     * Sets the number of connections to PostgreSQL.
+     *
+     * @param postgresConnections the number, 1 to 8, 3 by default
+     * @return this
+     */
+    public RateLimitOptions setPostgresConnections(int postgresConnections) {
+        postgres.put("connections", postgresConnections);
+        return this;
+    }
+
+    /** {@return the number of connections to PostgreSQL} */
+    public int getPostgresConnections() {
+        return postgres.integer("connections", 3);
     }
 
     /**

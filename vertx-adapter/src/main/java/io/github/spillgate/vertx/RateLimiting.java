@@ -22,6 +22,7 @@ import io.github.spillgate.http.Spelling;
 import io.github.spillgate.http.WrongSettingException;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.postgres.PostgresStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.vertx.RateLimitOptions.Denials;
@@ -76,7 +77,7 @@ public final class RateLimiting {
     private final boolean preflights;
     private final Duration readyTimeout;
 
-    /** Closes the Redis store and then the Redis client, if this limiter has created them. */
+    /** Closes the store and then its client, if this limiter has created them. */
     private final Mono<Void> disconnect;
 
     private RateLimiting(
@@ -349,9 +350,16 @@ public final class RateLimiting {
                         vertx, off, Rules.off(off, RoutePaths.ofVertx()), this::readRules, options, Mono.empty());
             }
             List<Rule> read = readRules(options);
-            List<RedisURI> uris = redisUris();
-            if (uris.isEmpty()) {
+            if (store != null || options.getStore() == StoreType.LOCAL) {
                 return build(limiter, store != null ? store : local(), read, Mono.empty());
+            }
+            List<RedisURI> uris = redisUris();
+            String postgresUri = options.getPostgresUri();
+            if (postgresUri != null) {
+                PostgresStore postgres = postgresStore(postgresUri, !uris.isEmpty());
+                return build(limiter, postgres, read, postgres.closeLater());
+            } else if (uris.isEmpty()) {
+                return build(limiter, local(), read, Mono.empty());
             }
             AbstractRedisClient client = redisClient(uris);
             Mono<Void> disconnect = Mono.fromFuture(() -> client.shutdownAsync(0, 2, TimeUnit.SECONDS));
@@ -422,10 +430,10 @@ public final class RateLimiting {
                     : checked("secret", "…", any -> syntax.secret(secret.getBytes(StandardCharsets.UTF_8)));
         }
 
-        /** Returns the addresses of the Redis that this limiter connects to; empty if it uses another store. */
+        /** Returns the addresses of Redis; empty if it has none. */
         private List<RedisURI> redisUris() {
             String text = options.getRedisUri();
-            if (store != null || options.getStore() != StoreType.AUTO || text == null) {
+            if (text == null) {
                 return List.of();
             }
             return checked(
@@ -444,10 +452,33 @@ public final class RateLimiting {
                     .build();
         }
 
+        private PostgresStore postgresStore(String uri, boolean hasRedis) {
+            if (hasRedis) {
+                throw new WrongSettingException(
+                        "postgres.uri", "…", "there is also redis.uri: expected one of them", null);
+            }
+            PostgresStore.Builder postgres;
+            try {
+                postgres = checked("postgres.uri", "…", any -> PostgresStore.builder(uri));
+            } catch (LinkageError e) {
+                throw new WrongSettingException(
+                        "postgres.uri",
+                        "…",
+                        "R2DBC is not on the class path: expected the dependency org.postgresql:r2dbc-postgresql",
+                        e);
+            }
+            checked("postgres.namespace", options.getPostgresNamespace(), postgres::namespace);
+            checked("postgres.table", options.getPostgresTable(), postgres::table);
+            checked("postgres.connections", options.getPostgresConnections(), postgres::connections);
+            return postgres.createTable(options.isPostgresCreateTable())
+                    .logged(options.isPostgresLogged())
+                    .build();
+        }
+
         private LimitStore local() {
             if (options.getStore() == StoreType.AUTO) {
-                LOG.warn("No Redis is configured; each instance of this service counts on its own: expected redis.uri,"
-                        + " or store: local if that is intended");
+                LOG.warn("No Redis is configured; each instance of this service counts on its own: expected redis.uri"
+                        + " or postgres.uri, or store: local if that is intended");
             }
             LocalStore local = checked("local.counts", options.getLocalCounts(), LocalStore::bounded);
             Double share = options.getLocalShare();

@@ -49,6 +49,10 @@ class RateLimitOptionsTest {
               "name": "orders",
               "store": "local",
               "redis": {"uri": "redis://localhost:6379", "cluster": true, "namespace": "shop"},
+              "postgres": {
+                "uri": "r2dbc:postgresql://localhost/orders", "namespace": "shop", "table": "limits.counts",
+                "create-table": false, "logged": true, "connections": 2
+              },
               "deadline": "80ms",
               "ready-timeout": "3s",
               "cache-denials": "500ms",
@@ -84,6 +88,12 @@ class RateLimitOptionsTest {
                 .setRedisUri("redis://localhost:6379")
                 .setRedisCluster(true)
                 .setRedisNamespace("shop")
+                .setPostgresUri("r2dbc:postgresql://localhost/orders")
+                .setPostgresNamespace("shop")
+                .setPostgresTable("limits.counts")
+                .setPostgresCreateTable(false)
+                .setPostgresLogged(true)
+                .setPostgresConnections(2)
                 .setDeadline(Duration.ofMillis(80))
                 .setReadyTimeout(Duration.ofSeconds(3))
                 .setCacheDenials(Duration.ofMillis(500))

@@ -56,6 +56,7 @@ import reactor.util.Loggers;
 @AutoConfiguration(
         afterName = {
             "org.springframework.boot.data.redis.autoconfigure.DataRedisAutoConfiguration",
+            "org.springframework.boot.r2dbc.autoconfigure.R2dbcAutoConfiguration",
             "org.springframework.boot.webflux.autoconfigure.WebFluxAutoConfiguration"
         })
 @ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.REACTIVE)
@@ -66,6 +67,7 @@ import reactor.util.Loggers;
     HealthPathsConfiguration.class,
     StoreConfiguration.DisabledConfiguration.class,
     StoreConfiguration.DedicatedRedisConfiguration.class,
+    StoreConfiguration.PostgresConfiguration.class,
     StoreConfiguration.ApplicationRedisConfiguration.class,
     StoreConfiguration.LocalConfiguration.class
 })

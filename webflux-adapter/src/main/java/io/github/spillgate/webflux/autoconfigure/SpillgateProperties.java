@@ -22,6 +22,7 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param name name of the limiter, by default that of the application; instances of one name share their counts
  * @param store where counts are kept
  * @param redis the Redis that keeps the counts
+ * @param postgres the PostgreSQL that keeps the counts
  * @param deadline longest time for a decision; if Redis has not answered by then, the fallback decides
  * @param readyTimeout how long the application waits for Redis when it starts, at most; 0 does not wait
  * @param cacheDenials longest time for which a denial is cached; 0 disables the cache
@@ -43,6 +44,7 @@ public record SpillgateProperties(
         @Nullable String name,
         @DefaultValue("auto") StoreType store,
         @DefaultValue Redis redis,
+        @DefaultValue Postgres postgres,
         @DefaultValue("100ms") Duration deadline,
         @DefaultValue("2s") Duration readyTimeout,
         @DefaultValue("1s") Duration cacheDenials,
@@ -61,10 +63,13 @@ public record SpillgateProperties(
     /** Where counts are kept. */
     public enum StoreType {
         /**
-         * In Redis if {@code spillgate.redis} or {@code spring.data.redis} configures one, else in the memory of this
-         * process.
+         * In Redis if {@code spillgate.redis} configures one, or in PostgreSQL if {@code spillgate.postgres} does; else
+         * in the Redis of {@code spring.data.redis}, if there is one; else in the memory of this process.
          */
         AUTO,
+
+        /** In PostgreSQL: that of {@code spillgate.postgres}, or that of {@code spring.r2dbc}. */
+        POSTGRES,
 
         /** In the memory of this process, whatever is configured: for tests, and for services with one instance. */
         LOCAL
@@ -112,6 +117,25 @@ public record SpillgateProperties(
             @Nullable String uri,
             @DefaultValue("false") boolean cluster,
             @DefaultValue("spillgate") String namespace) {}
+
+    /**
+     * The PostgreSQL that keeps the counts.
+     *
+     * @param uri URI of a PostgreSQL, such as r2dbc:postgresql://user:password@localhost/orders; by default that of
+     *     spring.r2dbc, if the store is postgres
+     * @param namespace prefix of the keys in the table
+     * @param table name of the table, with or without its schema
+     * @param createTable whether the table is created if it does not exist
+     * @param logged whether the table that is created survives a crash of the server
+     * @param connections number of connections, 1 to 8
+     */
+    public record Postgres(
+            @Nullable String uri,
+            @DefaultValue("spillgate") String namespace,
+            @DefaultValue("spillgate_counts") String table,
+            @DefaultValue("true") boolean createTable,
+            @DefaultValue("false") boolean logged,
+            @DefaultValue("3") int connections) {}
 
     /**
      * The in-memory store.

@@ -4,6 +4,7 @@ import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.failover.LocalFallback;
 import io.github.spillgate.http.WrongSettingException;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.postgres.PostgresStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.StoreType;
@@ -12,17 +13,23 @@ import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.StaticCredentialsProvider;
 import io.lettuce.core.cluster.RedisClusterClient;
+import io.r2dbc.spi.ConnectionFactory;
 import java.time.Duration;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
+import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnSingleCandidate;
 import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Condition;
+import org.springframework.context.annotation.ConditionContext;
 import org.springframework.context.annotation.Conditional;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.context.annotation.Lazy;
+import org.springframework.core.env.Environment;
+import org.springframework.core.type.AnnotatedTypeMetadata;
 import org.springframework.data.redis.connection.RedisClusterConfiguration;
 import org.springframework.data.redis.connection.RedisConfiguration;
 import org.springframework.data.redis.connection.RedisStandaloneConfiguration;
@@ -69,6 +76,18 @@ final class StoreConfiguration {
                 .build();
     }
 
+    /** Fails if the settings ask for PostgreSQL: it would have been used, if there were its classes. */
+    private static void rejectPostgres(SpillgateProperties settings) {
+        if (settings.store() == StoreType.POSTGRES
+                || (settings.store() == StoreType.AUTO && settings.postgres().uri() != null)) {
+            throw new WrongSettingException(
+                    "spillgate.store",
+                    "postgres",
+                    "R2DBC is not on the class path: expected the dependency org.postgresql:r2dbc-postgresql",
+                    null);
+        }
+    }
+
     /** The store of a disabled limiter, which opens no connection even if the settings contain a Redis. */
     @Lazy
     @Configuration(proxyBeanMethods = false)
@@ -101,6 +120,13 @@ final class StoreConfiguration {
         /** Creates the store. It must be closed before the client, or the client would close its connections. */
         @Bean(name = STORE, destroyMethod = CLOSE)
         RedisStore spillgateStore(DedicatedRedisClient dedicated, SpillgateProperties settings) {
+            if (settings.postgres().uri() != null) {
+                throw new WrongSettingException(
+                        "spillgate.postgres.uri",
+                        "…",
+                        "there is also spillgate.redis.uri: expected one of them, or spillgate.store=postgres",
+                        null);
+            }
             return redis(RedisStore.builder(dedicated.client).nodes(uris(settings)), settings);
         }
 
@@ -135,6 +161,7 @@ final class StoreConfiguration {
 
         @Bean(name = STORE, destroyMethod = CLOSE)
         RedisStore spillgateStore(LettuceConnectionFactory connections, SpillgateProperties settings) {
+            rejectPostgres(settings);
             RedisStore.Builder store = RedisStore.builder(connections.getRequiredNativeClient());
             List<RedisURI> nodes = nodes(connections);
             return redis(nodes.isEmpty() ? store : store.nodes(nodes), settings);
@@ -192,6 +219,55 @@ final class StoreConfiguration {
         }
     }
 
+    /** A PostgreSQL, from {@code spillgate.postgres}, or that of the application, from {@code spring.r2dbc}. */
+    @Lazy
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnClass(ConnectionFactory.class)
+    @ConditionalOnMissingBean(LimitStore.class)
+    @Conditional(PostgresCondition.class)
+    static class PostgresConfiguration {
+
+        @Bean(name = STORE, destroyMethod = CLOSE)
+        PostgresStore spillgateStore(ObjectProvider<ConnectionFactory> application, SpillgateProperties settings) {
+            SpillgateProperties.Postgres from = settings.postgres();
+            PostgresStore.Builder store = builder(application, from.uri());
+            WrongSettingException.checked("spillgate.postgres.namespace", from.namespace(), store::namespace);
+            WrongSettingException.checked("spillgate.postgres.table", from.table(), store::table);
+            WrongSettingException.checked("spillgate.postgres.connections", from.connections(), store::connections);
+            return store.createTable(from.createTable()).logged(from.logged()).build();
+        }
+
+        private static PostgresStore.Builder builder(
+                ObjectProvider<ConnectionFactory> application, @Nullable String uri) {
+            if (uri != null) {
+                return WrongSettingException.checked("spillgate.postgres.uri", "…", any -> PostgresStore.builder(uri));
+            }
+            ConnectionFactory only = application.getIfUnique();
+            if (only == null) {
+                throw new WrongSettingException(
+                        "spillgate.store",
+                        "postgres",
+                        "no PostgreSQL is configured: expected spillgate.postgres.uri, or one connection factory from"
+                                + " spring.r2dbc.*, for example"
+                                + " spillgate.postgres.uri=r2dbc:postgresql://user:password@localhost/orders",
+                        null);
+            }
+            return PostgresStore.builder(only);
+        }
+    }
+
+    /** Whether the settings ask for PostgreSQL. */
+    static final class PostgresCondition implements Condition {
+
+        @Override
+        public boolean matches(ConditionContext context, AnnotatedTypeMetadata metadata) {
+            Environment environment = context.getEnvironment();
+            String store = environment.getProperty("spillgate.store", "auto");
+            return store.equalsIgnoreCase("postgres")
+                    || (store.equalsIgnoreCase("auto") && environment.containsProperty("spillgate.postgres.uri"));
+        }
+    }
+
     /** The memory of this process, without Redis. */
     @Lazy
     @Configuration(proxyBeanMethods = false)
@@ -200,9 +276,11 @@ final class StoreConfiguration {
 
         @Bean(STORE)
         LocalStore spillgateStore(SpillgateProperties settings) {
+            rejectPostgres(settings);
             if (settings.store() == StoreType.AUTO) {
                 LOG.warn("No Redis is configured; each instance of this service counts on its own: expected"
-                        + " spillgate.redis.uri or spring.data.redis.*, or spillgate.store=local if that is intended");
+                        + " spillgate.redis.uri, spring.data.redis.* or spillgate.postgres.uri, or"
+                        + " spillgate.store=local if that is intended");
             }
             return local(settings);
         }

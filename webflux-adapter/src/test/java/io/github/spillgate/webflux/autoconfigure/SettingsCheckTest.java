@@ -80,7 +80,7 @@ class SettingsCheckTest {
     @CsvSource(delimiter = '|', textBlock = """
                     spillgate.rules[0].when-missing  | ignore  | rule "login": found "ignore": expected one of
                     spillgate.rules[0].when-missing  | skipp   | did you mean skip? Expected one of
-                    spillgate.store                  | lokal   | found "lokal": did you mean local? Expected one of auto, local
+                    spillgate.store                  | lokal   | found "lokal": did you mean local? Expected one of auto, postgres, local
                     spillgate.client-address.header  | X-Real  | expected one of none, x-forwarded-for, forwarded
                     spillgate.deadline               | 5       | found "5", which has no unit: expected a time with its unit, for example 5ms or 5s
                     spillgate.ready-timeout          | 5 sec   | found "5 sec": expected a time with its unit, for example 100ms
