@@ -2,6 +2,7 @@ package io.github.spillgate.postgres;
 
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.internal.Background;
+import io.r2dbc.postgresql.api.PostgresqlConnection;
 import io.r2dbc.spi.Connection;
 import io.r2dbc.spi.ValidationDepth;
 import java.time.Duration;
@@ -32,13 +33,15 @@ final class Connections {
     //
     // A statement takes a place, whose connection it opens if there is none, and gives the place back when it ends. If
     // all are taken it waits, in order. A connection on which a statement failed, or was given up after its timeout, is
-    // closed: its state is not known.
+    // closed: its state is not known. The server is asked to cancel the statement: while it waits for a lock, it does
+    // not
+    // notice that the connection is closed, and would keep its place among the connections that it allows.
     //
     // An attempt to connect is not cancelled, because the driver would then keep the socket. It goes on after the
-    // timeout of its statement, and the next statement of that place uses it. After ten timeouts it is given up, and
+    // timeout of its statement, and the next statement of that place uses it. After a minute it is given up, and
     // closed if it succeeds later.
 
-    private static final int TIMEOUTS = 10;
+    private static final Duration LONGEST_ATTEMPT = Duration.ofMinutes(1);
 
     private final Mono<Connection> open;
     private final Duration timeout;
@@ -129,6 +132,7 @@ final class Connections {
         private void replace(Connection open, AtomicBoolean isDone) {
             if (isDone.compareAndSet(false, true)) {
                 connection = null;
+                cancel(open);
                 discard(open);
             }
         }
@@ -168,7 +172,7 @@ final class Connections {
             Background.scheduler()
                     .schedule(
                             () -> fail.accept(new TimeoutException()),
-                            timeout.multipliedBy(TIMEOUTS).toMillis(),
+                            LONGEST_ATTEMPT.toMillis(),
                             TimeUnit.MILLISECONDS);
             return opening.asMono();
         }
@@ -178,6 +182,13 @@ final class Connections {
             return known == null
                     ? Mono.empty()
                     : known.asMono().flatMap(open -> Mono.from(open.close())).onErrorComplete();
+        }
+    }
+
+    /** Ends a statement that waits in the server, which would not notice that its connection is closed. */
+    private void cancel(Connection open) {
+        if (open instanceof PostgresqlConnection known) {
+            known.cancelRequest().timeout(timeout, Background.scheduler()).subscribe(null, error -> {});
         }
     }
 

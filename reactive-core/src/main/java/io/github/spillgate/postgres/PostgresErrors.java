@@ -17,6 +17,7 @@ final class PostgresErrors {
     private static final int OLDEST = 14;
 
     private static final int LONGEST = 300;
+    private static final String DEADLOCK = "40P01";
 
     private final String table;
     private final String create;
@@ -79,8 +80,10 @@ final class PostgresErrors {
         return unavailable("table " + table + " does not exist, and the store does not create it" + remedy("42P01"));
     }
 
-    static boolean hasState(Throwable error, String state) {
-        return error instanceof R2dbcException e && state.equals(e.getSqlState());
+    /** Returns whether a write was undone because of another one, so that its rows must be read again. */
+    static boolean isUnwritten(Throwable error) {
+        return error instanceof R2dbcException e
+                && (Statements.UNSAFE.equals(e.getSqlState()) || DEADLOCK.equals(e.getSqlState()));
     }
 
     private static LimitStoreUnreachableException unavailable(String why) {
@@ -99,7 +102,8 @@ final class PostgresErrors {
 
     private String remedy(String state) {
         return switch (state) {
-            case "42P01", "3F000" -> ": expected a table, for example " + create;
+            case "42P01" -> ": expected a table, for example " + create;
+            case "3F000" -> ": expected its schema, for example CREATE SCHEMA limits, and then a table: " + create;
             case "42501" ->
                 ": expected GRANT SELECT, INSERT, UPDATE, DELETE ON " + table
                         + " TO the role of the store, and a table; if the role may not create it: " + create;

@@ -135,10 +135,7 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
                     .bind(3, column(writes, Write::expiresAt, Long[]::new))
                     .bind(4, ofChanges(changes, i -> i, Integer[]::new))
                     .bind(5, ofChanges(changes, i -> changes.get(i).deadline(), Long[]::new));
-            return rows(statement, keys)
-                    .onErrorResume(
-                            error -> PostgresErrors.hasState(error, Statements.UNSAFE),
-                            error -> read(connection, keys));
+            return rows(statement, keys).onErrorResume(PostgresErrors::isUnwritten, error -> read(connection, keys));
         });
     }
 
@@ -165,13 +162,13 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
                         throw errors.readOnly();
                     }
                     Long number = row.get(0, Long.class);
-                    byte[] value = row.get(1, byte[].class);
+                    String value = row.get(1, String.class);
                     Long version = row.get(2, Long.class);
                     Row read = number == null
                             ? null
                             : new Row(
                                     keys.get((int) (number - 1)),
-                                    value == null ? NONE : value,
+                                    value == null ? NONE : HexFormat.of().parseHex(value),
                                     version == null ? 0 : version);
                     return new Rows(value(row, 3, Long.class), read == null ? List.of() : List.of(read));
                 })

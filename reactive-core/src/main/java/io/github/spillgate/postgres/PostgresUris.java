@@ -6,6 +6,7 @@ import io.r2dbc.spi.ConnectionFactory;
 import io.r2dbc.spi.ConnectionFactoryOptions;
 import io.r2dbc.spi.Wrapped;
 import java.util.Set;
+import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /** Reads the URI of a server. The messages of its errors contain no user, password or options. */
@@ -14,10 +15,8 @@ final class PostgresUris {
     private static final String EXAMPLE = "r2dbc:postgresql://user:pass%40word@localhost:5432/orders";
     private static final Set<String> DRIVERS = Set.of("postgresql", "postgres");
 
-    /** The scheme and everything up to the last @, which may be a password, across line breaks. */
-    private static final Pattern BEFORE_HOST = Pattern.compile("^(r2dbc:[a-z:]+://)?.*@", Pattern.DOTALL);
-
-    private static final Pattern OPTIONS = Pattern.compile("\\?.*", Pattern.DOTALL);
+    /** All that is shown: what follows may be a password, wherever it is misplaced. */
+    private static final Pattern SCHEME = Pattern.compile("[a-z0-9:]{1,40}://");
 
     private PostgresUris() {}
 
@@ -34,7 +33,8 @@ final class PostgresUris {
             factory = ConnectionFactories.find(options);
         } catch (RuntimeException e) {
             throw new IllegalArgumentException("\"" + shown(uri) + "\" is not the URI of a PostgreSQL: expected one,"
-                    + " with special characters in a password as %XX, for example " + EXAMPLE);
+                    + " with a user, a host, known options, and special characters in a password as %XX, for example "
+                    + EXAMPLE);
         }
         if (factory == null) {
             throw new IllegalArgumentException("the driver of \"" + shown(uri)
@@ -44,7 +44,8 @@ final class PostgresUris {
     }
 
     private static String shown(String uri) {
-        return OPTIONS.matcher(BEFORE_HOST.matcher(uri).replaceFirst("$1…@")).replaceFirst("?…");
+        Matcher scheme = SCHEME.matcher(uri);
+        return scheme.lookingAt() ? scheme.group() + "…" : "…";
     }
 
     /** Returns the factory of a server, without a pool around it. */

@@ -3,62 +3,63 @@
 --   $5, $6   for each row: the number of its change, and the deadline of that
 --   returns  as read.sql, without rows that were written; at least one line, which may have no number
 --
--- A statement sees the rows as they were when it began, and FOR UPDATE the newest version of each.
---   locked    locks the rows that exist. It waits for no lock: a row that another transaction has locked is left out, does
---             not fit, and is returned as it was before that transaction
---   clock     is read when all locks are held
---   fit       the changes of which all rows have the expected version, and the deadline has not passed
---   updated   writes the rows that exist
---   inserted  writes the others. An absent row cannot be locked: another transaction may have inserted it since, then it is
---             not written. If that transaction has not ended, the insertion waits for it; in the order of keys, so that no
---             two wait for each other
---   unsafe    changes that are written in part, or were late after such a wait. Both are rare. Then the statement fails with
---             a division by zero, and nothing is written
-WITH given AS MATERIALIZED (
+-- A statement sees the rows as they were when it began, and FOR UPDATE the newest version of each. Its steps have names that
+-- no table has:
+--   sg_locked    locks the rows that exist. It waits for no lock: a row that another transaction has locked is left out, does
+--                not fit, and is returned as it was before that transaction
+--   sg_clock     is read when all locks are held
+--   sg_fit       the changes of which all rows have the expected version, and the deadline has not passed
+--   sg_updated   writes the rows that exist
+--   sg_inserted  writes the others. An absent row cannot be locked: another transaction may have inserted it since, then it
+--                is not written. If that transaction has not ended, or one changes the row now, the insertion waits for it.
+--                So two may wait for each other, which is rare: one of them is undone
+--   sg_unsafe    changes that are written in part, or were late after such a wait. Both are rare. Then the statement fails
+--                with a division by zero, and nothing is written
+WITH sg_given AS MATERIALIZED (
   SELECT *
   FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::int[], $6::bigint[]) WITH ORDINALITY
     AS g (key, value, version, expires_at, change, deadline, n)
-), locked AS MATERIALIZED (
+), sg_locked AS MATERIALIZED (
   SELECT t.*
-  FROM given AS g
+  FROM sg_given AS g
   CROSS JOIN LATERAL (SELECT * FROM TABLE WHERE key = g.key FOR UPDATE SKIP LOCKED) AS t
-), clock AS MATERIALIZED (
-  SELECT CLOCK AS micros FROM (SELECT count(*) FROM locked) AS after
-), fit AS MATERIALIZED (
+), sg_clock AS MATERIALIZED (
+  SELECT CLOCK AS micros FROM (SELECT count(*) FROM sg_locked) AS after
+), sg_fit AS MATERIALIZED (
   SELECT g.change
-  FROM given AS g LEFT JOIN locked AS l USING (key) CROSS JOIN clock AS c
+  FROM sg_given AS g LEFT JOIN sg_locked AS l USING (key) CROSS JOIN sg_clock AS c
   GROUP BY g.change
   HAVING bool_and(coalesce(l.version, 0) = g.version AND c.micros <= g.deadline)
-), updated AS (
+), sg_updated AS (
   UPDATE TABLE AS t
   SET value = decode(g.value, 'hex'), version = greatest(t.version + 1, c.micros),
     expires_at = CASE WHEN g.value = '' THEN 0 ELSE greatest(t.expires_at, g.expires_at) END
-  FROM given AS g JOIN fit USING (change) CROSS JOIN clock AS c
+  FROM sg_given AS g JOIN sg_fit USING (change) CROSS JOIN sg_clock AS c
   WHERE t.key = g.key AND g.version <> 0
   RETURNING t.key
-), inserted AS (
+), sg_inserted AS (
   INSERT INTO TABLE AS t (key, value, version, expires_at)
   SELECT g.key, decode(g.value, 'hex'), c.micros, g.expires_at
-  FROM given AS g JOIN fit USING (change) CROSS JOIN clock AS c
+  FROM sg_given AS g JOIN sg_fit USING (change) CROSS JOIN sg_clock AS c
   WHERE g.version = 0
   ORDER BY g.key
   ON CONFLICT (key) DO NOTHING
   RETURNING t.key
-), written AS MATERIALIZED (
-  SELECT key FROM updated UNION ALL SELECT key FROM inserted
-), unsafe AS (
-  SELECT g.change FROM given AS g LEFT JOIN written AS w USING (key)
+), sg_written AS MATERIALIZED (
+  SELECT key FROM sg_updated UNION ALL SELECT key FROM sg_inserted
+), sg_unsafe AS (
+  SELECT g.change FROM sg_given AS g LEFT JOIN sg_written AS w USING (key)
   GROUP BY g.change
   HAVING count(w.key) > 0
     AND (count(w.key) < count(*) OR bool_or(g.version = 0) AND CLOCK > min(g.deadline))
-), unwritten AS (
+), sg_unwritten AS (
   SELECT g.n, coalesce(l.expires_at, t.expires_at) AS expires_at, coalesce(l.value, t.value) AS value,
     coalesce(l.version, t.version) AS version
-  FROM given AS g
-  LEFT JOIN locked AS l USING (key)
+  FROM sg_given AS g
+  LEFT JOIN sg_locked AS l USING (key)
   LEFT JOIN LATERAL (SELECT * FROM TABLE WHERE key = g.key LIMIT 1) AS t ON true
-  WHERE g.key NOT IN (SELECT key FROM written)
+  WHERE g.key NOT IN (SELECT key FROM sg_written)
 )
-SELECT u.n, CASE WHEN u.expires_at > c.micros / 1000 THEN u.value END, u.version, c.micros, false
-FROM clock AS c LEFT JOIN unwritten AS u ON true
-WHERE 1 / (SELECT CASE count(*) WHEN 0 THEN 1 ELSE 0 END FROM unsafe) = 1
+SELECT u.n, CASE WHEN u.expires_at > c.micros / 1000 THEN encode(u.value, 'hex') END, u.version, c.micros, false
+FROM sg_clock AS c LEFT JOIN sg_unwritten AS u ON true
+WHERE 1 / (SELECT CASE count(*) WHEN 0 THEN 1 ELSE 0 END FROM sg_unsafe) = 1

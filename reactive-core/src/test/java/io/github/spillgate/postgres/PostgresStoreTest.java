@@ -4,11 +4,13 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
@@ -133,6 +135,22 @@ class PostgresStoreTest extends PostgresFixture {
         limiter.close();
     }
 
+    /** A server does not notice that a connection is closed while its statement waits. */
+    @Test
+    void statementsThatAreGivenUpDoNotGoOnWaitingInTheServer() {
+        PostgresStore impatient =
+                closing(builder().connections(1).timeout(Duration.ofMillis(200)).build());
+        write(change(NEVER, put("a", "one", 0)));
+        Connection foreign = begin("LOCK TABLE " + table);
+        for (int i = 0; i < 5; i++) {
+            assertThatThrownBy(() -> impatient.read(List.of("a")).block()).isInstanceOf(LimitStoreException.class);
+        }
+        await().untilAsserted(() -> assertThat(postgres.execute("SELECT count(*) FROM pg_stat_activity"
+                        + " WHERE wait_event_type = 'Lock' AND query LIKE '%" + table + "%'"))
+                .containsExactly("0"));
+        rollback(foreign);
+    }
+
     private static Mono<Decision> take(RateLimiter limiter, String key) {
         return limiter.tryAcquire(key);
     }
@@ -203,7 +221,8 @@ class PostgresStoreTest extends PostgresFixture {
         long millis = requireNonNull(store.read(List.of("a")).block()).micros() / 1_000;
         List<Change> changes = IntStream.range(0, 500)
                 .mapToObj(i -> change(
-                        NEVER, new Write("key-" + i, new byte[900], 0, i % 2 == 0 ? millis - 1 : millis + 3_600_000)))
+                        NEVER,
+                        new Write("key-" + i, new byte[900], 0, i % 2 == 0 ? millis - 180_000 : millis + 3_600_000)))
                 .toList();
         write(changes.toArray(Change[]::new));
         Row expired = row("key-0");
@@ -212,6 +231,17 @@ class PostgresStoreTest extends PostgresFixture {
         await().untilAsserted(() ->
                 assertThat(postgres.execute("SELECT count(*) FROM " + table)).containsExactly("250"));
         assertThat(row("key-0").version()).isZero();
+    }
+
+    /** A process may have read that there was no row: it must notice that it was written, and has expired. */
+    @Test
+    void anExpiredRowKeepsItsVersionForAWhile() {
+        long millis = requireNonNull(store.read(List.of("a")).block()).micros() / 1_000;
+        write(change(NEVER, new Write("a", new byte[9], 0, millis - 1)));
+        write(change(NEVER, new Write("b", new byte[9], 0, millis - 180_000)));
+        await().untilAsserted(() ->
+                assertThat(postgres.execute("SELECT key FROM " + table)).containsExactly("spillgate/1/a"));
+        assertThat(write(change(NEVER, put("a", "two", 0)))).hasSize(1);
     }
 
     /** A row that is empty, or kept for as long as its longest write says. */

@@ -26,19 +26,22 @@ class PostgresUrisTest {
 
     @ParameterizedTest
     @CsvSource({
-        "r2dbc:postgresql://ann:s3cret@, r2dbc:postgresql://…@",
-        "r2dbc:mysql://ann:s3cret@db/orders?password=s3cret, r2dbc:mysql://…@db/orders?…",
-        "r2dbc:pool:postgresql://ann:s3cret@db/orders, r2dbc:pool:postgresql://…@db/orders",
-        "postgresql://ann:s3cret@db/orders, …@db/orders",
-        "ann:s3cret@db, …@db",
-        "'', ''"
+        "r2dbc:postgresql://ann:s3cret@, r2dbc:postgresql://…",
+        "r2dbc:postgresql://ann:s3cret/db, r2dbc:postgresql://…",
+        "r2dbc:postgresql:ann:s3cret/db, …",
+        "r2dbc:mysql://db/orders?password=s3@cret, r2dbc:mysql://…",
+        "r2dbc:pool:postgresql://ann:s3cret@db/orders, r2dbc:pool:postgresql://…",
+        "postgresql://ann:s3cret@db/orders, postgresql://…",
+        "ann:s3cret@db, …",
+        "'', …"
     })
     void anErrorContainsNoPassword(String uri, String shown) {
         assertThatThrownBy(() -> PostgresUris.parse(uri))
                 .isInstanceOf(IllegalArgumentException.class)
                 .hasNoCause()
-                .hasMessage("\"" + shown + "\" is not the URI of a PostgreSQL: expected one, with special characters in"
-                        + " a password as %XX, for example r2dbc:postgresql://user:pass%40word@localhost:5432/orders");
+                .hasMessage(
+                        "\"" + shown + "\" is not the URI of a PostgreSQL: expected one, with a user, a host, known"
+                                + " options, and special characters in a password as %XX, for example r2dbc:postgresql://user:pass%40word@localhost:5432/orders");
     }
 
     private record Pool(ConnectionFactory unwrap) implements ConnectionFactory, Wrapped<ConnectionFactory> {

@@ -13,6 +13,9 @@ public class MapStore extends CompareAndWriteStore {
 
     private static final AtomicLong VERSIONS = new AtomicLong();
 
+    /** The longest time from a read to its write, in milliseconds. */
+    private static final long LONGEST = 60_000;
+
     private final Map<String, Stored> rows;
     private final InstantSource clock;
 
@@ -69,7 +72,7 @@ public class MapStore extends CompareAndWriteStore {
 
     /** Removes the rows that have expired. To be called from time to time. */
     public void sweep() {
-        rows.values().removeIf(stored -> stored.expiresAt <= micros() / 1_000);
+        rows.values().removeIf(stored -> stored.expiresAt <= micros() / 1_000 - LONGEST);
     }
 
     private long micros() {

@@ -88,9 +88,9 @@ class PostgresSettingsTest {
             value = {
                 "spillgate.store=postgres | spillgate.store | expected spillgate.postgres.uri, or one",
                 "spillgate.postgres.uri=r2dbc:postgresql://ann:s3cret@ | spillgate.postgres.uri"
-                        + " | \"r2dbc:postgresql://…@\" is not the URI of a PostgreSQL",
+                        + " | \"r2dbc:postgresql://…\" is not the URI of a PostgreSQL",
                 "spillgate.postgres.uri=r2dbc:mysql://ann:s3cret@host/db?x=s3cret | spillgate.postgres.uri"
-                        + " | \"r2dbc:mysql://…@host/db?…\" is not the URI of a PostgreSQL",
+                        + " | \"r2dbc:mysql://…\" is not the URI of a PostgreSQL",
                 "spillgate.postgres.connections=9 | spillgate.postgres.connections | expected 1 to 8",
                 "spillgate.postgres.table=a;b | spillgate.postgres.table | expected lower-case letters",
                 "spillgate.postgres.namespace=a b | spillgate.postgres.namespace | expected 1 to 64 of the characters"
