@@ -70,8 +70,9 @@ public abstract class CompareAndWriteStore implements LimitStore {
      *
      * @param key the key
      * @param value the value; empty if there is none, or if it has expired
-     * @param version a number that each write of this key changes to one that it never had; 0 if there is no row. An expired
-     *     row keeps its version for longer than a decision takes, so that it is not mistaken for one that never was
+     * @param version a number that each write of this key changes to one that it never had; 0 if there is no row. An
+     *     expired row keeps its version for longer than a decision takes, so that it is not mistaken for one that never
+     *     was
      */
     @SuppressWarnings("ArrayRecordComponent") // not compared
     public record Row(String key, byte[] value, long version) {}

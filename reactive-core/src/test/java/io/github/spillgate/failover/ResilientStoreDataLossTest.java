@@ -177,14 +177,17 @@ class ResilientStoreDataLossTest {
         }
         admin.flushall();
         untilTheNextMillisecond();
+        List<Integer> allowed = new ArrayList<>();
         for (int i = 0; i < 30; i++) {
             Charge charge = Charge.of("key-" + i, limit);
             limiter.tryAcquire(charge).block(LONG);
             Decision large = limiter.tryAcquire(charge.permits(USED)).block(LONG);
-            assertThat(Objects.requireNonNull(large).isAllowed())
-                    .describedAs("request %d", i)
-                    .isFalse();
+            if (Objects.requireNonNull(large).isAllowed()) {
+                allowed.add(i);
+            }
         }
+        // Of 8,191 losses one is not noticed: the count has the same life again.
+        assertThat(allowed).hasSizeLessThan(2);
     }
 
     @Test

@@ -39,9 +39,9 @@ class PostgresUrisTest {
         assertThatThrownBy(() -> PostgresUris.parse(uri))
                 .isInstanceOf(IllegalArgumentException.class)
                 .hasNoCause()
-                .hasMessage(
-                        "\"" + shown + "\" is not the URI of a PostgreSQL: expected one, with a user, a host, known"
-                                + " options, and special characters in a password as %XX, for example r2dbc:postgresql://user:pass%40word@localhost:5432/orders");
+                .hasMessage("\"" + shown + "\" is not the URI of a PostgreSQL: expected one, with a user, a host, known"
+                        + " options, and special characters in a password as %XX, for example"
+                        + " r2dbc:postgresql://user:pass%40word@localhost:5432/orders");
     }
 
     private record Pool(ConnectionFactory unwrap) implements ConnectionFactory, Wrapped<ConnectionFactory> {
