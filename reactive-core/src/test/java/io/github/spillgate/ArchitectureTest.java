@@ -120,14 +120,16 @@ class ArchitectureTest {
         onlyUsedBy(POSTGRES, POSTGRES, "io.r2dbc..");
     }
 
+    /** Only the driver can cancel a statement on its server. */
     @Test
-    void thePostgresStoreUsesNoDriver() {
+    void thePostgresStoreUsesNothingOfADriverButItsInterface() {
         onlyUses(
                 POSTGRES,
                 POSTGRES,
                 API,
                 STORE,
                 INTERNAL,
+                "io.r2dbc.postgresql.api",
                 "io.r2dbc.spi",
                 "java..",
                 "reactor.core..",
