@@ -8,6 +8,7 @@ import static org.awaitility.Awaitility.await;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
@@ -295,8 +296,10 @@ class ClusterTopologyTest {
             assertThat(errors)
                     .isNotEmpty()
                     .allSatisfy(error -> assertThat(error)
-                            .isInstanceOf(LimitStoreUnavailableException.class)
-                            .hasMessageNotContaining("the store is closed"));
+                            .hasMessageNotContaining("the store is closed")
+                            .isInstanceOfSatisfying(
+                                    LimitStoreException.class,
+                                    known -> assertThat(known.kind().isOutage()).isTrue()));
             close();
         }
     }
