@@ -31,7 +31,7 @@ import reactor.core.publisher.Sinks;
 final class Connections {
     // Design notes.
     //
-    // A statement takes a place, whose connection it opens if there is none, and gives the place back when it ends. If
+    // A statement takes a place, opens its connection if there is none, and gives the place back when it ends. If
     // all are taken it waits, in order. A connection on which a statement failed, or was given up after its timeout, is
     // closed: its state is not known. The server is asked to cancel the statement: while it waits for a lock, it does
     // not

@@ -1,6 +1,7 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.internal.Dropped;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.RemoteSubscription;
 import io.github.spillgate.spi.StoreDecision;
@@ -184,7 +185,7 @@ final class PendingDecision implements RemoteSubscription {
                 subscriber.onNext(decision);
                 subscriber.onComplete();
             } catch (Throwable e) {
-                drop(e);
+                Dropped.report(e, subscriber.currentContext());
             }
         } else if (decision.isCharged()) {
             onUnused.accept(decision);
@@ -197,21 +198,12 @@ final class PendingDecision implements RemoteSubscription {
             try {
                 subscriber.onError(error);
             } catch (Throwable e) {
-                drop(e);
+                Dropped.report(e, subscriber.currentContext());
             }
         }
     }
 
     private boolean markDone() {
         return STAGE.getAndSet(this, DONE) != DONE;
-    }
-
-    private void drop(Throwable thrown) {
-        try {
-            Operators.onErrorDropped(thrown, subscriber.currentContext());
-        } catch (Throwable e) {
-            Thread thread = Thread.currentThread();
-            thread.getUncaughtExceptionHandler().uncaughtException(thread, e);
-        }
     }
 }

@@ -96,7 +96,7 @@ public final class StoreDecision implements Decision {
         return new StoreDecision(reply, admission, List.copyOf(usages), 0);
     }
 
-    /** {@return this decision as that of a store whose fallback has made it} Both share {@link #permitUse()}. */
+    /** {@return this decision as that of a store that has fallen back to this one} Both share {@link #permitUse()}. */
     public StoreDecision byFallback() {
         StoreDecision copy = new StoreDecision(reply, admission, usages, fallbacks + 1);
         copy.use = permitUse();

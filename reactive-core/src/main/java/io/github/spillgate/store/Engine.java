@@ -85,7 +85,7 @@ final class Engine {
         return Task.of(work, this::submit);
     }
 
-    /** Runs a step whose result no other party has to release. */
+    /** Runs a step. Its result takes nothing that must be released. */
     <T> Mono<T> run(List<String> keys, long deadline, Function<Page, @Nullable T> step) {
         return run(new Task.Work<T>(keys, deadline, step, unused -> {}));
     }

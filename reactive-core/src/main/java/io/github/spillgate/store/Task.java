@@ -1,5 +1,6 @@
 package io.github.spillgate.store;
 
+import io.github.spillgate.internal.Dropped;
 import java.util.Collection;
 import java.util.concurrent.atomic.AtomicReferenceFieldUpdater;
 import java.util.function.Consumer;
@@ -130,16 +131,7 @@ final class Task<T> implements Subscription {
             }
             subscriber.onComplete();
         } catch (Throwable e) {
-            drop(e);
-        }
-    }
-
-    private void drop(Throwable thrown) {
-        try {
-            Operators.onErrorDropped(thrown, subscriber.currentContext());
-        } catch (Throwable e) {
-            Thread thread = Thread.currentThread();
-            thread.getUncaughtExceptionHandler().uncaughtException(thread, e);
+            Dropped.report(e, subscriber.currentContext());
         }
     }
 

@@ -1,6 +1,7 @@
 -- Returns the rows of keys, and the clock.
 --   $1      the keys, each with its namespace
---   returns for each key: its number, its value if it has not expired, its version, the clock, whether writes are rejected
+--   returns for each key: its number, its value if it has not expired, its version, the clock, whether writes are
+--           rejected
 SELECT g.n, CASE WHEN t.expires_at > CLOCK / 1000 THEN encode(t.value, 'hex') END, t.version, CLOCK,
   current_setting('transaction_read_only') = 'on'
 FROM unnest($1::text[]) WITH ORDINALITY AS g (key, n)

@@ -1,4 +1,5 @@
--- The table of PostgresStore, for Flyway or Liquibase. Without UNLOGGED, it survives a crash, and each decision writes WAL.
+-- The table of PostgresStore, for Flyway or Liquibase. Without UNLOGGED, it survives a crash, and each decision writes
+-- WAL.
 CREATE UNLOGGED TABLE IF NOT EXISTS spillgate_counts (
   key text COLLATE "C" PRIMARY KEY,
   value bytea NOT NULL,

@@ -1,6 +1,6 @@
--- Deletes the rows between two places of the table that expired three minutes ago, unless another transaction does so now. A
--- process may have read that there was no row, and no decision is under way for longer: it would not notice that the row was
--- written and has expired in between.
+-- Deletes the rows between two places of the table that expired three minutes ago, unless another transaction does so
+-- now. A process may have read that there was no row, and no decision is under way for longer: it would not notice that
+-- the row was written and has expired in between.
 --   $1, $2  the places, such as (0,0) and (128,0)
 --   returns the number of pages of the table
 WITH sg_turn AS MATERIALIZED (

@@ -1,20 +1,21 @@
 -- Writes those changes whose rows are as expected, in time, and returns the rows of the others, and the clock.
---   $1 to $4 for each row: the key, the value in hexadecimal, the expected version (0 if there must be no row), the expiry
+--   $1 to $4 for each row: the key, the value in hexadecimal, the expected version (0 if there must be no row), the
+--            expiry
 --   $5, $6   for each row: the number of its change, and the deadline of that
 --   returns  as read.sql, without rows that were written; at least one line, which may have no number
 --
--- A statement sees the rows as they were when it began, and FOR UPDATE the newest version of each. Its steps have names that
--- no table has:
---   sg_locked    locks the rows that exist. It waits for no lock: a row that another transaction has locked is left out, does
---                not fit, and is returned as it was before that transaction
+-- A statement sees the rows as they were when it began, and FOR UPDATE the newest version of each. Its steps have names
+-- that no table has:
+--   sg_locked    locks the rows that exist. It waits for no lock: a row that another transaction has locked is left
+--                out, does not fit, and is returned as it was before that transaction
 --   sg_clock     is read when all locks are held
 --   sg_fit       the changes of which all rows have the expected version, and the deadline has not passed
 --   sg_updated   writes the rows that exist
---   sg_inserted  writes the others. An absent row cannot be locked: another transaction may have inserted it since, then it
---                is not written. If that transaction has not ended, or one changes the row now, the insertion waits for it.
---                So two may wait for each other, which is rare: one of them is undone
---   sg_unsafe    changes that are written in part, or were late after such a wait. Both are rare. Then the statement fails
---                with a division by zero, and nothing is written
+--   sg_inserted  writes the others. An absent row cannot be locked: another transaction may have inserted it since,
+--                then it is not written. If that transaction has not ended, or one changes the row now, the insertion
+--                waits for it. So two may wait for each other, which is rare: one of them is undone
+--   sg_unsafe    changes that are written in part, or were late after such a wait. Both are rare. Then the statement
+--                fails with a division by zero, and nothing is written
 WITH sg_given AS MATERIALIZED (
   SELECT *
   FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::int[], $6::bigint[]) WITH ORDINALITY

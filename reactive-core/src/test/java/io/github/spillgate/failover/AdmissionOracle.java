@@ -494,7 +494,7 @@ final class AdmissionOracle {
             key.excess.add(sum(key.inStore(), inUse) - limit.permits());
         }
 
-        /** Also of a charge that says nothing to the instance, whose fallback has granted the request. */
+        /** Also of a charge that says nothing to the instance: its fallback has granted the request. */
         @Override
         public void refunded(Refund refund) {
             for (Request one : key(refund.claim().key()).requests) {
