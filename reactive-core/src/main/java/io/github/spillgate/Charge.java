@@ -2,6 +2,7 @@ package io.github.spillgate;
 
 import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.internal.Checks;
+import io.github.spillgate.internal.Keys;
 import io.github.spillgate.internal.Text;
 import java.util.Arrays;
 import java.util.Collection;
@@ -77,7 +78,7 @@ public final class Charge {
      * @throws IllegalArgumentException if the cost is negative
      */
     public Charge permits(long permits) {
-        return new Charge(key, limits, checkPermits(permits), group);
+        return new Charge(key, limits, Checks.permits(permits), group);
     }
 
     /**
@@ -140,14 +141,6 @@ public final class Charge {
     @Nullable
     String encodedGroup() {
         return group == null ? null : Keys.encode(group);
-    }
-
-    static long checkPermits(long permits) {
-        if (permits < 0) {
-            throw new IllegalArgumentException(
-                    "permits " + permits + " are negative: expected 0 or more, for example 1");
-        }
-        return permits;
     }
 
     /** Returns the limits as a list; throws if two would share a count. */

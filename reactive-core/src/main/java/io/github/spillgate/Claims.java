@@ -1,6 +1,7 @@
 package io.github.spillgate;
 
 import io.github.spillgate.CountName.Prefix;
+import io.github.spillgate.internal.waiting.WaitQueues;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import java.util.ArrayList;
@@ -110,19 +111,6 @@ final class Claims {
             }
         }
         return WaitQueues.name(renewed).equals(WaitQueues.name(made)) ? made : List.copyOf(renewed);
-    }
-
-    /** Returns the limits that the cost exceeds, so that it can never fit. */
-    static List<Limit> limitsBelowCost(List<Claim> claims) {
-        List<Limit> tooSmall = List.of();
-        for (int i = 0; i < claims.size(); i++) {
-            Claim claim = claims.get(i);
-            if (claim.permits() > claim.limit().capacity()) {
-                tooSmall = tooSmall.isEmpty() ? new ArrayList<>(claims.size()) : tooSmall;
-                tooSmall.add(claim.limit());
-            }
-        }
-        return tooSmall;
     }
 
     // Claims with a lookup.

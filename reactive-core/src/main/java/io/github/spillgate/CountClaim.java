@@ -2,8 +2,11 @@ package io.github.spillgate;
 
 import io.github.spillgate.CountName.Prefix;
 import io.github.spillgate.internal.Bounds;
+import io.github.spillgate.internal.Checks;
+import io.github.spillgate.internal.Keys;
 import io.github.spillgate.internal.Text;
 import io.github.spillgate.internal.Time;
+import io.github.spillgate.internal.holding.HeldClaim;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import java.util.ArrayList;
@@ -13,7 +16,7 @@ import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /** A claim that a limiter creates for its store. It is bounded in memory: ledgers, leases and queues keep it. */
-final class CountClaim implements Claim {
+final class CountClaim implements HeldClaim {
 
     private static final String HAS_ID = "a claim that holds permits has an id";
 
@@ -57,18 +60,13 @@ final class CountClaim implements Claim {
     }
 
     @Override
-    public Form form() {
-        return name.limit().form();
-    }
-
-    @Override
     public long permits() {
         return permits;
     }
 
     @Override
     public CountClaim withPermits(long permits) {
-        return new CountClaim(store, name, key, Charge.checkPermits(permits), hold);
+        return new CountClaim(store, name, key, Checks.permits(permits), hold);
     }
 
     @Override
@@ -86,18 +84,18 @@ final class CountClaim implements Claim {
         return new CountClaim(store, name.under(limit), key, permits, null);
     }
 
-    /** Returns when this claim got its id, by {@link Holds#now()}: before the request was sent. */
-    long heldSince() {
+    @Override
+    public long heldSince() {
         return Objects.requireNonNull(hold, HAS_ID).since;
     }
 
-    /** Notes that the permits were released, so that nothing renews them from now on. */
-    void noteRelease() {
+    @Override
+    public void noteRelease() {
         Objects.requireNonNull(hold, HAS_ID).isReleased = true;
     }
 
-    /** Returns whether the permits were released by their decision. */
-    boolean isReleased() {
+    @Override
+    public boolean isReleased() {
         return Objects.requireNonNull(hold, HAS_ID).isReleased;
     }
 

@@ -5,8 +5,6 @@ import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Names;
 import io.github.spillgate.internal.Text;
-import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.Claim.Form;
 import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
@@ -289,8 +287,8 @@ public abstract sealed class Limit {
      * may take this many permits at once. The permits return at an even rate, as many in each window as this limit has.
      * In any time {@code t}, at most {@code burst + permits × t / window} permits are granted.
      *
-     * <p>The burst may be less than the permits of a window. Like these, it is not part of the {@linkplain
-     * Claim#identity() identity}: it may change at any time, and the usage is kept.
+     * <p>The burst may be less than the permits of a window. Like these, it is not part of the count's identity: it may
+     * change at any time, and the usage is kept.
      *
      * @param burst the capacity of the bucket in permits, from 1 to {@link #MOST_BUCKET_PERMITS}; an empty bucket must
      *     be filled within {@link #LONGEST_FILL}, and the burst times the window in milliseconds must be below
@@ -321,7 +319,7 @@ public abstract sealed class Limit {
      * to one slot longer.
      *
      * <p>The default is 1 ms, or, if that could need more than {@link #MOST_LOG_ENTRIES} entries, the finest resolution
-     * that cannot. The resolution is part of the {@linkplain Claim#identity() identity}: if you raise the permits above
+     * that cannot. The resolution is part of the count's identity: if you raise the permits above
      * that bound, set the resolution explicitly to keep the history.
      *
      * @param resolution the length of a slot in whole milliseconds, at most the window, and long enough that the log
@@ -383,7 +381,7 @@ public abstract sealed class Limit {
      * released nor renewed holds its permits, for example because its process has ended. A longer time needs fewer
      * renewals; after a shorter time, permits of a process that was killed are available again sooner.
      *
-     * <p>Like the permits, the hold time is not part of the {@linkplain Claim#identity() identity}. A change applies to
+     * <p>Like the permits, the hold time is not part of the count's identity. A change applies to
      * permits that are taken or renewed afterwards.
      *
      * @param hold the hold time in whole milliseconds, from {@link #SHORTEST_HOLD} to {@link #LONGEST_HOLD}
@@ -400,7 +398,7 @@ public abstract sealed class Limit {
      * denied should retry. It is not known when a holder will release its permits, so choose about the time that the
      * work takes.
      *
-     * <p>Like the permits, the retry time is not part of the {@linkplain Claim#identity() identity}.
+     * <p>Like the permits, the retry time is not part of the count's identity.
      *
      * @param retry the retry time in whole milliseconds, from {@link #SHORTEST_RETRY} to {@link #LONGEST_RETRY}
      * @return the limit
@@ -416,7 +414,7 @@ public abstract sealed class Limit {
 
     /**
      * Returns the same limit with another name. By default a limit is named after its window, for example {@code 1m}.
-     * Headers and metrics show the name, and it is part of the {@linkplain Claim#identity() identity}.
+     * Headers and metrics show the name, and it is part of the count's identity.
      *
      * @param name the name, 1 to 64 of the characters {@code A-Z a-z 0-9 . _ -}
      * @return the limit
@@ -589,20 +587,27 @@ public abstract sealed class Limit {
         return permits <= MOST_LOG_ENTRIES ? 1 : Math.max(1, ceilDiv(windowMillis, MOST_LOG_ENTRIES - 1));
     }
 
+    // For stores, and for callers that wait.
+
+    /** {@return the most permits that a count can record, beyond the capacity because of settled costs} */
+    public abstract long mostRecorded();
+
+    /**
+     * {@return a lower bound of the time in which this many permits are granted, from the first on, in milliseconds}
+     *
+     * @param total the permits
+     */
+    public abstract long leastTimeToGrant(long total);
+
+    /** {@return the numbers by which the scripts of Redis know the limit, besides its permits} */
+    public final Form form() {
+        return form;
+    }
+
     // What only this package asks a kind.
 
     /** Returns a copy with other settings, which the caller has checked. */
     abstract Limit with(CommonSettings settings);
-
-    /** Returns the most permits that a count can record, beyond the capacity because of settled costs. */
-    abstract long mostRecorded();
-
-    /**
-     * Returns a lower bound of the time in which this many permits are granted, from the first on, in milliseconds.
-     *
-     * @param total the permits
-     */
-    abstract long leastTimeToGrant(long total);
 
     /** Appends the words of the text form that only this kind has. */
     abstract void appendSettings(StringBuilder text);
@@ -613,11 +618,6 @@ public abstract sealed class Limit {
 
     String defaultName() {
         return LimitText.format(form.millis());
-    }
-
-    /** Returns the form for {@link Claim#form()}. */
-    final Form form() {
-        return form;
     }
 
     final CommonSettings settings() {
@@ -748,6 +748,15 @@ public abstract sealed class Limit {
         }
     }
 
+    /**
+     * A limit in a request to a script; {@code wire.lua} has the numbers.
+     *
+     * @param kind the number of its kind
+     * @param millis its period or hold time, in milliseconds
+     * @param setting its burst if it is a token bucket; otherwise its resolution, in milliseconds
+     */
+    public record Form(int kind, long millis, long setting) {}
+
     // The kinds.
 
     /**
@@ -799,12 +808,12 @@ public abstract sealed class Limit {
         }
 
         @Override
-        long mostRecorded() {
+        public long mostRecorded() {
             return MOST_LOG_PERMITS;
         }
 
         @Override
-        long leastTimeToGrant(long total) {
+        public long leastTimeToGrant(long total) {
             return Math.max(0, total - 1) / permits() * form().millis();
         }
 
@@ -853,7 +862,7 @@ public abstract sealed class Limit {
         }
 
         @Override
-        long mostRecorded() {
+        public long mostRecorded() {
             return Bounds.MOST_EXACT / 2; // two windows are added
         }
 
@@ -861,7 +870,7 @@ public abstract sealed class Limit {
          * {@inheritDoc} It may grant the permits of two windows at once: at the end of one and the start of the next.
          */
         @Override
-        long leastTimeToGrant(long total) {
+        public long leastTimeToGrant(long total) {
             return Math.max(0, Math.max(0, total - 1) / permits() - 1) * form().millis();
         }
 
@@ -909,12 +918,12 @@ public abstract sealed class Limit {
         }
 
         @Override
-        long mostRecorded() {
+        public long mostRecorded() {
             return Bounds.MOST_EXACT / form().millis();
         }
 
         @Override
-        long leastTimeToGrant(long total) {
+        public long leastTimeToGrant(long total) {
             double windows = Math.max(0, total - capacity()) / (double) permits();
             return (long) (windows * form().millis() * (1 - 1e-9));
         }
@@ -979,13 +988,13 @@ public abstract sealed class Limit {
         }
 
         @Override
-        long mostRecorded() {
+        public long mostRecorded() {
             return permits();
         }
 
         /** {@inheritDoc} A holder may release its permits at any time. */
         @Override
-        long leastTimeToGrant(long total) {
+        public long leastTimeToGrant(long total) {
             return 0;
         }
 

@@ -7,6 +7,14 @@ import io.github.spillgate.failover.ResilientStore;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Names;
 import io.github.spillgate.internal.Turns;
+import io.github.spillgate.internal.holding.HoldIds;
+import io.github.spillgate.internal.holding.Holds;
+import io.github.spillgate.internal.holding.Redemption;
+import io.github.spillgate.internal.holding.Settlements;
+import io.github.spillgate.internal.holding.WhileHolding;
+import io.github.spillgate.internal.waiting.LimiterDecisions;
+import io.github.spillgate.internal.waiting.Throttle;
+import io.github.spillgate.internal.waiting.WaitQueues;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Corrected.CorrectionOutcome;
@@ -328,7 +336,7 @@ public final class RateLimiter implements AsyncCloseable {
                 acquire,
                 queues,
                 maxWaiting,
-                listeners);
+                listeners == null ? null : listeners::report);
     }
 
     /**
@@ -848,7 +856,7 @@ public final class RateLimiter implements AsyncCloseable {
 
     /** Waits for the permits of an element. A lookup may find a concurrency limit, or one may replace the limits. */
     private Mono<Decision> acquireToThrottle(Charge charge) {
-        return acquire(List.of(charge), Waiter.FOREVER).map(decision -> {
+        return acquire(List.of(charge), WaitQueues.FOREVER).map(decision -> {
             if (HoldIds.areIn(decision)) {
                 queues.refund(decision);
                 throw noThrottle();
@@ -921,8 +929,8 @@ public final class RateLimiter implements AsyncCloseable {
         if (closed) {
             return Mono.error(closedException());
         }
-        List<Limit> tooSmall = Claims.limitsBelowCost(claims);
-        return tooSmall.isEmpty() ? null : atOnce(LimiterDecisions.neverFits(clock.millis(), tooSmall));
+        StoreDecision neverFits = LimiterDecisions.ifNeverFits(clock.millis(), claims);
+        return neverFits == null ? null : atOnce(neverFits);
     }
 
     private static Mono<Decision> atOnce(StoreDecision made) {

@@ -4,6 +4,7 @@ import static io.github.spillgate.WaiterAssertions.assertNoWaiterIsLeft;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.internal.waiting.Throttle;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;

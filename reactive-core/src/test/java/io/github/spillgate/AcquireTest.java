@@ -5,6 +5,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
+import io.github.spillgate.internal.holding.HoldIds;
+import io.github.spillgate.internal.waiting.LimiterDecisions;
 import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;

@@ -24,6 +24,8 @@ class ArchitectureTest {
     private static final String API = "io.github.spillgate";
     private static final String SPI = "io.github.spillgate.spi";
     private static final String INTERNAL = "io.github.spillgate.internal";
+    private static final String WAITING = "io.github.spillgate.internal.waiting";
+    private static final String HOLDING = "io.github.spillgate.internal.holding";
     private static final String REDIS = "io.github.spillgate.redis";
     private static final String COUNT = "io.github.spillgate.count";
     private static final String STORE = "io.github.spillgate.store";
@@ -50,6 +52,8 @@ class ArchitectureTest {
                         API,
                         SPI,
                         INTERNAL,
+                        WAITING,
+                        HOLDING,
                         "java..",
                         "reactor.core..",
                         "reactor.util",
@@ -65,6 +69,22 @@ class ArchitectureTest {
         onlyUses(INTERNAL, INTERNAL, "java..", "reactor.core..", "reactor.util.context", "org.jspecify..");
     }
 
+    @Test
+    void waitingAndHoldingUseOnlyTheApiAndTheSpi() {
+        onlyUses(
+                WAITING,
+                WAITING,
+                HOLDING,
+                API,
+                SPI,
+                INTERNAL,
+                "java..",
+                "reactor..",
+                "org.reactivestreams",
+                "org.jspecify..");
+        onlyUses(HOLDING, HOLDING, API, SPI, INTERNAL, "java..", "reactor..", "org.reactivestreams", "org.jspecify..");
+    }
+
     /** It makes a store without a deadline resilient. No other dependency points up. */
     @Test
     void theLimiterDependsOnNothingInOtherPackagesButTheResilientStore() {
@@ -75,7 +95,7 @@ class ArchitectureTest {
                 .areAssignableTo(RateLimiter.Builder.class)
                 .should()
                 .dependOnClassesThat(resideInAPackage(API + "..")
-                        .and(not(resideInAnyPackage(API, SPI, INTERNAL)))
+                        .and(not(resideInAnyPackage(API, SPI, INTERNAL, WAITING, HOLDING)))
                         .and(not(assignableTo(ResilientStore.class)))
                         .and(not(assignableTo(ResilientStore.Builder.class))))
                 .check(OurClasses.ALL);

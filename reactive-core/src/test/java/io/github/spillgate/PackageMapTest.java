@@ -16,7 +16,18 @@ class PackageMapTest {
     private static final Path SOURCES = Path.of("src/main/java/io/github/spillgate");
 
     @ParameterizedTest
-    @ValueSource(strings = {"count", "failover", "postgres", "redis", "store"})
+    @ValueSource(
+            strings = {
+                "count",
+                "failover",
+                "failover/lease",
+                "failover/ledger",
+                "internal/holding",
+                "internal/waiting",
+                "postgres",
+                "redis",
+                "store"
+            })
     void eachClassIsInTheNotesOfItsPackage(String name) throws IOException {
         Path sources = SOURCES.resolve(name);
         String notes = Files.readString(sources.resolve("package-info.java"));

@@ -2,6 +2,7 @@ package io.github.spillgate;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.internal.holding.Redemption;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
+import io.github.spillgate.internal.waiting.Throttle;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.StoreForTests;

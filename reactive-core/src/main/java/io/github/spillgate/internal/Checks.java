@@ -78,6 +78,21 @@ public final class Checks {
     }
 
     /**
+     * Returns a number of permits.
+     *
+     * @param permits the number
+     * @return the same number
+     * @throws IllegalArgumentException if it is negative
+     */
+    public static long permits(long permits) {
+        if (permits < 0) {
+            throw new IllegalArgumentException(
+                    "permits " + permits + " are negative: expected 0 or more, for example 1");
+        }
+        return permits;
+    }
+
+    /**
      * Returns a cost in permits.
      *
      * @param cost the cost

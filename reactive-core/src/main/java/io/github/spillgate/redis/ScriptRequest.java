@@ -1,5 +1,6 @@
 package io.github.spillgate.redis;
 
+import io.github.spillgate.Limit;
 import io.github.spillgate.count.Count;
 import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.internal.LittleEndian;
@@ -204,7 +205,7 @@ final class ScriptRequest {
         byte[] bytes = new byte[LIMITS_LENGTH + LIMIT_LENGTH * limits.size() + length];
         int at = LittleEndian.put(bytes, 0, limits.size(), 2);
         for (Claim claim : limits) {
-            Claim.Form form = claim.form();
+            Limit.Form form = claim.limit().form();
             at = LittleEndian.put(bytes, at, form.kind(), 1);
             at = LittleEndian.put(bytes, at, claim.limit().permits(), 7);
             at = LittleEndian.put(bytes, at, form.millis(), 6);

@@ -1,26 +1,15 @@
 package io.github.spillgate.spi;
 
-import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
-import io.github.spillgate.RateLimiter;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One limit of one {@link Charge}, as passed to a {@link LimitStore}: the identity of the count, the limit and the
- * cost. The {@link RateLimiter} creates claims, and ensures for every store that those of a decision have different
+ * One limit of one {@code Charge}, as passed to a {@link LimitStore}: the identity of the count, the limit and the
+ * cost. The {@code RateLimiter} creates claims, and ensures for every store that those of a decision have different
  * identities, and that no cost is above its limit.
  */
 public interface Claim {
-
-    /**
-     * A limit in a request to a script; {@code wire.lua} has the numbers.
-     *
-     * @param kind the number of its kind
-     * @param millis its period or hold time, in milliseconds
-     * @param setting its burst if it is a token bucket; otherwise its resolution, in milliseconds
-     */
-    record Form(int kind, long millis, long setting) {}
 
     /**
      * {@return the name of the count: limiter, limit, kind, window, resolution or alignment, and the encoded key with
@@ -47,9 +36,6 @@ public interface Claim {
 
     /** {@return the limit} */
     Limit limit();
-
-    /** {@return the numbers by which the scripts of Redis know the limit, besides its permits} */
-    Form form();
 
     /** {@return the cost: the number of permits, never negative} */
     long permits();

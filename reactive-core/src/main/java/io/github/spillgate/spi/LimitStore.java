@@ -3,7 +3,6 @@ package io.github.spillgate.spi;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import java.time.Duration;
@@ -107,7 +106,7 @@ public interface LimitStore {
     }
 
     /**
-     * Notes that a limiter in this process uses the store. A {@link RateLimiter} calls this when it is created.
+     * Notes that a limiter in this process uses the store. A {@code RateLimiter} calls this when it is created.
      *
      * @param limiter the name of the limiter; limiters of the same name in other processes share its counts
      */
@@ -153,7 +152,7 @@ public interface LimitStore {
 
     /**
      * {@return the longest time for an answer, if the store guarantees one whatever fails; zero for a store that
-     * decides in memory; empty by default} For a store without such a guarantee, a {@link RateLimiter} adds a deadline
+     * decides in memory; empty by default} For a store without such a guarantee, a {@code RateLimiter} adds a deadline
      * and a fallback.
      */
     default Optional<Duration> deadline() {

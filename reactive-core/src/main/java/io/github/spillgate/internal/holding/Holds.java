@@ -1,5 +1,7 @@
-package io.github.spillgate;
+package io.github.spillgate.internal.holding;
 
+import io.github.spillgate.HoldExpiredException;
+import io.github.spillgate.Limit;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldAction;
@@ -30,7 +32,7 @@ import reactor.util.context.Context;
  * The permits that running work of one limiter holds. Renews them in batches, releases them once, and ends those that
  * could not be renewed. Thread-safe.
  */
-final class Holds {
+public final class Holds {
     // Design notes.
     //
     // A hold is renewed after a third of its hold time, so that two attempts can fail. All that are nearly due are
@@ -79,14 +81,14 @@ final class Holds {
      * @param longest the longest time for which work holds permits
      * @param onRelease gets all claims of a decision after its permits were released
      */
-    Holds(LimitStore store, Duration longest, Consumer<List<Claim>> onRelease) {
+    public Holds(LimitStore store, Duration longest, Consumer<List<Claim>> onRelease) {
         this.store = store;
         this.longest = longest.toNanos();
         this.onRelease = onRelease;
     }
 
     /** Returns how many holds there are. */
-    int size() {
+    public int size() {
         return active.size();
     }
 
@@ -97,7 +99,7 @@ final class Holds {
      * @param sentAt when the request was sent, or earlier, by {@link Time#nanos()}
      * @param onExpired called if the permits are lost; before this returns if the hold time has passed already
      */
-    WorkHold add(List<Claim> claims, long sentAt, Consumer<HoldExpiredException> onExpired) {
+    public WorkHold add(List<Claim> claims, long sentAt, Consumer<HoldExpiredException> onExpired) {
         WorkHold hold = new WorkHold(claims, HoldIds.holdsIn(claims), sentAt, onExpired);
         if (!hold.permits.isEmpty()) {
             active.add(hold);
@@ -117,10 +119,10 @@ final class Holds {
     }
 
     /** Returns when the first claim of a decision got its id: before the request was sent. */
-    static long sentAt(List<Claim> claims) {
+    public static long sentAt(List<Claim> claims) {
         long first = Time.nanos();
         for (Claim claim : HoldIds.holdsIn(claims)) {
-            long since = ((CountClaim) claim).heldSince();
+            long since = ((HeldClaim) claim).heldSince();
             first = since - first < 0 ? since : first;
         }
         return first;
@@ -150,7 +152,7 @@ final class Holds {
      *
      * @param claims the claims, with the ids of this attempt
      */
-    Mono<StoreDecision> releasingIfCancelled(Mono<StoreDecision> decision, List<Claim> claims) {
+    public Mono<StoreDecision> releasingIfCancelled(Mono<StoreDecision> decision, List<Claim> claims) {
         AtomicBoolean isOver = new AtomicBoolean();
         return decision.doOnCancel(() -> isOver.set(true)).handle((made, sink) -> {
             if (isOver.compareAndSet(false, true)) {
@@ -241,7 +243,7 @@ final class Holds {
     private void renew(List<WorkHold> holds, long sentAt) {
         List<Claim> claims = holds.stream()
                 .flatMap(hold -> hold.permits.stream())
-                .filter(claim -> !((CountClaim) claim).isReleased())
+                .filter(claim -> !((HeldClaim) claim).isReleased())
                 .toList();
         if (claims.isEmpty()) {
             holds.forEach(WorkHold::notRenewed);
@@ -335,7 +337,7 @@ final class Holds {
 
         /** Returns whether the decision was released or refunded. A renewal would take its permits again. */
         private boolean wasReleased() {
-            return permits.stream().allMatch(claim -> ((CountClaim) claim).isReleased());
+            return permits.stream().allMatch(claim -> ((HeldClaim) claim).isReleased());
         }
 
         private boolean hasExpired(long now) {

@@ -1,4 +1,4 @@
-package io.github.spillgate;
+package io.github.spillgate.internal.waiting;
 
 import io.github.spillgate.spi.Claim;
 import java.util.ArrayList;

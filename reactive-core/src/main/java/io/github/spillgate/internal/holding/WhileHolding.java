@@ -1,5 +1,9 @@
-package io.github.spillgate;
+package io.github.spillgate.internal.holding;
 
+import io.github.spillgate.Decision;
+import io.github.spillgate.HoldExpiredException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.RateLimitedException;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.StoreDecision;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -19,13 +23,14 @@ import reactor.util.context.Context;
  *
  * @param <T> the type of the elements
  */
-final class WhileHolding<T> extends Flux<T> {
+public final class WhileHolding<T> extends Flux<T> {
 
     private final Mono<Decision> take;
     private final Publisher<T> work;
     private final Holds holds;
 
-    WhileHolding(Mono<Decision> take, Publisher<T> work, Holds holds) {
+    /** Creates work that holds the permits of a decision, if that is allowed. */
+    public WhileHolding(Mono<Decision> take, Publisher<T> work, Holds holds) {
         this.take = take;
         this.work = work;
         this.holds = holds;

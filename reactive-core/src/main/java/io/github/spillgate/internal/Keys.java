@@ -1,4 +1,4 @@
-package io.github.spillgate;
+package io.github.spillgate.internal;
 
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
@@ -17,9 +17,9 @@ import java.util.Base64;
  * <p>If the result would be longer than {@value #LONGEST} characters, it is the SHA-256 digest of the key instead,
  * after a {@code #}, which no other encoded key contains. So the store needs no more memory for a long key.
  */
-final class Keys {
+public final class Keys {
 
-    static final int LONGEST = 128;
+    public static final int LONGEST = 128;
 
     private static final boolean[] PLAIN = new boolean[128];
     private static final char[] HEX = "0123456789ABCDEF".toCharArray();
@@ -35,7 +35,7 @@ final class Keys {
 
     private Keys() {}
 
-    static String encode(String key) {
+    public static String encode(String key) {
         int length = key.length();
         if (length > LONGEST) {
             return digest(key);
@@ -50,7 +50,7 @@ final class Keys {
     }
 
     /** Returns a key of at most {@value #LONGEST} characters as it is, and the encoded form of a longer one. */
-    static String bounded(String key, String encoded) {
+    public static String bounded(String key, String encoded) {
         return key.length() > LONGEST ? encoded : key;
     }
 

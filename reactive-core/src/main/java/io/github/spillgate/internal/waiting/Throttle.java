@@ -1,5 +1,10 @@
-package io.github.spillgate;
+package io.github.spillgate.internal.waiting;
 
+import io.github.spillgate.Decision;
+import io.github.spillgate.LimitLookupException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.Source;
+import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Time;
 import java.util.Objects;
 import java.util.Queue;
@@ -8,6 +13,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
 import java.util.concurrent.atomic.AtomicLongFieldUpdater;
 import java.util.function.LongFunction;
+import java.util.function.ObjLongConsumer;
 import java.util.function.ToLongFunction;
 import org.jspecify.annotations.Nullable;
 import org.reactivestreams.Subscription;
@@ -22,7 +28,7 @@ import reactor.core.publisher.Operators;
 import reactor.util.context.Context;
 
 /** A stream in which each element waits for its permits. Elements keep their order. */
-final class Throttle<T> extends FluxOperator<T, T> {
+public final class Throttle<T> extends FluxOperator<T, T> {
     // Design notes.
     //
     // Order of events. A permit must be used when it is granted. If it were taken before its element arrives, or for an
@@ -41,7 +47,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
     // advance. If no place is free for such a request, it is repeated when its element is the first.
 
     /** The maximum number of waiting elements: enough to use the time of a round trip, and few of a queue's places. */
-    static final int MAX_WAITING = 16;
+    public static final int MAX_WAITING = 16;
 
     /** The age at which a granted permit is stale. */
     private static final long STALE_NANOS = TimeUnit.MILLISECONDS.toNanos(10);
@@ -53,21 +59,27 @@ final class Throttle<T> extends FluxOperator<T, T> {
 
     private final WaitQueues queues;
     private final int maxWaiting;
-    private final @Nullable DecisionListeners listeners;
+    private final @Nullable ObjLongConsumer<Decision> listener;
 
-    Throttle(
+    /**
+     * Creates a throttled stream.
+     *
+     * @param acquire acquires a number of permits, without a bound of the wait
+     * @param listener gets each decision when its element is emitted, and since when that has waited; null for none
+     */
+    public Throttle(
             Flux<T> source,
             ToLongFunction<? super T> permits,
             LongFunction<Mono<Decision>> acquire,
             WaitQueues queues,
             int maxWaiting,
-            @Nullable DecisionListeners listeners) {
+            @Nullable ObjLongConsumer<Decision> listener) {
         super(source);
         this.permits = permits;
         this.acquire = acquire;
         this.queues = queues;
         this.maxWaiting = maxWaiting;
-        this.listeners = listeners;
+        this.listener = listener;
     }
 
     @Override
@@ -144,7 +156,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
             }
             long permits;
             try {
-                permits = Charge.checkPermits(throttle.permits.applyAsLong(element));
+                permits = Checks.permits(throttle.permits.applyAsLong(element));
             } catch (Throwable e) {
                 fail(element, e);
                 return;
@@ -351,7 +363,7 @@ final class Throttle<T> extends FluxOperator<T, T> {
 
             private final T element;
             private final long permits;
-            private final long since = throttle.listeners == null ? 0 : Time.nanos();
+            private final long since = throttle.listener == null ? 0 : Time.nanos();
             private volatile PendingPermit permit = new PendingPermit();
             private boolean retried;
 
@@ -384,8 +396,8 @@ final class Throttle<T> extends FluxOperator<T, T> {
             /** Reports the decision with which the element is emitted or the stream fails. */
             void report() {
                 Decision decision = permit.decision;
-                if (throttle.listeners != null && decision != null) {
-                    throttle.listeners.report(decision, since);
+                if (throttle.listener != null && decision != null) {
+                    throttle.listener.accept(decision, since);
                 }
             }
 

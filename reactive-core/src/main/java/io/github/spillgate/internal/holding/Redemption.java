@@ -1,4 +1,4 @@
-package io.github.spillgate;
+package io.github.spillgate.internal.holding;
 
 import io.github.spillgate.internal.PermitUse;
 import io.github.spillgate.spi.Claim;
@@ -19,10 +19,10 @@ import reactor.core.publisher.Mono;
  * @param usages the usages, in the store that holds the permits; empty if nothing is left
  * @param fallbacks how many stores had to fall back for them
  */
-record Redemption(List<StoreUsage> usages, int fallbacks) {
+public record Redemption(List<StoreUsage> usages, int fallbacks) {
 
     /** Redeems some usages of a decision, to be refunded. */
-    static Redemption of(StoreDecision decision, Predicate<? super StoreUsage> wanted) {
+    public static Redemption of(StoreDecision decision, Predicate<? super StoreUsage> wanted) {
         return of(decision, wanted, Map.of());
     }
 
@@ -31,7 +31,7 @@ record Redemption(List<StoreUsage> usages, int fallbacks) {
      *
      * @param costs the costs that they have from now on, by the handles of their claims; 0 for others
      */
-    static Redemption of(StoreDecision decision, Predicate<? super StoreUsage> wanted, Map<Object, Long> costs) {
+    public static Redemption of(StoreDecision decision, Predicate<? super StoreUsage> wanted, Map<Object, Long> costs) {
         Map<Object, Long> selected = new HashMap<>();
         for (StoreUsage usage : decision.isCharged() ? decision.usages() : List.<StoreUsage>of()) {
             if (wanted.test(usage)) {
@@ -59,11 +59,11 @@ record Redemption(List<StoreUsage> usages, int fallbacks) {
                 fallbacks);
     }
 
-    boolean isEmpty() {
+    public boolean isEmpty() {
         return usages.isEmpty();
     }
 
-    List<Claim> claims() {
+    public List<Claim> claims() {
         return usages.stream().map(StoreUsage::claim).toList();
     }
 
@@ -71,7 +71,7 @@ record Redemption(List<StoreUsage> usages, int fallbacks) {
      * Refunds permits of rate limits, and releases those of concurrency limits. A failure of one of the two does not
      * prevent the other.
      */
-    Mono<Void> refund(LimitStore store) {
+    public Mono<Void> refund(LimitStore store) {
         List<Claim> holds = HoldIds.holdsIn(claims());
         List<Refund> rates = Refund.of(usages, fallbacks);
         if (holds.isEmpty()) {

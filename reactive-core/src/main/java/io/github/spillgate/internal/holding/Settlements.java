@@ -1,5 +1,6 @@
-package io.github.spillgate;
+package io.github.spillgate.internal.holding;
 
+import io.github.spillgate.Limit;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Settlement;
@@ -13,7 +14,7 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicLong;
 
 /** Translates the real cost of a decision into settlements for the store. */
-final class Settlements {
+public final class Settlements {
 
     /** How long a settlement may be retried: less than the 60 s for which Redis keeps its id. */
     static final Duration HORIZON = Duration.ofSeconds(50);
@@ -30,11 +31,17 @@ final class Settlements {
     /** The highest debt, as a multiple of each limit. */
     private final double debt;
 
-    Settlements(double debt) {
+    /**
+     * Creates settlements.
+     *
+     * @param debt the highest debt, as a multiple of each limit
+     */
+    public Settlements(double debt) {
         this.debt = debt;
     }
 
-    static double checkDebt(double debt) {
+    /** Returns the debt, if it is in range. */
+    public static double checkDebt(double debt) {
         if (!(debt >= 0 && debt <= MOST_DEBT)) {
             throw new IllegalArgumentException(
                     "debt " + debt + " is out of range: expected 0 to 10 times each limit, for example 1");
@@ -47,7 +54,7 @@ final class Settlements {
      *
      * @param costs the real costs, by the handles of the claims
      */
-    List<Settlement> of(Redemption redeemed, Map<Object, Long> costs) {
+    public List<Settlement> of(Redemption redeemed, Map<Object, Long> costs) {
         List<Settlement> settlements = new ArrayList<>();
         String id = PROCESS + "-" + IDS.incrementAndGet();
         long deadline = Time.nanos() + HORIZON.toNanos();

@@ -1,5 +1,7 @@
-package io.github.spillgate;
+package io.github.spillgate.internal.waiting;
 
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;

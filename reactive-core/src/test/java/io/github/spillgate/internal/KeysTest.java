@@ -1,4 +1,4 @@
-package io.github.spillgate;
+package io.github.spillgate.internal;
 
 import static org.assertj.core.api.Assertions.assertThat;
 

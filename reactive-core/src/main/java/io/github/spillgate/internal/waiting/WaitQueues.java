@@ -1,6 +1,9 @@
-package io.github.spillgate;
+package io.github.spillgate.internal.waiting;
 
+import io.github.spillgate.Decision;
 import io.github.spillgate.internal.Checks;
+import io.github.spillgate.internal.holding.HoldIds;
+import io.github.spillgate.internal.holding.Redemption;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
@@ -26,7 +29,10 @@ import reactor.util.context.Context;
  * The wait queues of one limiter, one for each set of counts with waiters. A queue is removed when it is empty, and the
  * number of waiters is bounded, per queue and in total. Thread-safe.
  */
-final class WaitQueues {
+public final class WaitQueues {
+
+    /** A longest wait without a bound. */
+    public static final long FOREVER = Long.MAX_VALUE;
 
     private final LimitStore store;
     private final InstantSource clock;
@@ -42,7 +48,7 @@ final class WaitQueues {
      *
      * @param renewed returns the claims of the same charges under the current limits; the same list if nothing differs
      */
-    WaitQueues(
+    public WaitQueues(
             LimitStore store,
             InstantSource clock,
             int maxPerQueue,
@@ -56,16 +62,16 @@ final class WaitQueues {
     }
 
     /**
-     * Returns the longest wait in nanoseconds. About 292 years or more mean {@link Waiter#FOREVER}.
+     * Returns the longest wait in nanoseconds. About 292 years or more mean {@link #FOREVER}.
      *
      * @throws IllegalArgumentException if it is negative
      */
-    static long checkLongestWait(Duration longestWait) {
+    public static long checkLongestWait(Duration longestWait) {
         if (Checks.present(longestWait, "longestWait", "Duration.ofSeconds(2)").isNegative()) {
             throw new IllegalArgumentException("longestWait " + longestWait
                     + " is negative: expected zero or more, for example Duration.ofSeconds(2)");
         }
-        return longestWait.toSeconds() >= Waiter.FOREVER / 1_000_000_000 ? Waiter.FOREVER : longestWait.toNanos();
+        return longestWait.toSeconds() >= FOREVER / 1_000_000_000 ? FOREVER : longestWait.toNanos();
     }
 
     /**
@@ -75,7 +81,7 @@ final class WaitQueues {
      * @param currentClaims returns the same list until the limits are replaced
      * @param longestWait the longest wait, in nanoseconds
      */
-    Mono<Decision> acquire(List<Claim> claims, Supplier<List<Claim>> currentClaims, long longestWait) {
+    public Mono<Decision> acquire(List<Claim> claims, Supplier<List<Claim>> currentClaims, long longestWait) {
         Mono<Decision> acquired = new Mono<>() {
             @Override
             public void subscribe(CoreSubscriber<? super Decision> actual) {
@@ -115,7 +121,7 @@ final class WaitQueues {
      * Wakes the waiters for the charges of these claims, because permits may have become available. If the limits were
      * replaced since, they wait for other counts, which may include those of the claims.
      */
-    void wake(List<Claim> claims) {
+    public void wake(List<Claim> claims) {
         if (queues.isEmpty()) {
             return;
         }
@@ -134,7 +140,7 @@ final class WaitQueues {
     }
 
     /** Gives all waiters their claims under the current limits, which have replaced others. */
-    void renew() {
+    public void renew() {
         for (WaitQueue queue : queues.values()) {
             renew(queue);
         }
@@ -151,7 +157,7 @@ final class WaitQueues {
     }
 
     /** Fails all current and future waiters. */
-    void close(Supplier<? extends RuntimeException> reason) {
+    public void close(Supplier<? extends RuntimeException> reason) {
         closed = reason;
         for (WaitQueue queue : queues.values()) {
             queue.fail(reason.get());
@@ -177,7 +183,7 @@ final class WaitQueues {
     }
 
     /** Refunds a decision that no caller uses. Does not wait for that. */
-    void refund(Decision decision) {
+    public void refund(Decision decision) {
         if (decision instanceof StoreDecision made) {
             Redemption unused = Redemption.of(made, usage -> true);
             if (!unused.isEmpty()) {
@@ -229,16 +235,16 @@ final class WaitQueues {
     }
 
     /** Returns the number of queues, for tests. */
-    int size() {
+    public int size() {
         return queues.size();
     }
 
     /** Returns the number of reserved places, for tests. */
-    int reserved() {
+    public int reserved() {
         return places.get();
     }
 
-    static String name(List<? extends Claim> claims) {
+    public static String name(List<? extends Claim> claims) {
         if (claims.size() == 1) {
             return claims.get(0).identity();
         }

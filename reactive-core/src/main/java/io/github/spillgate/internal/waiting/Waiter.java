@@ -1,5 +1,6 @@
-package io.github.spillgate;
+package io.github.spillgate.internal.waiting;
 
+import io.github.spillgate.Decision;
 import io.github.spillgate.spi.Claim;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
@@ -15,9 +16,6 @@ import reactor.util.context.Context;
  * decision, and leaves it when it cancels.
  */
 final class Waiter implements Subscription {
-
-    /** A longest wait without a bound. */
-    static final long FOREVER = Long.MAX_VALUE;
 
     private static final AtomicIntegerFieldUpdater<Waiter> STATE =
             AtomicIntegerFieldUpdater.newUpdater(Waiter.class, "state");

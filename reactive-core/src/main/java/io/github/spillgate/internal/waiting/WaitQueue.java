@@ -1,5 +1,7 @@
-package io.github.spillgate;
+package io.github.spillgate.internal.waiting;
 
+import io.github.spillgate.Decision;
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
@@ -197,15 +199,14 @@ final class WaitQueue {
             tasks.add(() -> waiter.fail(e));
             return;
         }
-        List<Limit> tooSmall = Claims.limitsBelowCost(waiter.claims);
-        if (!tooSmall.isEmpty()) {
-            Decision denied = LimiterDecisions.neverFits(queues.clock().millis(), tooSmall);
-            tasks.add(() -> waiter.deny(denied));
+        Decision neverFits = LimiterDecisions.ifNeverFits(queues.clock().millis(), waiter.claims);
+        if (neverFits != null) {
+            tasks.add(() -> waiter.deny(neverFits));
         } else if (WaitQueues.name(waiter.claims).equals(name)) {
             waiters.append(waiter);
         } else {
             waiter.longestWait =
-                    waiter.longestWait == Waiter.FOREVER ? Waiter.FOREVER : Math.max(0, waiter.deadline - now);
+                    waiter.longestWait == WaitQueues.FOREVER ? WaitQueues.FOREVER : Math.max(0, waiter.deadline - now);
             moved.add(waiter);
         }
     }

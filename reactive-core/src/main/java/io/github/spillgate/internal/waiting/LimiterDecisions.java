@@ -1,5 +1,8 @@
-package io.github.spillgate;
+package io.github.spillgate.internal.waiting;
 
+import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
+import io.github.spillgate.Source;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
@@ -9,22 +12,34 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /** Decisions that a limiter makes without asking its store. They charge nothing. */
-final class LimiterDecisions {
+public final class LimiterDecisions {
 
     private LimiterDecisions() {}
 
-    /** Returns a denial: these limits are smaller than the cost. */
-    static StoreDecision neverFits(long at, List<Limit> tooSmall) {
+    /** Returns a denial if a cost is above its limit, so that it can never fit; otherwise null. */
+    public static @Nullable StoreDecision ifNeverFits(long at, List<Claim> claims) {
+        List<Limit> tooSmall = List.of();
+        for (int i = 0; i < claims.size(); i++) {
+            Claim claim = claims.get(i);
+            if (claim.permits() > claim.limit().capacity()) {
+                tooSmall = tooSmall.isEmpty() ? new ArrayList<>(claims.size()) : tooSmall;
+                tooSmall.add(claim.limit());
+            }
+        }
+        return tooSmall.isEmpty() ? null : neverFits(at, tooSmall);
+    }
+
+    private static StoreDecision neverFits(long at, List<Limit> tooSmall) {
         return StoreDecision.denied(new Reply(Source.LIMITER, at), StoreDecision.NEVER, List.of(), tooSmall);
     }
 
     /** Returns a decision that allows because no limit applies. */
-    static StoreDecision unlimited(long at) {
+    public static StoreDecision unlimited(long at) {
         return StoreDecision.ofPeek(new Reply(Source.LIMITER, at), List.of());
     }
 
     /** Returns a denial by a setting, because no limits were found. */
-    static StoreDecision refused(long at) {
+    public static StoreDecision refused(long at) {
         return neverFits(at, List.of());
     }
 
@@ -36,7 +51,7 @@ final class LimiterDecisions {
      * @param claims the claims of the caller
      * @param before the last reply of the store about the same counts, if there is one
      */
-    static StoreDecision mustWait(long at, long fitsAt, List<Claim> claims, @Nullable Decision before) {
+    public static StoreDecision mustWait(long at, long fitsAt, List<Claim> claims, @Nullable Decision before) {
         Reply reply = new Reply(Source.LIMITER, at);
         List<StoreUsage> usages = new ArrayList<>(claims.size());
         List<Limit> violated = new ArrayList<>(claims.size());

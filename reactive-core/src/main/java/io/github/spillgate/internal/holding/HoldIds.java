@@ -1,5 +1,6 @@
-package io.github.spillgate;
+package io.github.spillgate.internal.holding;
 
+import io.github.spillgate.Decision;
 import io.github.spillgate.spi.Claim;
 import java.util.ArrayList;
 import java.util.List;
@@ -7,12 +8,12 @@ import java.util.UUID;
 import java.util.concurrent.ThreadLocalRandom;
 
 /** The ids under which requests hold permits of concurrency limits. */
-final class HoldIds {
+public final class HoldIds {
 
     private HoldIds() {}
 
     /** Returns whether any of the claims is on a concurrency limit. */
-    static boolean isAnyHold(List<Claim> claims) {
+    public static boolean isAnyHold(List<Claim> claims) {
         for (int i = 0; i < claims.size(); i++) {
             if (claims.get(i).limit().holdsPermits()) {
                 return true;
@@ -22,7 +23,7 @@ final class HoldIds {
     }
 
     /** Returns whether a decision holds permits. */
-    static boolean areIn(Decision decision) {
+    public static boolean areIn(Decision decision) {
         if (!decision.isCharged()) {
             return false;
         }
@@ -35,7 +36,7 @@ final class HoldIds {
     }
 
     /** Returns the claims of one attempt: those on concurrency limits with a new id. */
-    static List<Claim> assign(List<Claim> claims) {
+    public static List<Claim> assign(List<Claim> claims) {
         if (!isAnyHold(claims)) {
             return claims;
         }
@@ -50,12 +51,12 @@ final class HoldIds {
     }
 
     /** Notes that permits were released by their decision, so that nothing renews them from now on. */
-    static void noteRelease(List<Claim> holds) {
-        holds.forEach(claim -> ((CountClaim) claim).noteRelease());
+    public static void noteRelease(List<Claim> holds) {
+        holds.forEach(claim -> ((HeldClaim) claim).noteRelease());
     }
 
     /** Returns the claims that hold permits. */
-    static List<Claim> holdsIn(List<Claim> claims) {
+    public static List<Claim> holdsIn(List<Claim> claims) {
         return claims.stream()
                 .filter(claim -> claim.holdId() != null && claim.permits() > 0)
                 .toList();

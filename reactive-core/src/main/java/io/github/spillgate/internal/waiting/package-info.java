@@ -1,0 +1,14 @@
+/** Callers that wait for permits: the queues of {@code acquire}, and streams that {@code throttle}. */
+@NullMarked
+package io.github.spillgate.internal.waiting;
+
+// Design notes: where to read. Each class has its own notes under its opening brace.
+//
+//   WaitQueues          one for each limiter: finds the queue of a waiter's counts, and asks the store for it
+//   WaitQueue           which waiter is served next, how many attempts are in flight, and when the next one starts
+//   Waiter, WaiterList  a caller, and those of one queue in their order
+//   HeadDenial          what the last denial of the first waiter says about the others
+//   Throttle            a stream whose elements wait
+//   LimiterDecisions    decisions without the store: of a waiter that would wait too long, or of a cost above its limit
+
+import org.jspecify.annotations.NullMarked;
