@@ -27,6 +27,7 @@ class ArchitectureTest {
     private static final String WAITING = "io.github.spillgate.internal.waiting";
     private static final String HOLDING = "io.github.spillgate.internal.holding";
     private static final String REDIS = "io.github.spillgate.redis";
+    private static final String LANE = "io.github.spillgate.redis.lane";
     private static final String COUNT = "io.github.spillgate.count";
     private static final String STORE = "io.github.spillgate.store";
     private static final String POSTGRES = "io.github.spillgate.postgres";
@@ -122,20 +123,26 @@ class ArchitectureTest {
                 "org.jspecify..");
         noClasses()
                 .that()
-                .resideInAnyPackage(API, SPI, INTERNAL, COUNT, LOCAL, REDIS, FAILOVER, LEDGER, LEASE, HTTP, METRICS)
+                .resideInAnyPackage(
+                        API, SPI, INTERNAL, COUNT, LOCAL, REDIS, LANE, FAILOVER, LEDGER, LEASE, HTTP, METRICS)
                 .should(use(STORE))
                 .check(OurClasses.ALL);
     }
 
     @Test
     void theStoresDoNotDependOnEachOther() {
-        noClasses().that().resideInAPackage(REDIS).should(use(LOCAL)).check(OurClasses.ALL);
-        noClasses().that().resideInAPackage(LOCAL).should(use(REDIS)).check(OurClasses.ALL);
+        noClasses().that().resideInAPackage(REDIS + "..").should(use(LOCAL)).check(OurClasses.ALL);
+        noClasses().that().resideInAPackage(LOCAL).should(use(REDIS + "..")).check(OurClasses.ALL);
+    }
+
+    @Test
+    void lanesDoNotUseTheStoreAroundThem() {
+        noClasses().that().resideInAPackage(LANE).should(use(REDIS)).check(OurClasses.ALL);
     }
 
     @Test
     void eachStoreAloneUsesItsClient() {
-        onlyUsedBy(REDIS, "io.lettuce..", "io.netty..");
+        onlyUsedBy(REDIS + "..", "io.lettuce..", "io.netty..");
         onlyUsedBy(LOCAL, "com.github.benmanes..");
         onlyUsedBy(POSTGRES, POSTGRES, "io.r2dbc..");
     }

@@ -26,6 +26,7 @@ class PackageMapTest {
                 "internal/waiting",
                 "postgres",
                 "redis",
+                "redis/lane",
                 "store"
             })
     void eachClassIsInTheNotesOfItsPackage(String name) throws IOException {

@@ -1,6 +1,10 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.redis.lane.Errors;
+import io.github.spillgate.redis.lane.Handshake;
+import io.github.spillgate.redis.lane.OpenConnection;
+import io.github.spillgate.redis.lane.Redirect;
 import io.github.spillgate.spi.Claim;
 import io.lettuce.core.ClientOptions;
 import io.lettuce.core.RedisClient;

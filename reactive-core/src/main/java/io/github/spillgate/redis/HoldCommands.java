@@ -1,5 +1,8 @@
 package io.github.spillgate.redis;
 
+import io.github.spillgate.redis.lane.CountKeys;
+import io.github.spillgate.redis.lane.ScriptReply;
+import io.github.spillgate.redis.lane.ScriptRequest;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Corrected.CorrectionOutcome;

@@ -1,7 +1,9 @@
 package io.github.spillgate.redis;
 
-import io.github.spillgate.redis.ScriptRequest.RefundMode;
-import io.github.spillgate.redis.ScriptRequest.SentRefund;
+import io.github.spillgate.redis.lane.CountKeys;
+import io.github.spillgate.redis.lane.ScriptRequest;
+import io.github.spillgate.redis.lane.ScriptRequest.RefundMode;
+import io.github.spillgate.redis.lane.ScriptRequest.SentRefund;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Correction;

@@ -2,6 +2,10 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException.Kind;
+import io.github.spillgate.redis.lane.CountKeys;
+import io.github.spillgate.redis.lane.RedisClock;
+import io.github.spillgate.redis.lane.ScriptReply;
+import io.github.spillgate.redis.lane.ScriptRequest;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import java.util.List;

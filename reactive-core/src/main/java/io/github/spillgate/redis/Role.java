@@ -1,5 +1,9 @@
 package io.github.spillgate.redis;
 
+import io.github.spillgate.redis.lane.Errors;
+import io.github.spillgate.redis.lane.Handshake;
+import io.github.spillgate.redis.lane.Lane;
+import io.github.spillgate.redis.lane.OpenConnection;
 import io.lettuce.core.RedisChannelHandler;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisCommandInterruptedException;

@@ -1,6 +1,9 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.internal.Background;
+import io.github.spillgate.redis.lane.CommandSender;
+import io.github.spillgate.redis.lane.Errors;
+import io.github.spillgate.redis.lane.RedisClock;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisFuture;
 import io.lettuce.core.RedisNoScriptException;

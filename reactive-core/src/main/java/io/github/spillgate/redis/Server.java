@@ -4,7 +4,19 @@ import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.internal.Time;
-import io.github.spillgate.redis.ScriptRequest.RefundMode;
+import io.github.spillgate.redis.lane.Batch;
+import io.github.spillgate.redis.lane.BatchBounds;
+import io.github.spillgate.redis.lane.BatchQueue;
+import io.github.spillgate.redis.lane.CommandSender;
+import io.github.spillgate.redis.lane.CountKeys;
+import io.github.spillgate.redis.lane.Lane;
+import io.github.spillgate.redis.lane.LoopLanes;
+import io.github.spillgate.redis.lane.OpenConnection;
+import io.github.spillgate.redis.lane.PendingDecision;
+import io.github.spillgate.redis.lane.Redirect;
+import io.github.spillgate.redis.lane.ScriptRequest;
+import io.github.spillgate.redis.lane.ScriptRequest.RefundMode;
+import io.github.spillgate.redis.lane.WaitingDecisions;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.api.StatefulRedisConnection;
@@ -22,7 +34,7 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Scheduler;
 
 /** One Redis server: its lanes, and its scripts. */
-final class Server {
+final class Server implements LoopLanes.Target {
 
     /** The highest number of redirects of one command. A stable cluster needs at most one. */
     private static final int MOST_REDIRECTS = 5;
@@ -116,8 +128,8 @@ final class Server {
         return loops == null ? null : loops.current(this);
     }
 
-    /** Returns a lane on the event loop of a client. */
-    Lane newLane(Supplier<RedisClient> client) {
+    @Override
+    public Lane newLane(Supplier<RedisClient> client) {
         return newLane(() -> connectOn.apply(client.get()), null);
     }
 
@@ -230,9 +242,8 @@ final class Server {
                 "Redis cannot decide: " + name + " no longer owns a slot of the cluster", null);
     }
 
-    /** Returns the error for callers after closing; null as long as this server is not closed. */
-    @Nullable
-    Supplier<LimitStoreException> whyClosed() {
+    @Override
+    public @Nullable Supplier<LimitStoreException> whyClosed() {
         return lane.whyClosed();
     }
 

@@ -1,5 +1,9 @@
 package io.github.spillgate.redis;
 
+import io.github.spillgate.redis.lane.CommandSender;
+import io.github.spillgate.redis.lane.Errors;
+import io.github.spillgate.redis.lane.Redirect;
+import io.github.spillgate.redis.lane.RedisClock;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;

@@ -1,6 +1,9 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.internal.Time;
+import io.github.spillgate.redis.lane.CountKeys;
+import io.github.spillgate.redis.lane.Handshake;
+import io.github.spillgate.redis.lane.Redirect;
 import io.github.spillgate.spi.Claim;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;

@@ -4,6 +4,7 @@ import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.internal.Time;
+import io.github.spillgate.redis.lane.Errors;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.cluster.models.partitions.RedisClusterNode;

@@ -12,6 +12,7 @@ import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.redis.lane.Errors;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;

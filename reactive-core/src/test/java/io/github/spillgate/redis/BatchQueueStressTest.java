@@ -7,6 +7,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.redis.lane.BatchBounds;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;

@@ -10,6 +10,7 @@ import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.redis.lane.LoopLanes;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisClusterForTests;

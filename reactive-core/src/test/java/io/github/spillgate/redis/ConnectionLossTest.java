@@ -10,6 +10,8 @@ import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.redis.lane.Lane;
+import io.github.spillgate.redis.lane.OpenConnection;
 import io.github.spillgate.testkit.CommandProxy;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;

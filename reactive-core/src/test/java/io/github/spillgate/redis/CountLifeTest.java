@@ -5,6 +5,7 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.redis.lane.CountKeys;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.LimitStore;

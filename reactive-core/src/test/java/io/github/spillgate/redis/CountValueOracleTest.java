@@ -13,6 +13,7 @@ import io.github.spillgate.count.RestoredMark;
 import io.github.spillgate.internal.LittleEndian;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.StoreOracleTest.Form;
+import io.github.spillgate.redis.lane.CountKeys;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Corrected.CorrectionOutcome;

@@ -8,6 +8,7 @@ import io.github.spillgate.LimitStoreRefusedException;
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.redis.lane.Errors;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisCommandTimeoutException;
 import io.lettuce.core.RedisConnectionException;

@@ -2,6 +2,7 @@ package io.github.spillgate.redis;
 
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.redis.lane.Lane;
 import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;

@@ -6,6 +6,9 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.redis.lane.Errors;
+import io.github.spillgate.redis.lane.Lane;
+import io.github.spillgate.redis.lane.OpenConnection;
 import io.github.spillgate.testkit.CommandProxy;
 import io.github.spillgate.testkit.VirtualTime;
 import io.lettuce.core.RedisClient;

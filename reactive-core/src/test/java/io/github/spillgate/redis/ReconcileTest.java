@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.redis.lane.CountKeys;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Corrected.CorrectionOutcome;

@@ -4,6 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.redis.Script.Purpose;
+import io.github.spillgate.redis.lane.ScriptReply;
+import io.github.spillgate.redis.lane.ScriptRequest;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreRequest.Mode;
 import io.github.spillgate.testkit.ClaimForTests;

@@ -1,4 +1,4 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
@@ -22,7 +22,7 @@ import org.jspecify.annotations.Nullable;
  * <p>Equal decisions form a group. The script decides a group once, and replies how many of its decisions are granted:
  * the first ones.
  */
-final class Batch {
+public final class Batch {
     // Design notes.
     //
     // Invariant: the answers are those that Redis would give one after another, in the order in which the decisions
@@ -52,14 +52,14 @@ final class Batch {
     /** The clock of the server to which the batch was sent last. */
     private volatile @Nullable RedisClock clock;
 
-    Batch(CountKeys countKeys, int expectedSize) {
+    public Batch(CountKeys countKeys, int expectedSize) {
         this.countKeys = countKeys;
         this.counts = new HashMap<>(2 * expectedSize);
         this.keys = new ArrayList<>(expectedSize);
         this.groups = new ArrayList<>(expectedSize);
     }
 
-    void add(PendingDecision decision) {
+    public void add(PendingDecision decision) {
         size++;
         List<Claim> claims = decision.claims();
         BatchCount[] touched = new BatchCount[claims.size()];
@@ -105,15 +105,15 @@ final class Batch {
         return batches;
     }
 
-    int numberOfGroups() {
+    public int numberOfGroups() {
         return groups.size();
     }
 
-    int size() {
+    public int size() {
         return size;
     }
 
-    byte[][] keys() {
+    public byte[][] keys() {
         return keys.toArray(byte[][]::new);
     }
 
@@ -122,7 +122,7 @@ final class Batch {
     }
 
     /** Returns the request to the script, for a server with this clock. */
-    byte[] request(RedisClock server) {
+    public byte[] request(RedisClock server) {
         clock = server;
         ScriptRequest request = new ScriptRequest(ScriptRequest.GROUP_LENGTH * groups.size());
         for (DecisionGroup group : groups) {
@@ -140,7 +140,7 @@ final class Batch {
     }
 
     /** Returns parts, of which each can be answered by another thread. */
-    List<BatchPart> parts() {
+    public List<BatchPart> parts() {
         int number = Math.min(groups.size(), (size + MOST_IN_GROUP - 1) / MOST_IN_GROUP);
         if (number == 1) {
             return List.of(new BatchPart(groups));
@@ -157,7 +157,7 @@ final class Batch {
         return reply.textAfter(usages);
     }
 
-    static final class BatchPart {
+    public static final class BatchPart {
 
         private final List<DecisionGroup> groups;
 

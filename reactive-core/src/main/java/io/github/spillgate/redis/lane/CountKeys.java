@@ -1,4 +1,4 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation;
@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.stream.Stream;
 
 /** The keys of a store's counts and of their marks in Redis. */
-final class CountKeys {
+public final class CountKeys {
 
     /**
      * The version of the storage format. It is part of each key, so that two versions that run side by side never
@@ -22,31 +22,31 @@ final class CountKeys {
     private final String prefix;
     private final byte[] prefixBytes;
 
-    CountKeys(String namespace) {
+    public CountKeys(String namespace) {
         prefix = namespace + ":" + FORMAT + ":";
         prefixBytes = prefix.getBytes(StandardCharsets.US_ASCII);
     }
 
-    byte[] count(Claim claim) {
+    public byte[] count(Claim claim) {
         return key(claim, "");
     }
 
     /** Returns a key in the namespace that no count has. */
-    byte[] unused() {
+    public byte[] unused() {
         return prefixBytes.clone();
     }
 
     /** Returns the key of the registered instances of a limiter. No count has it: those have more colons. */
-    byte[] instances(String limiter) {
+    public byte[] instances(String limiter) {
         return (prefix + "instances:{" + limiter + "}").getBytes(StandardCharsets.US_ASCII);
     }
 
     /** Returns a key in the namespace that no count has, in the hash slot of this tag. */
-    byte[] unused(String tag) {
+    public byte[] unused(String tag) {
         return (prefix + "{" + tag + "}").getBytes(StandardCharsets.US_ASCII);
     }
 
-    byte[][] counts(List<Claim> claims) {
+    public byte[][] counts(List<Claim> claims) {
         byte[][] keys = new byte[claims.size()][];
         for (int i = 0; i < keys.length; i++) {
             keys[i] = count(claims.get(i));
@@ -55,12 +55,12 @@ final class CountKeys {
     }
 
     /** Returns the key that holds the time of the last reset of a count. */
-    byte[] resetMark(Claim claim) {
+    public byte[] resetMark(Claim claim) {
         return key(claim, MARK);
     }
 
     /** Returns the keys of all counts, and then the keys of their reset marks. */
-    byte[][] countsAndResetMarks(List<Claim> claims) {
+    public byte[][] countsAndResetMarks(List<Claim> claims) {
         int size = claims.size();
         byte[][] keys = new byte[2 * size][];
         for (int i = 0; i < size; i++) {
@@ -74,7 +74,7 @@ final class CountKeys {
      * Returns four keys for each reconciliation: of its count, of the mark of its source, and of the marks of the last
      * reset of the count, and of what was restored in it.
      */
-    byte[][] countsAndReconciliationMarks(List<Reconciliation> reconciliations) {
+    public byte[][] countsAndReconciliationMarks(List<Reconciliation> reconciliations) {
         return reconciliations.stream()
                 .flatMap(one -> Stream.of(
                         count(one.claim()),
@@ -85,7 +85,7 @@ final class CountKeys {
     }
 
     /** Returns three keys for each settlement: of its count, of the reset mark of that, and of its own mark. */
-    byte[][] countsAndSettlementMarks(List<Settlement> settlements) {
+    public byte[][] countsAndSettlementMarks(List<Settlement> settlements) {
         return settlements.stream()
                 .flatMap(
                         one -> Stream.of(count(one.claim()), resetMark(one.claim()), key(one.claim(), MARK + one.id())))

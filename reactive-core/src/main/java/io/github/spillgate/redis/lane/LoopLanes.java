@@ -1,4 +1,4 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import static java.util.Objects.requireNonNull;
 
@@ -40,7 +40,7 @@ import reactor.util.Loggers;
  * The lanes on the event loops of the application. A loop gets a lane to each server when the first decision is
  * requested on it.
  */
-final class LoopLanes {
+public final class LoopLanes {
     // Design notes.
     //
     // Lettuce places connections on the event loops of its client. So each event loop has a client of its own. Which
@@ -55,7 +55,7 @@ final class LoopLanes {
     // loop closes the connections.
 
     /** The highest number of event loops with lanes. Each has a connection to each server. */
-    static final int MOST_LOOPS = 32;
+    public static final int MOST_LOOPS = 32;
 
     /** The highest number of event loops that are remembered because they reject connections of Lettuce. */
     private static final int MOST_INCOMPATIBLE = 256;
@@ -83,7 +83,7 @@ final class LoopLanes {
      * @param nodes the servers; none if they are not known
      * @return the lanes; null if connections to these servers might block their event loop
      */
-    static @Nullable LoopLanes of(AbstractRedisClient client, List<RedisURI> nodes) {
+    public static @Nullable LoopLanes of(AbstractRedisClient client, List<RedisURI> nodes) {
         boolean isSuitable = !nodes.isEmpty() && nodes.stream().noneMatch(LoopLanes::mayBlock);
         return isSuitable ? new LoopLanes(client.getResources(), client.getOptions()) : null;
     }
@@ -97,14 +97,14 @@ final class LoopLanes {
     }
 
     /** Returns the event loop that runs the current thread; null on any other thread. */
-    static @Nullable EventLoop currentLoop() {
+    public static @Nullable EventLoop currentLoop() {
         EventExecutor executor = ThreadExecutorMap.currentExecutor();
         return executor instanceof EventLoop loop ? loop : null;
     }
 
     /** Returns the lane to a server on the event loop that runs the current thread; null if there is none. */
     @Nullable
-    Lane current(Server server) {
+    public Lane current(Target server) {
         EventLoop current = currentLoop();
         if (current == null || closed || current.isShuttingDown()) {
             return null;
@@ -142,7 +142,7 @@ final class LoopLanes {
     }
 
     /** Returns whether a lane to a server has this property. */
-    boolean anyMatch(Server server, Predicate<Lane> property) {
+    public boolean anyMatch(Target server, Predicate<Lane> property) {
         for (Loop loop : loops.values()) {
             Lane lane = loop.lanes.get(server);
             if (lane != null && property.test(lane)) {
@@ -153,12 +153,12 @@ final class LoopLanes {
     }
 
     /** Closes the lanes to a server that is no longer used. */
-    void close(Server server, Supplier<LimitStoreException> why) {
+    public void close(Target server, Supplier<LimitStoreException> why) {
         loops.values().forEach(loop -> loop.close(server, why));
     }
 
     /** Begins to close all lanes; the result completes once they are closed. */
-    CompletableFuture<Void> beginClosing() {
+    public CompletableFuture<Void> beginClosing() {
         closed = true;
         return CompletableFuture.allOf(
                 loops.values().stream().map(Loop::beginClosing).toArray(CompletableFuture[]::new));
@@ -173,11 +173,22 @@ final class LoopLanes {
         }
     }
 
+    /** A server to which there are lanes. */
+    public interface Target {
+
+        /** Returns a lane on the event loop of a client. */
+        Lane newLane(Supplier<RedisClient> client);
+
+        /** Returns the error for callers after closing; null as long as the server is not closed. */
+        @Nullable
+        Supplier<LimitStoreException> whyClosed();
+    }
+
     /** An event loop of the application, and its lanes. */
     private final class Loop implements Runnable {
 
         private final EventLoop loop;
-        private final ConcurrentMap<Server, Lane> lanes = new ConcurrentHashMap<>();
+        private final ConcurrentMap<Target, Lane> lanes = new ConcurrentHashMap<>();
 
         /** The type of channels that the loop is known to accept; null if none is known. */
         private volatile @Nullable Class<? extends Channel> channelType;
@@ -233,7 +244,7 @@ final class LoopLanes {
         }
 
         @Nullable
-        Lane laneTo(Server server) {
+        Lane laneTo(Target server) {
             Lane lane = lanes.get(server);
             if (lane != null || channelType == null || server.whyClosed() != null) {
                 return lane;
@@ -247,7 +258,7 @@ final class LoopLanes {
             return lane;
         }
 
-        void close(Server server, Supplier<LimitStoreException> why) {
+        void close(Target server, Supplier<LimitStoreException> why) {
             Lane lane = lanes.remove(server);
             if (lane != null) {
                 OpenConnection.unobserved(lane.beginClosing(why));

@@ -1,4 +1,4 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import io.github.spillgate.internal.SharedFailure;
 import io.lettuce.core.RedisException;

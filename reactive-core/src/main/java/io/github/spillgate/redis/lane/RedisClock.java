@@ -1,4 +1,4 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
@@ -10,7 +10,7 @@ import org.jspecify.annotations.Nullable;
  * <p>Translates a local deadline into a time on the server's clock that is not after the deadline. Times are recorded
  * by one thread at a time; deadlines are translated by any thread.
  */
-final class RedisClock {
+public final class RedisClock {
     // Design notes.
     //
     // A reply with the server's time T arrives at local time t. The server read its clock before t, so its clock shows
@@ -39,12 +39,12 @@ final class RedisClock {
     private final LongSupplier nanoTime;
     private volatile @Nullable Bound bound;
 
-    RedisClock(LongSupplier nanoTime) {
+    public RedisClock(LongSupplier nanoTime) {
         this.nanoTime = nanoTime;
     }
 
     /** Records the server's time in a reply that has just arrived. */
-    void record(long micros) {
+    public void record(long micros) {
         long now = nanoTime.getAsLong();
         Offset offset = new Offset(TimeUnit.MICROSECONDS.toNanos(micros) - now, now);
         Bound known = bound;
@@ -58,12 +58,12 @@ final class RedisClock {
     }
 
     /** Returns whether a deadline has passed. */
-    boolean isAfter(long deadline) {
+    public boolean isAfter(long deadline) {
         return isAfter(deadline, nanoTime.getAsLong());
     }
 
     /** Returns whether a deadline has passed at a time of the same local clock. */
-    static boolean isAfter(long deadline, long now) {
+    public static boolean isAfter(long deadline, long now) {
         return !isFarAway(deadline, now) && now - deadline > 0;
     }
 
@@ -73,7 +73,7 @@ final class RedisClock {
      * @param deadline the deadline, in local time
      * @return the time in microseconds; 0 if there is no deadline, or if the server's time is unknown
      */
-    long microsAt(long deadline) {
+    public long microsAt(long deadline) {
         Bound known = bound;
         if (known == null || isFarAway(deadline, nanoTime.getAsLong())) {
             return 0;

@@ -1,4 +1,4 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
@@ -31,7 +31,7 @@ import reactor.core.scheduler.Schedulers;
  * So everything that the loop has read at the same time is sent together, and nothing waits if Redis is idle. If enough
  * batches are in flight, decisions wait for the next reply.
  */
-final class BatchQueue {
+public final class BatchQueue {
     // Design notes.
     //
     // Only the event loop of the connection touches the state, so there are no locks, and no order between threads to
@@ -71,7 +71,7 @@ final class BatchQueue {
     /** Only a connection that is silent for this part of the time, a half, is judged by the replies on others. */
     private static final int SILENCE_PART = 2;
 
-    /** Sends a batch to Redis, as {@link Server#decide} does. */
+    /** Sends a batch to Redis, to be decided by the script. */
     private final Function<Batch, Mono<byte[]>> decide;
 
     private final CountKeys keys;
@@ -100,7 +100,7 @@ final class BatchQueue {
 
     private @Nullable LimitStoreException ended;
 
-    BatchQueue(
+    public BatchQueue(
             OpenConnection connection,
             Function<Batch, Mono<byte[]>> decide,
             CountKeys keys,
@@ -116,7 +116,7 @@ final class BatchQueue {
     }
 
     /** Sends the decision, at the end of the event loop's current run or in a later batch. */
-    void add(PendingDecision decision) {
+    public void add(PendingDecision decision) {
         decision.setQueue(this);
         if (waiting.incrementAndGet() > bounds.waiting()) {
             waiting.decrementAndGet();

@@ -1,4 +1,4 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
@@ -15,34 +15,34 @@ import java.nio.charset.StandardCharsets;
  * request, in its order. {@code wire.lua} describes the format in its header, and has two patterns of it for {@code
  * pack}.
  */
-final class ScriptReply {
+public final class ScriptReply {
 
     private static final Status[] STATUSES = Status.values();
 
-    static final int TIME_LENGTH = 7;
-    static final int STATUS = 4;
+    public static final int TIME_LENGTH = 7;
+    public static final int STATUS = 4;
     private static final int LIFE = STATUS + 1;
     private static final int FIRST = LIFE + 2;
     private static final int SECOND = FIRST + 7;
     private static final int THIRD = SECOND + 7;
-    static final int USAGE_LENGTH = THIRD + 7;
+    public static final int USAGE_LENGTH = THIRD + 7;
 
     private final byte[] bytes;
     private final Reply reply;
 
-    ScriptReply(byte[] bytes) {
+    public ScriptReply(byte[] bytes) {
         this.bytes = bytes;
         long micros = hasTime() ? number(0, TIME_LENGTH) : 0;
         this.reply = new Reply(Source.REDIS, micros / 1_000, micros);
     }
 
     /** Returns whether the reply has a time. */
-    boolean hasTime() {
+    public boolean hasTime() {
         return bytes.length >= TIME_LENGTH;
     }
 
     /** Returns the time of the server in microseconds. */
-    long micros() {
+    public long micros() {
         return reply.stamp();
     }
 
@@ -52,21 +52,21 @@ final class ScriptReply {
     }
 
     /** Returns how many of a group of equal requests are granted; of a lease, how many permits. */
-    long granted(int usage) {
+    public long granted(int usage) {
         return number(start(usage), 4);
     }
 
     /** Returns the flag that the other scripts have in the place of {@link #granted}; their headers describe it. */
-    boolean flag(int usage) {
+    public boolean flag(int usage) {
         return granted(usage) == 1;
     }
 
-    Status status(int usage) {
+    public Status status(int usage) {
         return STATUSES[bytes[start(usage) + STATUS]];
     }
 
     /** Returns the usage of a count after all that was granted. */
-    StoreUsage usage(int usage, Claim claim) {
+    public StoreUsage usage(int usage, Claim claim) {
         return usage(usage, claim, true, 0);
     }
 
@@ -76,7 +76,7 @@ final class ScriptReply {
      * @param isGranted whether that request is granted
      * @param grantedLater how many requests of the group are granted after it
      */
-    StoreUsage usage(int usage, Claim claim, boolean isGranted, long grantedLater) {
+    public StoreUsage usage(int usage, Claim claim, boolean isGranted, long grantedLater) {
         int start = start(usage);
         long now = reply.at();
         long takenLater = grantedLater * claim.permits();
@@ -117,7 +117,7 @@ final class ScriptReply {
     }
 
     /** What a usage says of its count; in the order of the numbers in {@code wire.lua}. */
-    enum Status {
+    public enum Status {
         /** Nothing prevents a grant. */
         FREE,
 

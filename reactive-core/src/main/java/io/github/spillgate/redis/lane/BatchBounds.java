@@ -1,4 +1,4 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import io.github.spillgate.LimitStoreUnavailableException;
 import java.util.concurrent.TimeUnit;
@@ -10,7 +10,7 @@ import java.util.concurrent.TimeUnit;
  * @param inFlight the highest number of batches in flight
  * @param waiting the highest number of waiting decisions
  */
-record BatchBounds(int counts, int inFlight, int waiting) {
+public record BatchBounds(int counts, int inFlight, int waiting) {
 
     static final int MOST_COUNTS = 1_000;
     static final int MOST_IN_FLIGHT = 1_000;
@@ -29,9 +29,9 @@ record BatchBounds(int counts, int inFlight, int waiting) {
     private static final long FAR = TimeUnit.MILLISECONDS.toNanos(5);
 
     /** The defaults. A hundred counts take Redis some tenths of a millisecond, for which its other clients wait. */
-    static final BatchBounds DEFAULT = new BatchBounds(128, 256, 100_000);
+    public static final BatchBounds DEFAULT = new BatchBounds(128, 256, 100_000);
 
-    BatchBounds {
+    public BatchBounds {
         check("counts in a batch", counts, MOST_COUNTS);
         check("batches in flight", inFlight, MOST_IN_FLIGHT);
         check("waiting decisions", waiting, MOST_WAITING);

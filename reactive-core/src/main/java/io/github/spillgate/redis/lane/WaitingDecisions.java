@@ -1,4 +1,4 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
@@ -6,19 +6,19 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Scheduler;
 
 /** The decisions that wait until their server is found, or its first connection is open. Bounded. */
-final class WaitingDecisions {
+public final class WaitingDecisions {
 
     private final BatchBounds bounds;
     private final Scheduler deliverOn;
     private final AtomicInteger number = new AtomicInteger();
 
-    WaitingDecisions(BatchBounds bounds, Scheduler deliverOn) {
+    public WaitingDecisions(BatchBounds bounds, Scheduler deliverOn) {
         this.bounds = bounds;
         this.deliverOn = deliverOn;
     }
 
     /** Calls a function with the result once it is there. Fails the decision if too many wait, or if there is none. */
-    <T> void await(Mono<T> awaited, PendingDecision decision, Consumer<T> then) {
+    public <T> void await(Mono<T> awaited, PendingDecision decision, Consumer<T> then) {
         if (number.incrementAndGet() > bounds.waiting()) {
             number.decrementAndGet();
             decision.fail(bounds.tooManyWait());

@@ -1,4 +1,4 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.LimitStoreException;
@@ -23,7 +23,7 @@ import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
 
 /** Maps Lettuce errors to ours: is the request retryable, and may Redis have executed it? */
-final class Errors {
+public final class Errors {
 
     private static final Pattern FOREIGN = Pattern.compile("FOREIGN (\\d+)");
 
@@ -31,7 +31,7 @@ final class Errors {
     private static final Pattern CODE = Pattern.compile("(?:^|: -)([A-Z]+) ");
 
     /** The smallest set of rights for a user; the documentation has the same line. */
-    static final String RIGHTS =
+    public static final String RIGHTS =
             "~spillgate:* +role +eval +evalsha +time +getrange +strlen +set +setrange +del +pexpire";
 
     /** The codes of a Redis that cannot decide now, for example because it is out of memory (OOM) or is starting. */
@@ -132,7 +132,7 @@ final class Errors {
     private Errors() {}
 
     /** Returns our exception for an error of a command with these keys. */
-    static LimitStoreException translate(Throwable e, byte[][] keys) {
+    public static LimitStoreException translate(Throwable e, byte[][] keys) {
         Matcher foreign = FOREIGN.matcher(messageOf(e));
         return e instanceof RedisCommandExecutionException && foreign.find()
                 ? foreign(keys[Integer.parseInt(foreign.group(1)) - 1], e)
@@ -140,7 +140,7 @@ final class Errors {
     }
 
     /** Returns our exception for an error. */
-    static LimitStoreException translate(Throwable e) {
+    public static LimitStoreException translate(Throwable e) {
         if (e instanceof LimitStoreException ours) {
             return ours;
         }
@@ -178,13 +178,13 @@ final class Errors {
     }
 
     /** Returns one of several exceptions of ours, preferably a retryable one. */
-    static Throwable oneOf(Throwable several) {
+    public static Throwable oneOf(Throwable several) {
         List<Throwable> all = Exceptions.unwrapMultiple(several);
         return all.stream().filter(one -> Kind.of(one).isOutage()).findFirst().orElse(all.get(0));
     }
 
     /** Returns our exception for a key with a value that this library has not written. */
-    static ForeignValueException foreign(byte[] keyBytes, @Nullable Throwable e) {
+    public static ForeignValueException foreign(byte[] keyBytes, @Nullable Throwable e) {
         String key = new String(keyBytes, StandardCharsets.US_ASCII);
         return new ForeignValueException(
                 "the value under the Redis key \"" + key
@@ -194,7 +194,7 @@ final class Errors {
     }
 
     /** Returns our exception for a failed attempt to connect. */
-    static LimitStoreException unreachable(Throwable e) {
+    public static LimitStoreException unreachable(Throwable e) {
         if (e instanceof LimitStoreException ours) {
             return ours;
         }
@@ -250,14 +250,14 @@ final class Errors {
     }
 
     /** Returns our exception for a server that is a replica of this primary. */
-    static LimitStoreException replica(String primary) {
+    public static LimitStoreException replica(String primary) {
         return unreachable("the configured server is a replica of " + primary
                 + ", and a replica rejects writes: expected the URI of the primary, for example redis://" + primary
                 + ", or of Sentinels, for example redis-sentinel://host:26379/0#name");
     }
 
     /** Returns our exception for a server that is a Sentinel and monitors these primaries. */
-    static LimitStoreException sentinel(List<String> names) {
+    public static LimitStoreException sentinel(List<String> names) {
         return unreachable("the configured server is a Sentinel, which runs no scripts; it monitors "
                 + (names.isEmpty() ? "no primary" : String.join(", ", names))
                 + ": expected a URI that names a monitored primary, for example redis-sentinel://host:26379/0#"
@@ -270,7 +270,7 @@ final class Errors {
      * @param server the name of the server
      * @param error the error of a CLUSTER command
      */
-    static Throwable noCluster(String server, Throwable error) {
+    public static Throwable noCluster(String server, Throwable error) {
         // The caller's client has the error of each node among the causes.
         String message = causes(error).map(Errors::messageOf).collect(Collectors.joining("\n"));
         boolean isStandalone = message.contains(NO_CLUSTER);
@@ -292,7 +292,7 @@ final class Errors {
     }
 
     /** Returns whether a server does not know this command. */
-    static boolean isUnknownCommand(Throwable e, String command) {
+    public static boolean isUnknownCommand(Throwable e, String command) {
         Matcher unknown = UNKNOWN_COMMAND.matcher(messageOf(e));
         return unknown.find() && unknown.group(1).equalsIgnoreCase(command);
     }

@@ -1,4 +1,4 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.lettuce.core.RedisCommandExecutionException;
@@ -32,7 +32,7 @@ import reactor.util.context.Context;
  * <p>A command stays in flight until Redis replies, even if its caller has cancelled. So the connection notices when
  * Redis stops responding.
  */
-final class OpenConnection implements CommandSender {
+public final class OpenConnection implements CommandSender {
     // Design notes.
     //
     // Redis replies in the order of the commands. Only the event loop of the connection writes and numbers them, so the
@@ -44,7 +44,7 @@ final class OpenConnection implements CommandSender {
     // checks the connection afterwards.
 
     /** How long commands may be in flight without any reply. */
-    static final Duration LONGEST_SILENCE = Duration.ofSeconds(2);
+    public static final Duration LONGEST_SILENCE = Duration.ofSeconds(2);
 
     /** How long a connection to a demoted primary is kept at least: the next one may lead to the same server. */
     static final long SHORTEST_STAY = TimeUnit.SECONDS.toNanos(1);
@@ -104,7 +104,7 @@ final class OpenConnection implements CommandSender {
         this.queue = newQueue.apply(this);
     }
 
-    BatchQueue queue() {
+    public BatchQueue queue() {
         return queue;
     }
 
@@ -130,7 +130,7 @@ final class OpenConnection implements CommandSender {
      * Runs a task that sends several commands, and writes them to the socket in one system call. Must be called on the
      * event loop, and not from within such a task.
      */
-    void sendTogether(Runnable sends) {
+    public void sendTogether(Runnable sends) {
         List<PendingCommand<?>> commands = new ArrayList<>();
         unflushed = commands;
         connection.setAutoFlushCommands(false);
@@ -150,7 +150,7 @@ final class OpenConnection implements CommandSender {
      *
      * @return false if the loop has ended, and the task will not run
      */
-    boolean run(Runnable task) {
+    public boolean run(Runnable task) {
         if (loop.inEventLoop()) {
             task.run();
             return true;
@@ -192,12 +192,12 @@ final class OpenConnection implements CommandSender {
     }
 
     /** Returns whether commands are in flight and Redis has replied within this time. */
-    boolean isAnswering(long nanos) {
+    public boolean isAnswering(long nanos) {
         return sent != answered && nanoTime.getAsLong() - activeAt <= nanos;
     }
 
     /** Returns whether Redis has replied here to a command that was sent after this time. */
-    boolean hasAnsweredSince(long time) {
+    public boolean hasAnsweredSince(long time) {
         return answered > 0 && answeredSentAt - time > 0;
     }
 
@@ -208,7 +208,7 @@ final class OpenConnection implements CommandSender {
      * @param serverAnsweredSince returns whether Redis has replied, on any connection, to a command that was sent after
      *     a time
      */
-    boolean isSilentAlone(long nanos, LongPredicate serverAnsweredSince) {
+    public boolean isSilentAlone(long nanos, LongPredicate serverAnsweredSince) {
         long newest = answered;
         if (isStalled()) {
             return true;
@@ -223,7 +223,7 @@ final class OpenConnection implements CommandSender {
     }
 
     /** Returns whether only this connection was found to be silent, and no reply has arrived since. */
-    boolean isStalled() {
+    public boolean isStalled() {
         return stalledAfter == answered && sent != answered;
     }
 
@@ -240,7 +240,7 @@ final class OpenConnection implements CommandSender {
     }
 
     /** Closes the connection without waiting; commands in flight fail. */
-    void close() {
+    public void close() {
         unobserved(beginClosing());
     }
 
@@ -263,7 +263,7 @@ final class OpenConnection implements CommandSender {
     }
 
     /** Ignores how closing ends, because the connection is gone in either case. */
-    static void unobserved(CompletableFuture<Void> closing) {
+    public static void unobserved(CompletableFuture<Void> closing) {
         Mono.fromFuture(closing).subscribe(done -> {}, error -> {});
     }
 

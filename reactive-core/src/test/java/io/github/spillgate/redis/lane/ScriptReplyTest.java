@@ -1,10 +1,10 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
-import io.github.spillgate.redis.ScriptReply.Status;
+import io.github.spillgate.redis.lane.ScriptReply.Status;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.testkit.ClaimForTests;
 import java.nio.ByteBuffer;

@@ -1,4 +1,4 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import io.lettuce.core.api.reactive.RedisReactiveCommands;
 import java.util.function.Function;
@@ -6,7 +6,7 @@ import org.reactivestreams.Publisher;
 import reactor.core.publisher.Mono;
 
 /** Sends commands to Redis, on one connection or on the current one. */
-interface CommandSender {
+public interface CommandSender {
 
     /** Sends a command; the reply is emitted on the connection's thread. */
     <T> Mono<T> send(Command<T> command);

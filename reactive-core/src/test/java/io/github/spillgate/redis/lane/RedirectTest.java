@@ -1,4 +1,4 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import static org.assertj.core.api.Assertions.assertThat;
 

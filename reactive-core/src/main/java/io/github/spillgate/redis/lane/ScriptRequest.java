@@ -1,4 +1,4 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.count.Count;
@@ -23,12 +23,12 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>All numbers are in one binary string, because an argument for each of them costs Redis and the client more.
  */
-final class ScriptRequest {
+public final class ScriptRequest {
 
     private static final int COUNTS_DENIED = 1;
 
     private static final int LIMITS_LENGTH = 2;
-    static final int LIMIT_LENGTH = 1 + 7 + 6 + 6 + 1;
+    public static final int LIMIT_LENGTH = 1 + 7 + 6 + 6 + 1;
     private static final int CLAIM_LENGTH = 2 + 7;
 
     /** The expected length of a request that is rare or short. */
@@ -48,7 +48,7 @@ final class ScriptRequest {
      *
      * @param expectedLength the length of everything behind the limits; a longer request is possible
      */
-    ScriptRequest(int expectedLength) {
+    public ScriptRequest(int expectedLength) {
         body = new byte[expectedLength];
     }
 
@@ -60,7 +60,7 @@ final class ScriptRequest {
      * @param deadlineMicros the deadline on the server's clock in microseconds; 0 if there is none
      * @param claims the number of claims that follow
      */
-    ScriptRequest addGroup(StoreRequest.Mode mode, int times, long deadlineMicros, int claims) {
+    public ScriptRequest addGroup(StoreRequest.Mode mode, int times, long deadlineMicros, int claims) {
         return add(number(mode), 1).add(times, 4).add(deadlineMicros, 7).add(claims, 1);
     }
 
@@ -78,7 +78,7 @@ final class ScriptRequest {
      * @param key the index of its key, from 0
      * @param claim the claim
      */
-    ScriptRequest addClaim(int key, Claim claim) {
+    public ScriptRequest addClaim(int key, Claim claim) {
         add(key + 1, 2).addLimit(claim).addExact(claim.permits());
         return claim.limit().holdsPermits() ? addId(claim.holdId()) : this;
     }
@@ -95,12 +95,12 @@ final class ScriptRequest {
      *
      * @param byCount the claims that took the permits, for each count
      */
-    static byte[] renew(Collection<List<Claim>> byCount) {
+    public static byte[] renew(Collection<List<Claim>> byCount) {
         return holds(1, byCount);
     }
 
     /** Returns a request to release holds, with the same argument as {@link #renew}. */
-    static byte[] release(Collection<List<Claim>> byCount) {
+    public static byte[] release(Collection<List<Claim>> byCount) {
         return holds(0, byCount);
     }
 
@@ -116,7 +116,7 @@ final class ScriptRequest {
     }
 
     /** Returns a request to refund. */
-    static byte[] refund(RefundMode mode, List<SentRefund> refunds) {
+    public static byte[] refund(RefundMode mode, List<SentRefund> refunds) {
         ScriptRequest request = new ScriptRequest(SHORT).add(mode.number, 1);
         for (SentRefund one : refunds) {
             request.addLimit(one.claim)
@@ -129,7 +129,7 @@ final class ScriptRequest {
     }
 
     /** Returns a request to reconcile, with the current ages of the grants. */
-    static byte[] reconcile(List<Reconciliation> reconciliations) {
+    public static byte[] reconcile(List<Reconciliation> reconciliations) {
         ScriptRequest request = new ScriptRequest(SHORT);
         for (Reconciliation reconciliation : reconciliations) {
             List<LostPermits> lost = reconciliation.lost();
@@ -159,7 +159,7 @@ final class ScriptRequest {
      *
      * @param deadlineMicros converts a deadline to the server's clock
      */
-    static byte[] settle(List<Settlement> settlements, LongUnaryOperator deadlineMicros) {
+    public static byte[] settle(List<Settlement> settlements, LongUnaryOperator deadlineMicros) {
         ScriptRequest request = new ScriptRequest(SHORT);
         for (Settlement one : settlements) {
             request.addLimit(one.claim())
@@ -180,7 +180,7 @@ final class ScriptRequest {
      * @param claims the claims of the marks
      * @param deadlineMicros the deadline on the server's clock in microseconds; 0 if there is none
      */
-    static byte[] reset(List<Claim> claims, long deadlineMicros) {
+    public static byte[] reset(List<Claim> claims, long deadlineMicros) {
         ScriptRequest request = new ScriptRequest(SHORT).add(deadlineMicros, 7);
         claims.forEach(claim -> request.add(Count.lifeOfReset(claim.limit()), 7));
         return request.toBytesWithoutLimits();
@@ -191,17 +191,17 @@ final class ScriptRequest {
      *
      * @param lifeMillis for how many milliseconds the instance is registered; 0 removes it
      */
-    static byte[] register(UUID instance, long lifeMillis) {
+    public static byte[] register(UUID instance, long lifeMillis) {
         return new ScriptRequest(SHORT).add(lifeMillis, 6).addId(instance).toBytesWithoutLimits();
     }
 
     /** Returns a request to decide nothing. */
-    static byte[] decideNothing() {
+    public static byte[] decideNothing() {
         return new ScriptRequest(0).toBytes();
     }
 
     /** Returns the encoded request. */
-    byte[] toBytes() {
+    public byte[] toBytes() {
         byte[] bytes = new byte[LIMITS_LENGTH + LIMIT_LENGTH * limits.size() + length];
         int at = LittleEndian.put(bytes, 0, limits.size(), 2);
         for (Claim claim : limits) {
@@ -246,7 +246,7 @@ final class ScriptRequest {
     }
 
     /** Which permits of a count are refunded. */
-    enum RefundMode {
+    public enum RefundMode {
         /** The oldest of those that were charged on behalf of another store. */
         CHARGED(0),
 
@@ -271,5 +271,5 @@ final class ScriptRequest {
      * @param life the life of the count with the charge; 0 without one
      * @param until the time from which on nothing is refunded, in milliseconds; 0 for none
      */
-    record SentRefund(Claim claim, long at, int life, long until) {}
+    public record SentRefund(Claim claim, long at, int life, long until) {}
 }

@@ -1,4 +1,4 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.internal.Background;
@@ -51,15 +51,15 @@ import reactor.core.publisher.Mono;
  * on both. Then the old one is closed when it has no command in flight, or after
  * {@value #SHORTEST_RETIREMENT_SECONDS} s without a reply; its commands in flight fail.
  */
-final class Lane implements CommandSender {
+public final class Lane implements CommandSender {
 
-    static final int LONGEST_ATTEMPT_SECONDS = 5;
-    static final int MOST_ATTEMPTS = 13;
+    public static final int LONGEST_ATTEMPT_SECONDS = 5;
+    public static final int MOST_ATTEMPTS = 13;
     static final int LONGEST_RETIREMENT_SECONDS = 60;
     static final int SHORTEST_RETIREMENT_SECONDS = 1;
 
     /** How often an attempt is repeated if Lettuce has lost the reason of its failure. */
-    static final int MOST_REPETITIONS = 2;
+    public static final int MOST_REPETITIONS = 2;
 
     /** After how many connections that only replied to EVAL an error names that. */
     private static final int MOST_MUTE = 2;
@@ -102,7 +102,7 @@ final class Lane implements CommandSender {
      * @param longestSilence how long commands may be in flight without any reply
      * @param newQueue creates the queue of each open connection
      */
-    Lane(
+    public Lane(
             Supplier<StatefulRedisConnection<byte[], byte[]>> connector,
             Function<RedisAsyncCommands<byte[], byte[]>, RedisFuture<byte[]>> firstCall,
             LongSupplier nanoTime,
@@ -127,13 +127,13 @@ final class Lane implements CommandSender {
 
     /** Returns the connection if it is open; otherwise begins to open it. */
     @Nullable
-    OpenConnection ifOpen() {
+    public OpenConnection ifOpen() {
         return opening().open;
     }
 
     /** Returns the connection if it is open and Redis replies; does nothing otherwise. */
     @Nullable
-    OpenConnection ifResponsive() {
+    public OpenConnection ifResponsive() {
         Opening known = current.get();
         return known == null || known.mustBeReplaced() ? null : known.open;
     }
@@ -147,7 +147,7 @@ final class Lane implements CommandSender {
      * attempts.
      */
     @Nullable
-    OpenConnection ifUsableOnLoop() {
+    public OpenConnection ifUsableOnLoop() {
         OpenConnection known = ifResponsive();
         if (known == null && isTimeToTry()) {
             known = ifOpen();
@@ -165,24 +165,24 @@ final class Lane implements CommandSender {
     }
 
     /** Returns whether the server has replied on this lane to a command that was sent after this time. */
-    boolean hasAnsweredSince(long time) {
+    public boolean hasAnsweredSince(long time) {
         OpenConnection known = ifResponsive();
         return known != null && known.hasAnsweredSince(time);
     }
 
     /** Returns whether the connection was ever open. */
-    boolean hasBeenOpen() {
+    public boolean hasBeenOpen() {
         return numbers.get() > 0;
     }
 
     /** Returns the error for callers after closing; null as long as the lane is not closed. */
     @Nullable
-    Supplier<LimitStoreException> whyClosed() {
+    public Supplier<LimitStoreException> whyClosed() {
         return closed;
     }
 
     /** Emits the connection once it is open. */
-    Mono<OpenConnection> opened() {
+    public Mono<OpenConnection> opened() {
         return Mono.defer(() -> opening().awaited);
     }
 
@@ -205,7 +205,7 @@ final class Lane implements CommandSender {
     }
 
     /** Begins to close the connection, because the store is closed; otherwise as {@link #beginClosing(Supplier)}. */
-    CompletableFuture<Void> beginClosing() {
+    public CompletableFuture<Void> beginClosing() {
         return beginClosing(Lane::isClosed);
     }
 
@@ -215,7 +215,7 @@ final class Lane implements CommandSender {
      * @param why the error for waiting and later callers
      * @return completes once the connection is closed, and does not wait for an attempt
      */
-    CompletableFuture<Void> beginClosing(Supplier<LimitStoreException> why) {
+    public CompletableFuture<Void> beginClosing(Supplier<LimitStoreException> why) {
         closed = why;
         Opening last = current.getAndSet(null);
         OpenConnection kept = retired.getAndSet(null);

@@ -1,10 +1,10 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.redis.ScriptRequest.RefundMode;
-import io.github.spillgate.redis.ScriptRequest.SentRefund;
+import io.github.spillgate.redis.lane.ScriptRequest.RefundMode;
+import io.github.spillgate.redis.lane.ScriptRequest.SentRefund;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;

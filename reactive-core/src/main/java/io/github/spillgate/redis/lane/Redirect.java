@@ -1,4 +1,4 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.cluster.SlotHash;
@@ -15,13 +15,13 @@ import org.jspecify.annotations.Nullable;
  * @param host the host of the other node; empty or a question mark for the host of the node that replied
  * @param port the port of the other node
  */
-record Redirect(boolean isMoved, int slot, String host, int port) {
+public record Redirect(boolean isMoved, int slot, String host, int port) {
 
     private static final int HIGHEST_PORT = 65_535;
     private static final Pattern TEXT = Pattern.compile("(MOVED|ASK) (\\d{1,5}) (\\S*):(\\d{1,5})");
 
     /** Returns the redirect in an error; null if it is another error. */
-    static @Nullable Redirect parse(Throwable error) {
+    public static @Nullable Redirect parse(Throwable error) {
         String text = textOf(error);
         Matcher parts = TEXT.matcher(text);
         if (!parts.matches()) {
@@ -40,12 +40,12 @@ record Redirect(boolean isMoved, int slot, String host, int port) {
     }
 
     /** Returns whether an error for callers was caused by such a migration. */
-    static boolean isCausedByTryAgain(Throwable error) {
+    public static boolean isCausedByTryAgain(Throwable error) {
         return error.getCause() != null && isTryAgain(error.getCause());
     }
 
     /** Returns whether a node refuses commands because its cluster is down, as far as it knows. */
-    static boolean isClusterDown(Throwable error) {
+    public static boolean isClusterDown(Throwable error) {
         return textOf(error).startsWith("CLUSTERDOWN ");
     }
 

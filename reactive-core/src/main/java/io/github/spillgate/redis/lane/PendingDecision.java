@@ -1,4 +1,4 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.internal.Dropped;
@@ -20,7 +20,7 @@ import reactor.core.publisher.Operators;
  * A decision between its request and its answer, and the subscription of its caller. It is answered at most once, and
  * never after a cancellation.
  */
-final class PendingDecision implements RemoteSubscription {
+public final class PendingDecision implements RemoteSubscription {
 
     private static final AtomicIntegerFieldUpdater<PendingDecision> STAGE =
             AtomicIntegerFieldUpdater.newUpdater(PendingDecision.class, "stage");
@@ -72,7 +72,7 @@ final class PendingDecision implements RemoteSubscription {
      * @param onRequest gets the decision when the subscriber requests it, and for each retry
      * @param onUnused gets a decision that was charged although its subscriber has cancelled
      */
-    static Mono<StoreDecision> of(
+    public static Mono<StoreDecision> of(
             StoreRequest request, int slot, Consumer<PendingDecision> onRequest, Consumer<StoreDecision> onUnused) {
         return new Mono<>() {
             @Override
@@ -99,7 +99,7 @@ final class PendingDecision implements RemoteSubscription {
     }
 
     /** Returns the hash slot of all its counts. */
-    int slot() {
+    public int slot() {
         return slot;
     }
 
@@ -157,7 +157,7 @@ final class PendingDecision implements RemoteSubscription {
     }
 
     /** Marks the decision as sent; returns false if it was cancelled. */
-    boolean markSent() {
+    public boolean markSent() {
         return STAGE.compareAndSet(this, WAITING, SENT);
     }
 

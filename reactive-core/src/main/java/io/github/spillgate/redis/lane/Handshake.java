@@ -1,4 +1,4 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisCommandExecutionException;
@@ -22,7 +22,7 @@ import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /** The steps that open a connection. All of them block, on the thread of the attempt, and each wait is bounded. */
-final class Handshake {
+public final class Handshake {
 
     private Handshake() {}
 
@@ -30,14 +30,14 @@ final class Handshake {
      * Connects on any event loop. Replies to Lettuce's handshake may be lost, for example if a proxy drops HELLO;
      * Lettuce waits for them as long as for a later reply.
      */
-    static StatefulRedisConnection<byte[], byte[]> connect(RedisClient client, RedisURI uri) {
+    public static StatefulRedisConnection<byte[], byte[]> connect(RedisClient client, RedisURI uri) {
         StatefulRedisConnection<byte[], byte[]> opened = client.connect(ByteArrayCodec.INSTANCE, withTimeout(uri));
         opened.setTimeout(uri.getTimeout());
         return opened;
     }
 
     /** Connects on the event loop of a client. Lettuce never reports the result if the loop ends. */
-    static StatefulRedisConnection<byte[], byte[]> connectOnLoop(RedisClient client, RedisURI uri) {
+    public static StatefulRedisConnection<byte[], byte[]> connectOnLoop(RedisClient client, RedisURI uri) {
         CompletableFuture<StatefulRedisConnection<byte[], byte[]>> opening =
                 client.connectAsync(ByteArrayCodec.INSTANCE, withTimeout(uri)).toCompletableFuture();
         try {
@@ -136,7 +136,7 @@ final class Handshake {
     }
 
     /** Blocks until the reply to a command. Errors are those of Lettuce. */
-    static <T extends @Nullable Object> T await(CompletableFuture<T> reply, String command, Duration longest) {
+    public static <T extends @Nullable Object> T await(CompletableFuture<T> reply, String command, Duration longest) {
         // For Lettuce, zero is no limit.
         Duration limit = longest.isZero() ? RedisURI.DEFAULT_TIMEOUT_DURATION : longest;
         try {
