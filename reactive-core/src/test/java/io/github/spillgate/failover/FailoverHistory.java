@@ -35,6 +35,7 @@ final class FailoverHistory {
     private final List<Instance> instances = new ArrayList<>();
     private final List<Request> requests = new ArrayList<>();
     private long remoteAhead;
+    private Limit present;
 
     FailoverHistory(VirtualTime time, Limit limit, int instances) {
         this(time, limit, instances, new Random(0));
@@ -43,6 +44,7 @@ final class FailoverHistory {
     FailoverHistory(VirtualTime time, Limit limit, int instances, Random random) {
         this.time = time;
         this.limit = limit;
+        this.present = limit;
         this.random = random;
         this.remote = new LossyStore(() -> time.instant().plusMillis(remoteAhead));
         for (int i = 0; i < instances; i++) {
@@ -113,6 +115,20 @@ final class FailoverHistory {
         for (Instance instance : instances) {
             assertThat(instance.reserved()).as("granted by one").isLessThanOrEqualTo(limit.capacity());
         }
+    }
+
+    /** From now on, all instances decide under another limit, with the same count. */
+    void replaceLimit(Limit other) {
+        present = other;
+        instances.forEach(one -> one.limiter.replaceLimits(List.of(other)));
+    }
+
+    /**
+     * Checks each grant of a single instance: with all permits that were in use at its time, it fits into the limit
+     * under which it was requested.
+     */
+    void checkEachGrant() {
+        assertThat(requests).allMatch(request -> request.inUse <= request.most);
     }
 
     /** The next reconciliation is rejected, and its permits are lost. */
@@ -206,16 +222,19 @@ final class FailoverHistory {
         }
 
         void acquire(int permits) {
-            Request request = new Request(this, permits);
+            Request request = new Request(this, permits, present.capacity());
             requests.add(request);
             request.subscription = limiter.tryAcquire(Charge.of("key").permits(permits))
                     .contextWrite(context -> context.put(Request.class, request))
-                    .subscribe(request::decided);
+                    .subscribe(decision -> {
+                        request.decided(decision);
+                        request.inUse = decision.isAllowed() ? granted() : 0;
+                    });
         }
 
         /** Tries to take more than the limit, one permit at a time. */
         void acquireAll() {
-            for (int i = 0; i < 2 * limit.permits(); i++) {
+            for (int i = 0; i < 2 * present.permits(); i++) {
                 acquire(1);
             }
             time.passMillis(10);
@@ -368,6 +387,7 @@ final class FailoverHistory {
 
         private final Instance instance;
         private final long permits;
+        private final long most;
         private Disposable subscription;
         private Decision decision;
         private Source source;
@@ -377,9 +397,13 @@ final class FailoverHistory {
         private boolean settled;
         private long actual;
 
-        Request(Instance instance, long permits) {
+        /** The permits of its instance that were in use after it was granted. */
+        private long inUse;
+
+        Request(Instance instance, long permits, long most) {
             this.instance = instance;
             this.permits = permits;
+            this.most = most;
         }
 
         private void decided(Decision decision) {

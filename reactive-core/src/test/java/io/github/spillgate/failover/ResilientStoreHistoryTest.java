@@ -169,6 +169,44 @@ class ResilientStoreHistoryTest {
         }
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {"", " counter", " counter aligned", " burst=N", " leased", " burst=N leased"})
+    void oneInstanceNeverExceedsALimitThatChanges(String kind) {
+        SimulatedInstance.runHistories(HISTORIES, new Random(0), random -> runWithChanges(kind, random));
+    }
+
+    @Proof
+    @ParameterizedTest
+    @ValueSource(strings = {"", " counter", " counter aligned", " burst=N", " leased", " burst=N leased"})
+    void oneInstanceNeverExceedsALimitThatChangesInManyHistories(String kind) {
+        SimulatedInstance.runHistories(MANY_HISTORIES, new Random(), random -> runWithChanges(kind, random));
+    }
+
+    private static void runWithChanges(String kind, Random random) {
+        try (VirtualTime own = new VirtualTime()) {
+            FailoverHistory history = new FailoverHistory(own, anyLimit(kind, random), 1, random);
+            history.instance(0).pauseBeforeChanges(30);
+            for (int passed = 0; passed < 2 * MILLIS; ) {
+                if (random.nextInt(8) == 0) {
+                    history.replaceLimit(anyLimit(kind, random));
+                } else {
+                    history.step();
+                }
+                int pause = random.nextInt(60);
+                own.passMillis(pause);
+                passed += pause;
+            }
+            history.end();
+            history.instance(0).acquireAll();
+            history.checkEachGrant();
+        }
+    }
+
+    private static Limit anyLimit(String kind, Random random) {
+        int permits = 1 + random.nextInt(MOST_PERMITS);
+        return Limit.parse(permits + "/1d" + kind.replace("N", "" + permits));
+    }
+
     /** The limit is so high that no debt reaches its bound. */
     private static void runWithSettlements(Rate rate, Random random) {
         runOne(rate, 20 + random.nextInt(MOST_PERMITS), random, history -> {
