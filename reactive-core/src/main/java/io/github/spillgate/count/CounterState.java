@@ -77,6 +77,8 @@ public record CounterState(long start, long previous, long current) implements S
             before = now - start >= 2 * window ? 0 : current;
             within = 0;
             then = start + window;
+        } else if (!isEmpty()) {
+            return this;
         }
         return new CounterState(before == 0 && within == 0 ? windowStart(limit, now) : then, before, within);
     }

@@ -87,7 +87,10 @@ final class DenialCache {
             if (known != null && known.covers(room(claim), rate(claim))) {
                 long now = Time.nanos();
                 if (holds(known, now)) {
-                    return denial(claims, known.at(now), now);
+                    Reply reply = new Reply(Source.CACHED_DENIAL, known.at(now));
+                    return claims.size() == 1
+                            ? StoreDecision.ofTake(reply, List.of(known.usage(reply, claim, true)))
+                            : denial(claims, reply, now);
                 }
             }
         }
@@ -95,8 +98,7 @@ final class DenialCache {
     }
 
     /** Returns a denial from the present entries; null if the one that was found was replaced or has expired. */
-    private @Nullable StoreDecision denial(List<Claim> claims, long at, long now) {
-        Reply reply = new Reply(Source.CACHED_DENIAL, at);
+    private @Nullable StoreDecision denial(List<Claim> claims, Reply reply, long now) {
         List<StoreUsage> usages = new ArrayList<>(claims.size());
         boolean isDenied = false;
         for (Claim claim : claims) {
@@ -104,8 +106,7 @@ final class DenialCache {
             if (known != null && holds(known, now)) {
                 boolean violated = known.covers(room(claim), rate(claim));
                 isDenied |= violated;
-                long fitsAt = violated ? known.fitsAt : at;
-                usages.add(StoreUsage.of(reply, claim, known.used, violated, fitsAt, known.wholeAt));
+                usages.add(known.usage(reply, claim, violated));
             }
         }
         return isDenied ? StoreDecision.ofTake(reply, usages) : null;
@@ -244,6 +245,11 @@ final class DenialCache {
         /** Returns whether a claim with this room, on a bucket with this rate, is denied as well. */
         boolean covers(long otherRoom, long otherRate) {
             return room >= otherRoom && rate >= otherRate;
+        }
+
+        /** Returns the usage as last known. */
+        StoreUsage usage(Reply reply, Claim claim, boolean violated) {
+            return StoreUsage.of(reply, claim, used, violated, violated ? fitsAt : reply.at(), wholeAt);
         }
 
         /**

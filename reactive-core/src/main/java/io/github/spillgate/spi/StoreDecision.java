@@ -85,8 +85,7 @@ public final class StoreDecision implements Decision {
             asksForAny |= usage.cost() > 0;
             fitsAt = Math.max(fitsAt, usage.fitsAtMillis());
             if (usage.isViolated()) {
-                violated = violated.isEmpty() ? new ArrayList<>(usages.size()) : violated;
-                violated.add(usage.limit());
+                violated = usages.size() == 1 ? List.of(usage.limit()) : with(violated, usage.limit());
             }
         }
         if (!violated.isEmpty()) {
@@ -94,6 +93,12 @@ public final class StoreDecision implements Decision {
         }
         Admission admission = takes && asksForAny ? Admission.CHARGED : Admission.FREE;
         return new StoreDecision(reply, admission, List.copyOf(usages), 0);
+    }
+
+    private static List<Limit> with(List<Limit> some, Limit another) {
+        List<Limit> all = new ArrayList<>(some);
+        all.add(another);
+        return all;
     }
 
     /** {@return this decision as that of a store that has fallen back to this one} Both share {@link #permitUse()}. */
