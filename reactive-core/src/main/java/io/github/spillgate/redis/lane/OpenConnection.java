@@ -305,7 +305,7 @@ public final class OpenConnection implements CommandSender {
         // Lettuce keeps each command until a tick of the timer for its timeout, up to 100 ms after the reply. Under
         // load these are thousands. So neither the command nor the caller is referenced once it is not needed:
         // otherwise all requests that waited for the reply would be kept too, and garbage collection would copy them,
-        // which makes its pauses several times as long (decision record 0017).
+        // which makes its pauses several times as long (decision record 0036).
 
         /** The command, until it is submitted. */
         private final AtomicReference<@Nullable Command<T>> unsubmitted;
