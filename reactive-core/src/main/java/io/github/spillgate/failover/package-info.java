@@ -13,7 +13,7 @@ package io.github.spillgate.failover;
 //   If both decide   GrantPair matches the two results. LocalGrants: what becomes of the permits
 //   Outbox           what must reach the store later: GrantOutbox for grants, Releases, SettlementOutbox. A grant goes
 //                    from its Ledger through HandOvers.store() to the GrantOutbox, which asks Ledger.take() for a
-// HandOver
+//                    HandOver
 //   Errors           LimitStoreException.Kind: what they mean, for the breaker and for what is delivered
 //   Other changes    CountChanges: refund, settle, release, renew, reset
 //   Few log lines    SummaryLog

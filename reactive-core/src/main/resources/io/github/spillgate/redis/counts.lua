@@ -23,12 +23,12 @@
 -- each number of 7 bytes, 6 in each time in milliseconds, except 5 in 'at' of a bucket.
 --
 -- The life of a count tells its value from an earlier one that was lost. It is set when a count without a value is
--- written: eight times the microseconds of the clock modulo 8,191, plus 1. Every other write keeps it, so it ends with
--- the key; 0 means that there is no value. Its lowest three bits count the resets. No write shortens the time to live
--- of a value. So if a life is gone before the permits in one of its replies have expired, by this clock and by another
--- one, then data was lost. One exception: a denial or a peek at a lower rate than that of the last take of a bucket
--- reports permits that outlive the value, and they may be restored although they have returned. That errs towards
--- denying.
+-- written: eight times a number, the microseconds of the clock modulo 8,191, plus 1. Every other write keeps it, so
+-- it ends with the key; 0 means that there is no value. Its lowest three bits count the resets. No write shortens
+-- the time to live of a value. So if a life is gone before the permits in one of its replies have expired, by this
+-- clock and by another one, then data was lost. One exception: a denial or a peek at a lower rate than that of the
+-- last take of a bucket reports permits that outlive the value, and they may be restored although they have
+-- returned. That errs towards denying.
 --
 -- Refunds and resets leave an empty value, in which no permits are used. Decisions on it are the same as without one.
 --
