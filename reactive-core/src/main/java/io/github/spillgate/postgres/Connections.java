@@ -5,6 +5,7 @@ import io.github.spillgate.internal.Background;
 import io.r2dbc.postgresql.api.PostgresqlConnection;
 import io.r2dbc.spi.Connection;
 import io.r2dbc.spi.ValidationDepth;
+import io.r2dbc.spi.Wrapped;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Deque;
@@ -34,8 +35,7 @@ final class Connections {
     // A statement takes a place, opens its connection if there is none, and gives the place back when it ends. If
     // all are taken it waits, in order. A connection on which a statement failed, or was given up after its timeout, is
     // closed: its state is not known. The server is asked to cancel the statement: while it waits for a lock, it does
-    // not
-    // notice that the connection is closed, and would keep its place among the connections that it allows.
+    // not notice that the connection is closed, and would keep its place among the connections that it allows.
     //
     // An attempt to connect is not cancelled, because the driver would then keep the socket. It goes on after the
     // timeout of its statement, and the next statement of that place uses it. After a minute it is given up, and
@@ -104,7 +104,10 @@ final class Connections {
         } while (passes.addAndGet(-known) != 0);
     }
 
-    /** Returns a Mono that closes all connections, also those that are just being opened. It never fails. */
+    /**
+     * Returns a Mono that closes all connections. It never fails, and does not wait for those that are just being
+     * opened: they are closed as soon as they are open.
+     */
     Mono<Void> close() {
         return Mono.defer(() -> {
             isClosed = true;
@@ -147,12 +150,13 @@ final class Connections {
         }
 
         private Mono<Connection> opened() {
-            if (isClosed) {
-                return Mono.error(
-                        new LimitStoreUnavailableException("the store is closed: expected an open one", null));
-            }
             Sinks.One<Connection> opening = Sinks.one();
             connection = opening;
+            // After the assignment: either this sees that the store is closed, or close() sees the attempt.
+            if (isClosed) {
+                opening.tryEmitError(closed());
+                return opening.asMono();
+            }
             AtomicBoolean isDecided = new AtomicBoolean();
             Consumer<Throwable> fail = error -> {
                 if (isDecided.compareAndSet(false, true)) {
@@ -162,10 +166,9 @@ final class Connections {
             };
             open.subscribe(
                     opened -> {
-                        if (isClosed || !isDecided.compareAndSet(false, true)) {
+                        if (!isDecided.compareAndSet(false, true)
+                                || opening.tryEmitValue(opened).isFailure()) {
                             discard(opened);
-                        } else {
-                            opening.tryEmitValue(opened);
                         }
                     },
                     fail);
@@ -179,15 +182,26 @@ final class Connections {
 
         Mono<Void> close() {
             Sinks.One<Connection> known = connection;
-            return known == null
-                    ? Mono.empty()
-                    : known.asMono().flatMap(open -> Mono.from(open.close())).onErrorComplete();
+            if (known == null) {
+                return Mono.empty();
+            }
+            // Ends an attempt that goes on; has no effect on an open connection.
+            known.tryEmitError(closed());
+            return known.asMono().flatMap(open -> Mono.from(open.close())).onErrorComplete();
         }
+    }
+
+    private static LimitStoreUnavailableException closed() {
+        return new LimitStoreUnavailableException("the store is closed: expected an open one", null);
     }
 
     /** Ends a statement that waits in the server, which would not notice that its connection is closed. */
     private void cancel(Connection open) {
-        if (open instanceof PostgresqlConnection known) {
+        Object connection = open;
+        while (connection instanceof Wrapped<?> wrapped && !(connection instanceof PostgresqlConnection)) {
+            connection = wrapped.unwrap();
+        }
+        if (connection instanceof PostgresqlConnection known) {
             known.cancelRequest().timeout(timeout, Background.scheduler()).subscribe(null, error -> {});
         }
     }

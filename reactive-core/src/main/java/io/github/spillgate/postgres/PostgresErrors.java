@@ -103,6 +103,11 @@ final class PostgresErrors {
     private String remedy(String state) {
         return switch (state) {
             case "42P01" -> ": expected a table, for example " + create;
+            case "42703", "42883", "42P10" ->
+                ": expected a table of Spillgate, or a name that no other table has; to create it: " + create;
+            case "57014", "55P03" ->
+                ": expected no statement_timeout or lock_timeout below the timeout of the store, for example ALTER ROLE"
+                        + " app SET statement_timeout = '5s'; and no transaction that locks the table";
             case "3F000" -> ": expected its schema, for example CREATE SCHEMA limits, and then a table: " + create;
             case "42501" ->
                 ": expected GRANT SELECT, INSERT, UPDATE, DELETE ON " + table

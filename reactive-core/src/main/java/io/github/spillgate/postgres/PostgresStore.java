@@ -61,8 +61,9 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
         namespace = builder.namespace;
         table = builder.table;
         isCreated = builder.isCreated;
-        statements = Statements.of(table, builder.isLogged, builder.change);
-        errors = new PostgresErrors(table, statements.create());
+        String quoted = Statements.quoted(table);
+        statements = Statements.of(quoted, builder.isLogged, builder.change);
+        errors = new PostgresErrors(quoted, statements.create());
         connections = new Connections(builder.connections, open(builder.factory), builder.timeout);
         sweeper = new Sweeper(toString(), this::sweep);
         closing = connections
@@ -81,6 +82,7 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
      *     ConnectionFactories.get("r2dbc:postgresql://user:password@host/database")}. The connections of a pool are not
      *     used, but the factory behind it
      * @return the store
+     * @throws IllegalArgumentException if the factory is of another database
      */
     public static PostgresStore create(ConnectionFactory factory) {
         return builder(factory).build();
@@ -105,9 +107,10 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
      *     ConnectionFactories.get("r2dbc:postgresql://user:password@host/database")}. The connections of a pool are not
      *     used, but the factory behind it
      * @return the builder
+     * @throws IllegalArgumentException if the factory is of another database
      */
     public static Builder builder(ConnectionFactory factory) {
-        return new Builder(PostgresUris.unwrapped(Checks.present(
+        return new Builder(PostgresUris.unpooled(Checks.present(
                 factory, "factory", "ConnectionFactories.get(\"r2dbc:postgresql://user:password@host/database\")")));
     }
 
@@ -253,7 +256,7 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
     public static final class Builder {
 
         private static final Pattern NAMESPACE = Pattern.compile("[A-Za-z0-9._:-]{1,64}");
-        private static final Pattern TABLE = Pattern.compile("[a-z_][a-z0-9_]{0,62}(\\.[a-z_][a-z0-9_]{0,62})?");
+        private static final Pattern TABLE = Pattern.compile("([a-z_][a-z0-9_]{0,62}\\.)?(?!sg_)[a-z_][a-z0-9_]{0,62}");
         private static final Duration SHORTEST_TIMEOUT = Duration.ofMillis(10);
         private static final Duration LONGEST_TIMEOUT = Duration.ofMinutes(1);
         private static final int MOST_CONNECTIONS = 8;
@@ -302,8 +305,8 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
             Checks.present(table, "table", "\"limits.spillgate_counts\"");
             if (!TABLE.matcher(table).matches()) {
                 throw new IllegalArgumentException("table " + Text.quote(table)
-                        + " would need quotation marks: expected lower-case letters, digits and underscores, with or"
-                        + " without a schema, for example \"limits.spillgate_counts\"");
+                        + " is too long, has other characters or begins with sg_: expected lower-case letters, digits and"
+                        + " underscores, with or without a schema, for example \"limits.spillgate_counts\"");
             }
             this.table = table;
             return this;

@@ -1,13 +1,16 @@
 package io.github.spillgate.postgres;
 
 import io.github.spillgate.internal.Checks;
+import io.github.spillgate.internal.Text;
 import io.r2dbc.spi.ConnectionFactories;
 import io.r2dbc.spi.ConnectionFactory;
 import io.r2dbc.spi.ConnectionFactoryOptions;
 import io.r2dbc.spi.Wrapped;
+import java.util.Objects;
 import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 
 /** Reads the URI of a server. The messages of its errors contain no user, password or options. */
 final class PostgresUris {
@@ -48,10 +51,30 @@ final class PostgresUris {
         return scheme.lookingAt() ? scheme.group() + "…" : "…";
     }
 
-    /** Returns the factory of a server, without a pool around it. */
-    static ConnectionFactory unwrapped(ConnectionFactory factory) {
-        return factory instanceof Wrapped<?> wrapped && wrapped.unwrap() instanceof ConnectionFactory inner
-                ? unwrapped(inner)
-                : factory;
+    /**
+     * Returns the factory behind a pool, or this one if there is no pool. Others that wrap it, for example for traces,
+     * stay.
+     *
+     * @throws IllegalArgumentException if its database is not a PostgreSQL
+     */
+    static ConnectionFactory unpooled(ConnectionFactory factory) {
+        String database = factory.getMetadata().getName();
+        if (!database.equalsIgnoreCase("PostgreSQL")) {
+            throw new IllegalArgumentException("factory is of the database " + Text.quote(database)
+                    + ": expected one of PostgreSQL, for example ConnectionFactories.get(\"" + EXAMPLE + "\")");
+        }
+        ConnectionFactory server = factory;
+        ConnectionFactory outer = factory;
+        while (outer instanceof Wrapped<?> wrapped && wrapped.unwrap() instanceof ConnectionFactory inner) {
+            server = isPool(outer) ? inner : server;
+            outer = inner;
+        }
+        return server;
+    }
+
+    /** Returns whether it is a pool of r2dbc-pool, which need not be on the class path. */
+    private static boolean isPool(ConnectionFactory factory) {
+        return Stream.<Class<?>>iterate(factory.getClass(), Objects::nonNull, Class::getSuperclass)
+                .anyMatch(type -> type.getName().equals("io.r2dbc.pool.ConnectionPool"));
     }
 }

@@ -14,9 +14,9 @@ import java.util.function.UnaryOperator;
 record Statements(String check, String create, String read, String write, String sweep) {
     // Design notes.
     //
-    // All values are parameters, so nothing is quoted, and the server plans a statement once for each connection.
-    // Arrays
-    // of numbers and of text are what R2DBC encodes, so values are in hexadecimal.
+    // All values are parameters, so none is quoted, and the server plans a statement once for each connection. Arrays
+    // of numbers and of text are what R2DBC encodes, so values are in hexadecimal. The name of the table is quoted,
+    // because it may be a word of SQL, such as user.
     //
     // Versions are times in microseconds, and grow with each write of a row: also those of a row that was deleted and
     // inserted again.
@@ -33,7 +33,7 @@ record Statements(String check, String create, String read, String write, String
     /**
      * Returns the statements.
      *
-     * @param table the name of the table, which needs no quotation marks
+     * @param table the name of the table, in quotation marks
      * @param isLogged whether the table survives a crash
      * @param change changes the text, so that a test can set the clock
      */
@@ -49,6 +49,11 @@ record Statements(String check, String create, String read, String write, String
                 named.apply(text("read.sql")),
                 named.apply(text("write.sql")),
                 named.apply(text("sweep.sql")));
+    }
+
+    /** Returns the name of a table in quotation marks, with those of its schema. */
+    static String quoted(String table) {
+        return '"' + table.replace(".", "\".\"") + '"';
     }
 
     /** Returns a statement that creates the table, one transaction at a time: otherwise it may fail. */

@@ -23,7 +23,7 @@ WITH sg_given AS MATERIALIZED (
 ), sg_locked AS MATERIALIZED (
   SELECT t.*
   FROM sg_given AS g
-  CROSS JOIN LATERAL (SELECT * FROM TABLE WHERE key = g.key FOR UPDATE SKIP LOCKED) AS t
+  CROSS JOIN LATERAL (SELECT * FROM TABLE AS r WHERE r.key = g.key FOR UPDATE SKIP LOCKED) AS t
 ), sg_clock AS MATERIALIZED (
   SELECT CLOCK AS micros FROM (SELECT count(*) FROM sg_locked) AS after
 ), sg_fit AS MATERIALIZED (
@@ -58,7 +58,7 @@ WITH sg_given AS MATERIALIZED (
     coalesce(l.version, t.version) AS version
   FROM sg_given AS g
   LEFT JOIN sg_locked AS l USING (key)
-  LEFT JOIN LATERAL (SELECT * FROM TABLE WHERE key = g.key LIMIT 1) AS t ON true
+  LEFT JOIN LATERAL (SELECT * FROM TABLE AS r WHERE r.key = g.key LIMIT 1) AS t ON true
   WHERE g.key NOT IN (SELECT key FROM sg_written)
 )
 SELECT u.n, CASE WHEN u.expires_at > c.micros / 1000 THEN encode(u.value, 'hex') END, u.version, c.micros, false

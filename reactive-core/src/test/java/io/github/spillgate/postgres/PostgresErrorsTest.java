@@ -30,8 +30,8 @@ class PostgresErrorsTest extends PostgresFixture {
         assertThat(error(closing(builder().createTable(false).build()).prepare("")))
                 .isInstanceOf(LimitStoreUnreachableException.class)
                 .hasMessageContainingAll(
-                        "table " + table + " does not exist",
-                        "CREATE UNLOGGED TABLE IF NOT EXISTS " + table + " ( key text",
+                        "table \"" + table + "\" does not exist",
+                        "CREATE UNLOGGED TABLE IF NOT EXISTS \"" + table + "\" ( key text",
                         "SET STORAGE MAIN;");
     }
 
@@ -145,11 +145,42 @@ class PostgresErrorsTest extends PostgresFixture {
     void aConnectionThatTheServerEndsIsReplaced() {
         PostgresStore store = closing(builder().connections(1).build());
         for (int i = 0; i < 3; i++) {
-            store.prepare("").block();
+            store.prepare("").retry(2).block();
             postgres.execute("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE query LIKE '%" + table
                     + "%' AND pid <> pg_backend_pid()");
         }
         store.prepare("").retry(2).block();
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "42703 | (id bigint, name text)",
+                "42883 | (key uuid, value bytea, version bigint, expires_at bigint)",
+                "42P10 | (key text, value bytea, version bigint, expires_at bigint)"
+            })
+    void anotherTableOfThatNameIsNamed(String state, String columns) {
+        postgres.execute("CREATE TABLE " + table + columns);
+        PostgresStore store = closing(builder().build());
+        assertThat(error(store.read(List.of("a")).then(store.write(List.of(change())))))
+                .isInstanceOf(LimitStoreUnavailableException.class)
+                .hasMessageContainingAll("(" + state + "): expected a table of Spillgate", "SET STORAGE MAIN;");
+    }
+
+    @ParameterizedTest
+    @CsvSource({"statement_timeout, 57014", "lock_timeout, 55P03"})
+    void aTimeoutOfTheRoleNamesTheSetting(String setting, String state) {
+        store().prepare("").block();
+        PostgresStore store = closing(
+                builder(role("SUPERUSER", "SET " + setting + " = '200ms'")).build());
+        Connection foreign = begin("LOCK TABLE " + table);
+        assertThat(error(store.write(List.of(change()))))
+                .isExactlyInstanceOf(LimitStoreUnavailableException.class)
+                .hasMessageContainingAll("(" + state + "): expected no statement_timeout", "ALTER ROLE app SET");
+        Mono.from(foreign.rollbackTransaction())
+                .then(Mono.from(foreign.close()))
+                .block();
     }
 
     private static PostgresStore patient(String uri) {

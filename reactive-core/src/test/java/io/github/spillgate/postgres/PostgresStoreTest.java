@@ -19,16 +19,22 @@ import io.github.spillgate.store.CompareAndWriteStore.Row;
 import io.github.spillgate.store.CompareAndWriteStore.Rows;
 import io.github.spillgate.store.CompareAndWriteStore.Write;
 import io.r2dbc.spi.Connection;
+import io.r2dbc.spi.ConnectionFactory;
+import io.r2dbc.spi.Wrapped;
+import java.lang.reflect.Proxy;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
+import org.reactivestreams.Publisher;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
@@ -135,11 +141,21 @@ class PostgresStoreTest extends PostgresFixture {
         limiter.close();
     }
 
-    /** A server does not notice that a connection is closed while its statement waits. */
-    @Test
-    void statementsThatAreGivenUpDoNotGoOnWaitingInTheServer() {
+    /**
+     * A server does not notice that a connection is closed while its statement waits. What wraps connections, for
+     * example for traces, is used.
+     */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void statementsThatAreGivenUpDoNotGoOnWaitingInTheServer(boolean isTraced) {
+        Set<String> traces = ConcurrentHashMap.newKeySet();
+        ConnectionFactory factory = postgres.factory();
         PostgresStore impatient =
-                closing(builder().connections(1).timeout(Duration.ofMillis(200)).build());
+                closing(PostgresStore.builder(isTraced ? traced(ConnectionFactory.class, factory, traces) : factory)
+                        .table(table)
+                        .connections(1)
+                        .timeout(Duration.ofMillis(200))
+                        .build());
         write(change(NEVER, put("a", "one", 0)));
         Connection foreign = begin("LOCK TABLE " + table);
         for (int i = 0; i < 5; i++) {
@@ -149,6 +165,25 @@ class PostgresStoreTest extends PostgresFixture {
                         + " WHERE wait_event_type = 'Lock' AND query LIKE '%" + table + "%'"))
                 .containsExactly("0"));
         rollback(foreign);
+        if (isTraced) {
+            assertThat(traces).contains("create", "createStatement");
+        }
+    }
+
+    /** Returns a wrapper that records the names of the methods that are called. */
+    private static <T> T traced(Class<T> type, T inner, Set<String> calls) {
+        return type.cast(Proxy.newProxyInstance(
+                type.getClassLoader(), new Class<?>[] {type, Wrapped.class}, (proxy, method, arguments) -> {
+                    if (method.getName().equals("unwrap")) {
+                        return inner;
+                    }
+                    calls.add(method.getName());
+                    Object result = method.invoke(inner, arguments);
+                    return method.getName().equals("create")
+                            ? Mono.from((Publisher<?>) result)
+                                    .map(opened -> traced(Connection.class, (Connection) opened, calls))
+                            : result;
+                }));
     }
 
     private static Mono<Decision> take(RateLimiter limiter, String key) {
@@ -255,6 +290,33 @@ class PostgresStoreTest extends PostgresFixture {
                 assertThat(postgres.execute("SELECT count(*) FROM " + table)).containsExactly("0"));
     }
 
+    /** Words of SQL, and names that our statements use. */
+    @ParameterizedTest
+    @ValueSource(strings = {"user", "order", "table", "g", "t", "public.user"})
+    void aTableMayHaveAnyName(String name) {
+        PostgresStore named = closing(builder().table(name).build());
+        RateLimiter limiter = limiter(named);
+        Limit limit = Limit.of(2, Duration.ofHours(5));
+        String quoted = '"' + name.replace(".", "\".\"") + '"';
+        try {
+            for (String key : List.of("a", "b", "a", "b", "a", "b")) {
+                limiter.tryAcquire(Charge.of(key, limit)).block();
+            }
+            write(named, change(NEVER, new Write("expired", new byte[1], 0, 0)));
+            await().untilAsserted(() -> assertThat(postgres.execute("SELECT count(*) FROM " + quoted))
+                    .containsExactly("2"));
+            assertThat(limiter.peek(Charge.of("a", limit))
+                            .block()
+                            .limits()
+                            .get(0)
+                            .used())
+                    .isEqualTo(2);
+        } finally {
+            named.closeLater().block();
+            postgres.execute("DROP TABLE IF EXISTS " + quoted);
+        }
+    }
+
     @Test
     void stateIsNotSharedByNamespaces() {
         PostgresStore other = closing(builder().namespace("shop:prod").build());
@@ -319,6 +381,10 @@ class PostgresStoreTest extends PostgresFixture {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> builder.table("x; DROP TABLE y\n"))
                 .withMessageContainingAll("\"x; DROP TABLE y\\u000a\"", "limits.spillgate_counts");
+        // Our statements use such names.
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> builder.table("limits.sg_given"))
+                .withMessageContainingAll("\"limits.sg_given\"", "sg_", "limits.spillgate_counts");
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> builder.connections(9))
                 .withMessageContainingAll("9", "1 to 8");
@@ -332,6 +398,10 @@ class PostgresStoreTest extends PostgresFixture {
     }
 
     private List<Row> write(Change... changes) {
+        return write(store, changes);
+    }
+
+    private static List<Row> write(PostgresStore store, Change... changes) {
         return requireNonNull(store.write(List.of(changes)).block()).rows();
     }
 

@@ -3,6 +3,8 @@ package io.github.spillgate.postgres;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.r2dbc.pool.ConnectionPool;
+import io.r2dbc.pool.ConnectionPoolConfiguration;
 import io.r2dbc.spi.Connection;
 import io.r2dbc.spi.ConnectionFactory;
 import io.r2dbc.spi.ConnectionFactoryMetadata;
@@ -17,11 +19,29 @@ class PostgresUrisTest {
 
     private static final String URI = "r2dbc:postgresql://ann@localhost/orders";
 
-    /** Limits would wait for slow queries of the application. */
+    /** Limits would wait for slow queries of the application. What wraps the pool has no use without it. */
     @Test
     void thePoolOfTheApplicationIsNotUsed() {
-        ConnectionFactory server = PostgresUris.parse(URI);
-        assertThat(PostgresUris.unwrapped(new Pool(new Pool(server)))).isSameAs(server);
+        ConnectionFactory server = new Wrapper(PostgresUris.parse(URI), "PostgreSQL");
+        ConnectionFactory pool = pool(server);
+        assertThat(PostgresUris.unpooled(pool)).isSameAs(server);
+        assertThat(PostgresUris.unpooled(new Wrapper(pool(pool), "PostgreSQL"))).isSameAs(server);
+    }
+
+    /** Such as a proxy for traces. */
+    @Test
+    void anotherWrapperIsUsed() {
+        ConnectionFactory traced = new Wrapper(PostgresUris.parse(URI), "PostgreSQL");
+        assertThat(PostgresUris.unpooled(traced)).isSameAs(traced);
+    }
+
+    @Test
+    void aFactoryOfAnotherDatabaseIsRejected() {
+        ConnectionFactory other = new Wrapper(PostgresUris.parse(URI), "H2");
+        assertThatThrownBy(() -> PostgresStore.builder(other))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessage("factory is of the database \"H2\": expected one of PostgreSQL, for example"
+                        + " ConnectionFactories.get(\"r2dbc:postgresql://user:pass%40word@localhost:5432/orders\")");
     }
 
     @ParameterizedTest
@@ -44,16 +64,21 @@ class PostgresUrisTest {
                         + " r2dbc:postgresql://user:pass%40word@localhost:5432/orders");
     }
 
-    private record Pool(ConnectionFactory unwrap) implements ConnectionFactory, Wrapped<ConnectionFactory> {
+    private static ConnectionFactory pool(ConnectionFactory server) {
+        return new ConnectionPool(ConnectionPoolConfiguration.builder(server).build());
+    }
+
+    private record Wrapper(ConnectionFactory unwrap, String database)
+            implements ConnectionFactory, Wrapped<ConnectionFactory> {
 
         @Override
         public Publisher<? extends Connection> create() {
-            return Mono.error(new IllegalStateException("a connection of the pool"));
+            return Mono.from(unwrap.create());
         }
 
         @Override
         public ConnectionFactoryMetadata getMetadata() {
-            return unwrap.getMetadata();
+            return () -> database;
         }
     }
 }

@@ -252,7 +252,7 @@ final class StoreConfiguration {
                                 + " spillgate.postgres.uri=r2dbc:postgresql://user:password@localhost/orders",
                         null);
             }
-            return PostgresStore.builder(only);
+            return WrongSettingException.checked("spillgate.store", "postgres", any -> PostgresStore.builder(only));
         }
     }
 

@@ -13,19 +13,23 @@ import io.github.spillgate.postgres.PostgresStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.PostgresForTests;
 import io.github.spillgate.testkit.RedisForTests;
+import io.r2dbc.spi.Connection;
 import io.r2dbc.spi.ConnectionFactory;
+import io.r2dbc.spi.ConnectionFactoryMetadata;
 import java.time.Duration;
 import java.util.List;
 import org.assertj.core.util.Throwables;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.reactivestreams.Publisher;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.data.redis.autoconfigure.DataRedisAutoConfiguration;
 import org.springframework.boot.test.context.FilteredClassLoader;
 import org.springframework.boot.test.context.runner.ReactiveWebApplicationContextRunner;
 import org.springframework.boot.webflux.autoconfigure.HttpHandlerAutoConfiguration;
 import org.springframework.boot.webflux.autoconfigure.WebFluxAutoConfiguration;
+import reactor.core.publisher.Mono;
 
 /** Counts in the PostgreSQL of the settings, or that of the application. */
 class PostgresSettingsTest {
@@ -64,6 +68,26 @@ class PostgresSettingsTest {
                 .withPropertyValues("spillgate.store=postgres", "spillgate.postgres.table=of_application")
                 .run(context -> assertPostgresDecides(context.getBean(RateLimiter.class)));
         assertThat(postgres.execute("SELECT key FROM of_application")).anyMatch(key -> key.contains("{ann}"));
+    }
+
+    @Test
+    void anotherDatabaseOfTheApplicationIsNamed() {
+        ConnectionFactory other = new ConnectionFactory() {
+            @Override
+            public Publisher<? extends Connection> create() {
+                return Mono.empty();
+            }
+
+            @Override
+            public ConnectionFactoryMetadata getMetadata() {
+                return () -> "H2";
+            }
+        };
+        runner.withBean(ConnectionFactory.class, () -> other)
+                .withPropertyValues("spillgate.store=postgres")
+                .run(context -> assertThat(context.getStartupFailure())
+                        .hasStackTraceContaining(
+                                "spillgate.store: factory is of the database \"H2\": expected one of" + " PostgreSQL"));
     }
 
     @Test
