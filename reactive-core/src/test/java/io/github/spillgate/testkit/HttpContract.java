@@ -30,7 +30,7 @@ import org.junit.jupiter.api.AfterEach;
 
 /**
  * The behaviour of the limiter that an HTTP client sees, the same in every framework: a fixture with a real server, a
- * real client and a real Redis. Each subclass here covers one aspect, and each adapter has a test of each aspect.
+ * real client and a real Redis or PostgreSQL. Each subclass here covers one aspect, and each adapter has a test of each aspect.
  */
 public abstract class HttpContract {
 
@@ -49,6 +49,7 @@ public abstract class HttpContract {
 
     private final HttpAdapter adapter;
     private final LimiterForTests limiter;
+    private final Source otherStore;
     private @Nullable Server server;
 
     HttpContract(HttpAdapter adapter) {
@@ -56,8 +57,17 @@ public abstract class HttpContract {
     }
 
     HttpContract(HttpAdapter adapter, RedisURI redis) {
+        this(adapter, LimiterForTests.on(redis, LONG_DEADLINE), Source.POSTGRES);
+    }
+
+    HttpContract(HttpAdapter adapter, PostgresForTests postgres) {
+        this(adapter, LimiterForTests.on(postgres, LONG_DEADLINE), Source.REDIS);
+    }
+
+    private HttpContract(HttpAdapter adapter, LimiterForTests limiter, Source otherStore) {
         this.adapter = adapter;
-        limiter = LimiterForTests.on(redis, LONG_DEADLINE);
+        this.limiter = limiter;
+        this.otherStore = otherStore;
     }
 
     @AfterEach
@@ -70,7 +80,7 @@ public abstract class HttpContract {
         Set<Source> beforeClosing = Set.copyOf(events.sources);
         limiter.close();
         if (!mayFallBack) {
-            assertThat(beforeClosing).doesNotContain(Source.LOCAL, Source.FALLBACK);
+            assertThat(beforeClosing).doesNotContain(Source.LOCAL, Source.FALLBACK, otherStore);
         }
     }
 

@@ -19,6 +19,10 @@ public abstract class HttpCostContract extends HttpContract {
         super(adapter);
     }
 
+    HttpCostContract(HttpAdapter adapter, PostgresForTests postgres) {
+        super(adapter, postgres);
+    }
+
     @Test
     void theRealCostReplacesTheChargedOne() {
         Rules rules = serve(address("units", 10).cost(4));

@@ -34,6 +34,10 @@ public abstract class HttpHoldContract extends HttpContract {
         super(adapter);
     }
 
+    HttpHoldContract(HttpAdapter adapter, PostgresForTests postgres) {
+        super(adapter, postgres);
+    }
+
     private static Rule.Builder concurrent(String name, long permits) {
         return Rule.named(name)
                 .key(ADDRESS)

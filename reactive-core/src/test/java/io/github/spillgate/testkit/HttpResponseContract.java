@@ -32,6 +32,10 @@ public abstract class HttpResponseContract extends HttpContract {
         super(adapter, redis);
     }
 
+    HttpResponseContract(HttpAdapter adapter, PostgresForTests postgres) {
+        super(adapter, postgres);
+    }
+
     @Test
     void anAllowedResponseHasTheRateLimitFields() {
         serve(address("address", 3));

@@ -32,6 +32,10 @@ public abstract class HttpRuleContract extends HttpContract {
         super(adapter, redis);
     }
 
+    HttpRuleContract(HttpAdapter adapter, PostgresForTests postgres) {
+        super(adapter, postgres);
+    }
+
     @Test
     void matchingRulesAreDecidedTogether() {
         serve(

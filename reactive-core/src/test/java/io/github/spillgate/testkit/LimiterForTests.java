@@ -9,12 +9,14 @@ import io.github.spillgate.Source;
 import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
+import io.github.spillgate.postgres.PostgresStore;
 import io.github.spillgate.redis.PatientRedisStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.spi.LimitStore;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import java.time.Duration;
+import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import reactor.core.publisher.Mono;
@@ -22,8 +24,8 @@ import reactor.core.scheduler.Schedulers;
 import reactor.util.retry.Retry;
 
 /**
- * A limiter on a real Redis, by a name of its own, so that no test shares another's counts. Only the deadline bounds a
- * decision: its store is patient with a slow machine.
+ * A limiter on a real Redis or PostgreSQL, by a name of its own, so that no test shares another's counts. Only the
+ * deadline bounds a decision: its store is patient with a slow machine.
  */
 public final class LimiterForTests implements AutoCloseable {
 
@@ -31,13 +33,11 @@ public final class LimiterForTests implements AutoCloseable {
 
     private static final Charge READY = Charge.of("ready", Limit.perMinute(1));
 
-    private final RedisClient client;
-    private final RedisStore store;
     private final RateLimiter limiter;
+    private final Runnable disconnect;
 
-    private LimiterForTests(RedisURI redis, Duration deadline) {
-        client = PatientRedisStore.client(redis);
-        store = PatientRedisStore.create(client, redis);
+    private LimiterForTests(LimitStore store, Duration deadline, Runnable disconnect) {
+        this.disconnect = disconnect;
         limiter = RateLimiter.builder("test-" + UUID.randomUUID().toString().substring(0, 8))
                 .store(store)
                 .deadline(deadline)
@@ -51,18 +51,32 @@ public final class LimiterForTests implements AutoCloseable {
 
     /** A limiter on the Redis at this address, for example behind a proxy. */
     public static LimiterForTests on(RedisURI redis, Duration deadline) {
-        return new LimiterForTests(redis, deadline);
+        RedisClient client = PatientRedisStore.client(redis);
+        RedisStore store = PatientRedisStore.create(client, redis);
+        return new LimiterForTests(store, deadline, () -> {
+            store.closeLater().block();
+            client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+        });
+    }
+
+    /** A limiter on this PostgreSQL, with this deadline. */
+    public static LimiterForTests on(PostgresForTests postgres, Duration deadline) {
+        PostgresStore store = PostgresStore.builder(postgres.factory())
+                .timeout(Duration.ofMinutes(1))
+                .build();
+        return new LimiterForTests(store, deadline, () -> store.closeLater().block());
     }
 
     public void awaitReady() {
         awaitReady(limiter);
     }
 
-    /** Waits until Redis decides: on a slow machine, the first attempt to connect may time out. */
+    /** Waits until the store decides: on a slow machine, the first attempt to connect may time out. */
     public static void awaitReady(RateLimiter limiter) {
         limiter.ready().retryWhen(Retry.fixedDelay(10, Duration.ofSeconds(1))).block();
         // If an attempt has failed, the breaker is open for a second.
-        await().until(() -> limiter.peek(READY).block().source() == Source.REDIS);
+        await().until(() -> Set.of(Source.REDIS, Source.POSTGRES)
+                .contains(limiter.peek(READY).block().source()));
     }
 
     /** Leaves a request only the last 100 ms of a deadline, so that a fallback decides soon if Redis does not. */
@@ -85,7 +99,7 @@ public final class LimiterForTests implements AutoCloseable {
 
     @Override
     public void close() {
-        limiter.closeLater().then(store.closeLater()).block();
-        client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+        limiter.closeLater().block();
+        disconnect.run();
     }
 }
