@@ -23,6 +23,9 @@ export class Pace {
   }
 }
 
+/** @returns {boolean} whether a decision of this source was made without the server that keeps the counts */
+export const isAway = (source) => source === 'LOCAL' || source === 'FALLBACK';
+
 /** Counts responses in each second, and keeps the last `length` seconds. */
 export class Seconds {
   #length;
@@ -53,7 +56,7 @@ export class Seconds {
   /** Ends a second. `decides` is the store that would have decided, as far as was known. */
   end(decides) {
     const sources = [...this.#now.sources].sort();
-    this.#past.push({ ...this.#now, sources, away: [decides, ...sources].some((one) => one === 'LOCAL' || one === 'FALLBACK') });
+    this.#past.push({ ...this.#now, sources, away: [decides, ...sources].some(isAway) });
     if (this.#past.length > this.#length) {
       this.#past.shift();
     }

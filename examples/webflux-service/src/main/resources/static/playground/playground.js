@@ -2,11 +2,11 @@
 // only as text.
 
 import { Kinds } from './kinds.js';
-import { firstItem, Pace, Seconds } from './measure.js';
+import { firstItem, isAway, Pace, Seconds } from './measure.js';
 import { Plot } from './plot.js';
 
 const SHOWN = 60;
-// A browser opens six connections to a host: three leave one for the kinds of limits, and two for reading the state and stopping Redis.
+// A browser opens six connections to a host: three leave one for the kinds of limits, and two for reading the state and stopping the store.
 const MOST_UNDER_WAY = 3;
 // Below the limit, so that the first picture shows what is allowed.
 const GENTLE = 3;
@@ -18,11 +18,13 @@ const FIELDS = [
   'Content-Type',
 ];
 
+const STORES = new Set(['REDIS', 'POSTGRES']);
+
 const byId = (id) => document.getElementById(id);
 const pace = new Pace();
 const seconds = new Seconds(SHOWN);
 const plot = new Plot(SHOWN);
-const sources = { REDIS: 0, CACHED_DENIAL: 0, LOCAL: 0 };
+const sources = { STORE: 0, CACHED_DENIAL: 0, LOCAL: 0 };
 
 // Open pages of one address do not share a count. The number is small on purpose: see application.yaml.
 const page = String(crypto.getRandomValues(new Uint16Array(1))[0] % 1000).padStart(3, '0');
@@ -39,6 +41,7 @@ let last = null;
 let lastShown = 0;
 let permits = null;
 let state = null;
+let product = 'The store';
 let fell = null;
 let turning = false;
 let looking = null;
@@ -108,8 +111,9 @@ function answered(response, body) {
     permits = policy.q;
     byId('policy').textContent = `${policy.q} in any ${policy.w}\u00a0s`;
   }
-  if (source in sources) {
-    sources[source]++;
+  const counted = STORES.has(source) ? 'STORE' : source;
+  if (counted in sources) {
+    sources[counted]++;
   }
   if (source && state === null) {
     text('source', source);
@@ -211,8 +215,8 @@ async function look() {
 function tell(told) {
   const before = state;
   state = told;
-  const away = told.source !== 'REDIS';
-  if (away && before?.source === 'REDIS') {
+  const away = isAway(told.source);
+  if (away && before && !isAway(before.source)) {
     fell = before.reconciled;
   }
   text('source', told.source);
@@ -223,14 +227,18 @@ function tell(told) {
   }
   text('problem', told.problem ?? '');
   byId('problem').hidden = !told.problem;
-  text('redis', `Redis: ${told.redis.name}. ${aboutRedis(told.redis)}`);
+  product = told.store.product;
+  for (const element of document.querySelectorAll('[data-product]')) {
+    element.textContent = product;
+  }
+  text('server', `${product}: ${told.store.name}. ${aboutServer(told.store)}`);
   setButtons();
   if (!turning) {
     news(newsOf(told, away));
   }
 }
 
-function aboutRedis({ ours, running }) {
+function aboutServer({ ours, running }) {
   if (!ours) {
     return 'This server is yours: stop and start it yourself.';
   }
@@ -238,22 +246,23 @@ function aboutRedis({ ours, running }) {
 }
 
 function newsOf(told, away) {
-  if (told.redis.ours && !told.redis.running) {
-    return away ? 'Redis is stopped. The local store decides.' : 'Redis is stopped. The next request will detect it.';
+  const { ours, running } = told.store;
+  if (ours && !running) {
+    return `${product} is stopped. ${away ? 'The local store decides.' : 'The next request will detect it.'}`;
   }
   if (away) {
-    return 'Redis is back and is being probed. The local store decides until a probe succeeds.';
+    return `${product} is back and is being probed. The local store decides until a probe succeeds.`;
   }
   if (fell === null) {
-    return 'Redis responds.';
+    return `${product} responds.`;
   }
   return told.toReconcile > 0
-    ? 'Redis decides again. Permits granted during the outage are being reconciled.'
-    : `Redis decides again. Reconciled ${told.reconciled - fell} permits that were granted during the outage.`;
+    ? `${product} decides again. Permits granted during the outage are being reconciled.`
+    : `${product} decides again. Reconciled ${told.reconciled - fell} permits that were granted during the outage.`;
 }
 
 function setButtons() {
-  const { ours, running } = state.redis;
+  const { ours, running } = state.store;
   const focused = document.activeElement;
   byId('stop').disabled = !ours || !running;
   byId('start').disabled = !ours || running;
@@ -269,10 +278,10 @@ async function turn(what, doing) {
     return;
   }
   turning = true;
-  news(doing);
+  news(`${product} is ${doing}.`);
   let refused = null;
   try {
-    const response = await fetch(`playground/redis/${what}`, { method: 'POST', headers: { 'X-Playground': '1' } });
+    const response = await fetch(`playground/store/${what}`, { method: 'POST', headers: { 'X-Playground': '1' } });
     if (!response.ok) {
       refused = (await response.json()).detail;
     }
@@ -310,8 +319,8 @@ for (const event of ['pointerdown', 'keydown', 'input']) {
 }
 byId('path').textContent = `/${hit}`;
 byId('load').addEventListener('input', (event) => setRate(event.target.valueAsNumber));
-byId('stop').addEventListener('click', () => turn('stop', 'Redis is being stopped.'));
-byId('start').addEventListener('click', () => turn('start', 'Redis is being started.'));
+byId('stop').addEventListener('click', () => turn('stop', 'being stopped'));
+byId('start').addEventListener('click', () => turn('start', 'being started'));
 byId('table').closest('details').addEventListener('toggle', show);
 document.addEventListener('visibilitychange', () => {
   run();

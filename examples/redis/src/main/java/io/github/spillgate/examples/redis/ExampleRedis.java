@@ -1,6 +1,5 @@
 package io.github.spillgate.examples.redis;
 
-import java.io.Closeable;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.InetAddress;
@@ -12,7 +11,7 @@ import redis.embedded.RedisServer;
  * The Redis of an example: the server that {@code SPILLGATE_REDIS_URI} names, or else an embedded one. The embedded
  * server can be stopped and started again to simulate an outage, and ends with this process.
  */
-public final class ExampleRedis implements Closeable {
+public final class ExampleRedis implements ExampleServer {
 
     private static final String VARIABLE = "SPILLGATE_REDIS_URI";
     private static final String HOST = "127.0.0.1";
@@ -57,45 +56,42 @@ public final class ExampleRedis implements Closeable {
         }
     }
 
-    /** Returns a name to display, without credentials. */
+    @Override
+    public String product() {
+        return "Redis";
+    }
+
+    @Override
+    public String setting() {
+        return "spillgate.redis.uri";
+    }
+
+    @Override
     public String name() {
         return name;
     }
 
-    /** Returns the URI, which may contain a password. */
+    @Override
     public String uri() {
         return uri;
     }
 
-    /** Returns whether this is the embedded server, which can be stopped and started. */
+    @Override
     public boolean isOurs() {
         return own != null;
     }
 
-    /**
-     * Returns whether the embedded server is running, and always true for another server. Never waits for a stop or a
-     * start.
-     */
+    @Override
     public boolean isRunning() {
         return own == null || own.isActive();
     }
 
-    /**
-     * Stops the embedded server, and waits until it has ended. Connections break, new ones are refused, and all data is
-     * lost. Does nothing if the server is not running.
-     *
-     * @throws UnsupportedOperationException if this is not the embedded server
-     */
+    @Override
     public void stop() throws IOException {
         own("stopped").stop();
     }
 
-    /**
-     * Starts the embedded server again on the same port, empty, and waits until it responds. Does nothing if the server
-     * is running.
-     *
-     * @throws UnsupportedOperationException if this is not the embedded server
-     */
+    @Override
     public void start() throws IOException {
         own("started").start();
     }

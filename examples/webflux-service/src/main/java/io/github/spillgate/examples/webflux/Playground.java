@@ -22,11 +22,11 @@ import reactor.core.publisher.Mono;
 final class Playground {
 
     private final RateLimiter limiter;
-    private final RedisSwitch redis;
+    private final StoreSwitch store;
 
-    Playground(RateLimiter limiter, RedisSwitch redis) {
+    Playground(RateLimiter limiter, StoreSwitch store) {
         this.limiter = limiter;
-        this.redis = redis;
+        this.store = store;
     }
 
     /** Does nothing. The page shows whether the limiter allows the request. */
@@ -45,22 +45,22 @@ final class Playground {
     @GetMapping("/state")
     State state(ServerWebExchange exchange) {
         ThisMachine.checkRead(exchange);
-        return State.of(limiter.state(), redis);
+        return State.of(limiter.state(), store);
     }
 
-    @PostMapping("/redis/stop")
+    @PostMapping("/store/stop")
     @ResponseStatus(HttpStatus.NO_CONTENT)
-    Mono<Void> stopRedis(ServerWebExchange exchange) {
-        return changeRedis(exchange, redis.stop());
+    Mono<Void> stop(ServerWebExchange exchange) {
+        return checked(exchange, store.stop());
     }
 
-    @PostMapping("/redis/start")
+    @PostMapping("/store/start")
     @ResponseStatus(HttpStatus.NO_CONTENT)
-    Mono<Void> startRedis(ServerWebExchange exchange) {
-        return changeRedis(exchange, redis.start());
+    Mono<Void> start(ServerWebExchange exchange) {
+        return checked(exchange, store.start());
     }
 
-    private static Mono<Void> changeRedis(ServerWebExchange exchange, Mono<Void> change) {
+    private static Mono<Void> checked(ServerWebExchange exchange, Mono<Void> change) {
         ThisMachine.checkChange(exchange);
         return change;
     }
@@ -74,9 +74,9 @@ final class Playground {
             long reconciled,
             long lost,
             long unknown,
-            Redis redis) {
+            Server store) {
 
-        static State of(StoreState state, RedisSwitch redis) {
+        static State of(StoreState state, StoreSwitch store) {
             return new State(
                     state.source(),
                     state.breaker(),
@@ -86,10 +86,10 @@ final class Playground {
                     state.reconciled(),
                     state.lost(),
                     state.unknown(),
-                    redis.state());
+                    store.state());
         }
     }
 
     /** The server by its name, because its URI may contain a password. */
-    record Redis(String name, boolean ours, boolean running) {}
+    record Server(String product, String name, boolean ours, boolean running) {}
 }

@@ -1,6 +1,7 @@
 package io.github.spillgate.examples.webflux;
 
 import io.github.spillgate.examples.redis.ExampleRedis;
+import io.github.spillgate.examples.redis.ExampleServer;
 import java.io.IOException;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.SpringApplication;
@@ -17,26 +18,29 @@ public final class WebFluxService {
     private WebFluxService() {}
 
     public static void main(String[] args) throws IOException {
-        ExampleRedis redis = ExampleRedis.open();
-        // Close Redis after the service: until then the limiter may have permits to reconcile.
-        SpringApplication.getShutdownHandlers().add(redis::close);
-        Environment started = on(redis).run(args).getEnvironment();
-        printRequests(started.getProperty("local.server.port"), redis.name());
+        run(ExampleRedis.open(), args);
     }
 
-    /** Returns the service on this Redis, which the playground can stop and the caller closes. */
-    static SpringApplicationBuilder on(ExampleRedis redis) {
+    static void run(ExampleServer server, String... args) {
+        // Close the server after the service: until then the limiter may have permits to reconcile.
+        SpringApplication.getShutdownHandlers().add(server::close);
+        Environment started = on(server).run(args).getEnvironment();
+        printRequests(started.getProperty("local.server.port"), server);
+    }
+
+    /** Returns the service with counts on this server, which the playground can stop and the caller closes. */
+    static SpringApplicationBuilder on(ExampleServer server) {
         return new SpringApplicationBuilder(WebFluxService.class)
-                .properties("spillgate.redis.uri=" + redis.uri())
-                .initializers(context -> context.getBeanFactory().registerSingleton("exampleRedis", redis));
+                .properties(server.setting() + "=" + server.uri())
+                .initializers(context -> context.getBeanFactory().registerSingleton("exampleServer", server));
     }
 
-    private static void printRequests(@Nullable String port, String redis) {
+    private static void printRequests(@Nullable String port, ExampleServer server) {
         System.out.printf("""
-            A service that checks VAT numbers, at http://localhost:%1$s; its Redis is %2$s. Try:
+            A service that checks VAT numbers, at http://localhost:%1$s; its %2$s is %3$s. Try:
 
               http://localhost:%1$s
-                    A page that sends requests at a rate that you choose, plots the decisions, and stops Redis.
+                    A page that sends requests at a rate that you choose, plots the decisions, and stops %2$s.
 
               curl -i -X POST -H 'X-Api-Key: free-key' 'localhost:%1$s/v1/validate?number=FI12345678'
                     The header fields show the remaining permits: 30 a minute, and 100 a day. paid-key has 10,000 a day.
@@ -58,6 +62,6 @@ public final class WebFluxService {
                     The rules and the deciding store. More: /actuator/health and /actuator/metrics/spillgate.decisions.
 
             Ctrl-C ends it.
-            %n""", port, redis);
+            %n""", port, server.product(), server.name());
     }
 }

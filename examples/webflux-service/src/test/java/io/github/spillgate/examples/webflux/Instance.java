@@ -2,7 +2,7 @@ package io.github.spillgate.examples.webflux;
 
 import static org.awaitility.Awaitility.await;
 
-import io.github.spillgate.examples.redis.ExampleRedis;
+import io.github.spillgate.examples.redis.ExampleServer;
 import java.io.Closeable;
 import java.net.URI;
 import java.net.http.HttpClient;
@@ -13,7 +13,7 @@ import java.util.stream.Stream;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.http.client.ReactorResourceFactory;
 
-/** The service with its own settings, on a free port, after its first decision by Redis. */
+/** The service with its own settings, on a free port, after its first decision by its store. */
 final class Instance implements Closeable {
 
     private final ConfigurableApplicationContext context;
@@ -28,8 +28,8 @@ final class Instance implements Closeable {
      * @param name the name of the limiter; instances with the same name share their counts
      * @param settings additional settings
      */
-    static Instance on(ExampleRedis redis, String name, String... settings) {
-        Instance instance = new Instance(WebFluxService.on(redis)
+    static Instance on(ExampleServer server, String name, String... settings) {
+        Instance instance = new Instance(WebFluxService.on(server)
                 .initializers(context -> context.getBeanFactory().registerSingleton("eventLoops", eventLoops()))
                 .run(Stream.concat(
                                 Stream.of(
@@ -39,7 +39,7 @@ final class Instance implements Closeable {
                                         "--spillgate.deadline=5s"),
                                 Stream.of(settings))
                         .toArray(String[]::new)));
-        instance.awaitDecisionsOf("REDIS");
+        instance.awaitDecisionsOf(server.product().equals("Redis") ? "REDIS" : "POSTGRES");
         return instance;
     }
 

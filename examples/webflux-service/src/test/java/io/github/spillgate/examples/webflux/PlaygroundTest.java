@@ -72,7 +72,7 @@ class PlaygroundTest {
                 .doesNotContainPattern("(?i)<style|\\sstyle=|\\son[a-z]+=|javascript:|<iframe|<form")
                 .doesNotContainPattern("<script(?![^>]* src=\"playground/)");
         Set<String> ids = found("id=\"([^\"]+)\"", html);
-        assertThat(ids).contains("by-REDIS", "by-LOCAL", "by-CACHED_DENIAL", "toReconcile");
+        assertThat(ids).contains("by-STORE", "by-LOCAL", "by-CACHED_DENIAL", "toReconcile");
         assertThat(ids).containsAll(found("aria-(?:labelledby|describedby)=\"([^\"]+)\"", html));
         assertThat(found("<label for=\"([^\"]+)\"", html)).containsAll(found("<input id=\"([^\"]+)\"", html));
 
@@ -145,10 +145,11 @@ class PlaygroundTest {
     void thePageStopsRedisAndStartsItAgain() throws Exception {
         JsonNode before = state();
         assertThat(before.get("source").asString()).isEqualTo("REDIS");
-        assertThat(before.get("redis").toString())
-                .isEqualTo("{\"name\":\"%s\",\"ours\":true,\"running\":true}".formatted(redis.name()));
+        assertThat(before.get("store").toString())
+                .isEqualTo("{\"product\":\"Redis\",\"name\":\"%s\",\"ours\":true,\"running\":true}"
+                        .formatted(redis.name()));
 
-        assertStatus(raw(LOOPBACK, "POST /playground/redis/stop", OUR_PAGE), 204);
+        assertStatus(raw(LOOPBACK, "POST /playground/store/stop", OUR_PAGE), 204);
         await().until(() -> {
             get("/playground/hit/004");
             return state().get("breaker").asString().equals("OPEN");
@@ -157,9 +158,9 @@ class PlaygroundTest {
         assertThat(away.get("source").asString()).isEqualTo("LOCAL");
         assertThat(away.get("problem").asString()).isNotEmpty();
         assertThat(away.get("toReconcile").asLong()).isPositive();
-        assertThat(away.get("redis").get("running").asBoolean()).isFalse();
+        assertThat(away.get("store").get("running").asBoolean()).isFalse();
 
-        assertStatus(raw(LOOPBACK, "POST /playground/redis/start", OUR_PAGE), 204);
+        assertStatus(raw(LOOPBACK, "POST /playground/store/start", OUR_PAGE), 204);
         await().until(() -> {
             get("/playground/hit/005");
             return state().get("source").asString().equals("REDIS");
@@ -175,8 +176,8 @@ class PlaygroundTest {
     @ParameterizedTest
     @ValueSource(
             strings = {
-                "POST /playground/redis/stop",
-                "POST /playground/redis/start",
+                "POST /playground/store/stop",
+                "POST /playground/store/start",
                 "GET /playground/state",
                 "GET /actuator",
                 "GET /actuator/spillgate",
@@ -201,7 +202,7 @@ class PlaygroundTest {
 
     @Test
     void pagesOfOtherSitesCannotStopRedis() {
-        String stop = "/playground/redis/stop";
+        String stop = "/playground/store/stop";
         assertStatus(raw(LOOPBACK, "POST " + stop, "Host: localhost"), 403);
         assertStatus(raw(LOOPBACK, "POST " + stop, "Host: localhost", "X-Playground: 1", "Origin: null"), 403);
         assertStatus(raw(LOOPBACK, "GET " + stop, OUR_PAGE), 405);

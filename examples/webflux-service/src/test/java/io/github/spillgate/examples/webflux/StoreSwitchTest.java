@@ -18,17 +18,17 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /** The switch during a change, which takes as long as a test needs. */
-class RedisSwitchTest {
+class StoreSwitchTest {
 
     private final CountDownLatch mayTurn = new CountDownLatch(1);
 
     private ExampleRedis redis;
-    private RedisSwitch redisSwitch;
+    private StoreSwitch storeSwitch;
 
     @BeforeEach
     void start() throws IOException {
         redis = ExampleRedis.embedded();
-        redisSwitch = new RedisSwitch(redis);
+        storeSwitch = new StoreSwitch(redis);
         Schedulers.onScheduleHook("hold", task -> () -> {
             try {
                 mayTurn.await();
@@ -49,21 +49,21 @@ class RedisSwitchTest {
 
     @Test
     void aRequestDuringAChangeIsRejectedAtOnce() {
-        CompletableFuture<Void> first = redisSwitch.stop().toFuture();
-        assertRejected(redisSwitch.stop());
-        assertRejected(redisSwitch.start());
+        CompletableFuture<Void> first = storeSwitch.stop().toFuture();
+        assertRejected(storeSwitch.stop());
+        assertRejected(storeSwitch.start());
         assertThat(redis.isRunning()).isTrue();
         mayTurn.countDown();
         first.join();
         assertThat(redis.isRunning()).isFalse();
-        redisSwitch.start().block();
+        storeSwitch.start().block();
         assertThat(redis.isRunning()).isTrue();
     }
 
     @Test
     void aChangeCompletesAfterACancellation() {
-        redisSwitch.stop().subscribe().dispose();
-        assertRejected(redisSwitch.start());
+        storeSwitch.stop().subscribe().dispose();
+        assertRejected(storeSwitch.start());
         mayTurn.countDown();
         await().until(() -> !redis.isRunning());
     }
@@ -71,8 +71,8 @@ class RedisSwitchTest {
     @Test
     void nothingHappensWithoutASubscription() {
         mayTurn.countDown();
-        Mono<Void> stop = redisSwitch.stop();
-        redisSwitch.start().block();
+        Mono<Void> stop = storeSwitch.stop();
+        storeSwitch.start().block();
         assertThat(redis.isRunning()).isTrue();
         stop.block();
         assertThat(redis.isRunning()).isFalse();
@@ -81,9 +81,10 @@ class RedisSwitchTest {
     @Test
     void anotherRedisIsNotStoppedAndItsPasswordIsHidden() throws IOException {
         mayTurn.countDown();
-        RedisSwitch another =
-                new RedisSwitch(ExampleRedis.open(redis.uri().replace("redis://", "redis://default:top-secret@")));
-        assertThat(another.state()).isEqualTo(new Playground.Redis("the server of SPILLGATE_REDIS_URI", false, true));
+        StoreSwitch another =
+                new StoreSwitch(ExampleRedis.open(redis.uri().replace("redis://", "redis://default:top-secret@")));
+        assertThat(another.state())
+                .isEqualTo(new Playground.Server("Redis", "the server of SPILLGATE_REDIS_URI", false, true));
         for (Mono<Void> turn : List.of(another.stop(), another.start())) {
             assertThatExceptionOfType(ResponseStatusException.class)
                     .isThrownBy(turn::block)

@@ -1,6 +1,6 @@
 package io.github.spillgate.examples.webflux;
 
-import io.github.spillgate.examples.redis.ExampleRedis;
+import io.github.spillgate.examples.redis.ExampleServer;
 import java.io.IOException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -10,29 +10,29 @@ import org.springframework.web.server.ResponseStatusException;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
-/** Stops and starts the Redis of the example, one change at a time. Signals errors with an HTTP status. */
+/** Stops and starts the server that keeps the counts, one change at a time. Signals errors with an HTTP status. */
 @Component
-final class RedisSwitch {
+final class StoreSwitch {
 
-    private final ExampleRedis redis;
+    private final ExampleServer server;
     private final AtomicBoolean isChanging = new AtomicBoolean();
 
-    RedisSwitch(ExampleRedis redis) {
-        this.redis = redis;
+    StoreSwitch(ExampleServer server) {
+        this.server = server;
     }
 
-    Playground.Redis state() {
-        return new Playground.Redis(redis.name(), redis.isOurs(), redis.isRunning());
+    Playground.Server state() {
+        return new Playground.Server(server.product(), server.name(), server.isOurs(), server.isRunning());
     }
 
-    /** Stops Redis, and completes when it has ended. */
+    /** Stops the server, and completes when it has ended. */
     Mono<Void> stop() {
-        return change(redis::stop);
+        return change(server::stop);
     }
 
-    /** Starts Redis empty, and completes when it responds. */
+    /** Starts the server empty, and completes when it responds. */
     Mono<Void> start() {
-        return change(redis::start);
+        return change(server::start);
     }
 
     /** Rejects a request during another change instead of queueing it: else each click would hold a thread. */
@@ -40,7 +40,8 @@ final class RedisSwitch {
         return Mono.defer(() -> isChanging.compareAndSet(false, true)
                 ? Mono.fromFuture(begin(change), true)
                 : Mono.error(new ResponseStatusException(
-                        HttpStatus.CONFLICT, "Redis is being stopped or started: expected one change at a time")));
+                        HttpStatus.CONFLICT,
+                        server.product() + " is being stopped or started: expected one change at a time")));
     }
 
     /**
@@ -54,7 +55,7 @@ final class RedisSwitch {
                 })
                 .subscribeOn(Schedulers.boundedElastic())
                 .doOnTerminate(() -> isChanging.set(false))
-                .onErrorMap(RedisSwitch::withStatus)
+                .onErrorMap(StoreSwitch::withStatus)
                 .toFuture();
     }
 
