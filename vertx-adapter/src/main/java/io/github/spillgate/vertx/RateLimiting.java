@@ -464,7 +464,8 @@ public final class RateLimiting {
                 throw new WrongSettingException(
                         "postgres.uri",
                         "…",
-                        "R2DBC is not on the class path: expected the dependency org.postgresql:r2dbc-postgresql",
+                        "the class " + e.getMessage() + " is not on the class path: expected the dependencies"
+                                + " org.postgresql:r2dbc-postgresql and io.projectreactor.netty:reactor-netty-core",
                         e);
             }
             checked("postgres.namespace", options.getPostgresNamespace(), postgres::namespace);

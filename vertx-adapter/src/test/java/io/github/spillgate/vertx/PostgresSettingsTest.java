@@ -12,8 +12,13 @@ import io.github.spillgate.http.WrongSettingException;
 import io.github.spillgate.testkit.PostgresForTests;
 import io.vertx.core.Vertx;
 import io.vertx.core.json.JsonObject;
+import java.io.File;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -90,6 +95,47 @@ class PostgresSettingsTest {
                 .setPostgresConnections(9);
         assertThatThrownBy(RateLimiting.of(vertx, options)::start)
                 .hasMessageContainingAll("postgres.connections", "expected 1 to 8");
+    }
+
+    /** In a process of its own. The driver needs Reactor Netty. */
+    @ParameterizedTest
+    @CsvSource({"r2dbc-.*, io/r2dbc/", "reactor-netty.*, reactor/netty/"})
+    void aMissingLibraryIsNamed(String missing, String type) throws Exception {
+        String classPath = Stream.of(System.getProperty("java.class.path").split(File.pathSeparator))
+                .filter(jar -> !Path.of(jar).getFileName().toString().matches(missing))
+                .collect(Collectors.joining(File.pathSeparator));
+        Process process = new ProcessBuilder(
+                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                        "-cp",
+                        classPath,
+                        Service.class.getName(),
+                        postgres.uri())
+                .redirectError(ProcessBuilder.Redirect.DISCARD)
+                .start();
+        try {
+            assertThat(new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8))
+                    .startsWith("postgres.uri: the class " + type)
+                    .contains(
+                            "is not on the class path: expected the dependencies org.postgresql:r2dbc-postgresql",
+                            "io.projectreactor.netty:reactor-netty-core");
+        } finally {
+            process.destroyForcibly();
+        }
+    }
+
+    static final class Service {
+
+        private Service() {}
+
+        public static void main(String[] args) {
+            try {
+                RateLimiting.of(Vertx.vertx(), new RateLimitOptions().setName("shop").setPostgresUri(args[0]))
+                        .start();
+            } catch (WrongSettingException e) {
+                System.out.println(e.getMessage());
+            }
+            System.exit(0);
+        }
     }
 
     @Test

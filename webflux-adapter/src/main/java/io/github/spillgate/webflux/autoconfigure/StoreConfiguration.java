@@ -247,8 +247,8 @@ final class StoreConfiguration {
                 throw new WrongSettingException(
                         "spillgate.store",
                         "postgres",
-                        "no PostgreSQL is configured: expected spillgate.postgres.uri, or one connection factory from"
-                                + " spring.r2dbc.*, for example"
+                        "found " + application.stream().count() + " connection factories: expected"
+                                + " spillgate.postgres.uri, one from spring.r2dbc.*, or one that is @Primary, for example"
                                 + " spillgate.postgres.uri=r2dbc:postgresql://user:password@localhost/orders",
                         null);
             }

@@ -91,6 +91,16 @@ class PostgresSettingsTest {
     }
 
     @Test
+    void twoDatabasesOfTheApplicationAreOneTooMany() {
+        runner.withBean("orders", ConnectionFactory.class, postgres::factory)
+                .withBean("customers", ConnectionFactory.class, postgres::factory)
+                .withPropertyValues("spillgate.store=postgres")
+                .run(context -> assertThat(context.getStartupFailure())
+                        .hasStackTraceContaining("spillgate.store: found 2 connection factories: expected"
+                                + " spillgate.postgres.uri, one from spring.r2dbc.*, or one that is @Primary"));
+    }
+
+    @Test
     void anApplicationWithADatabaseDoesNotCountThereUnlessItSaysSo() {
         runner.withBean(ConnectionFactory.class, postgres::factory)
                 .run(context -> assertThat(context).hasNotFailed().doesNotHaveBean(PostgresStore.class));
@@ -110,7 +120,7 @@ class PostgresSettingsTest {
     @CsvSource(
             delimiter = '|',
             value = {
-                "spillgate.store=postgres | spillgate.store | expected spillgate.postgres.uri, or one",
+                "spillgate.store=postgres | spillgate.store | found 0 connection factories: expected spillgate.postgres.uri,",
                 "spillgate.postgres.uri=r2dbc:postgresql://ann:s3cret@ | spillgate.postgres.uri"
                         + " | \"r2dbc:postgresql://…\" is not the URI of a PostgreSQL",
                 "spillgate.postgres.uri=r2dbc:mysql://ann:s3cret@host/db?x=s3cret | spillgate.postgres.uri"
