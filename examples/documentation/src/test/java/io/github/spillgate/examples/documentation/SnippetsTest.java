@@ -81,6 +81,7 @@ class SnippetsTest {
 
             abstract class Snippet {
                 RedisClient redisClient;
+                ConnectionFactory connectionFactory;
                 RedisStore store;
                 RateLimiter limiter;
                 Decision decision;
