@@ -25,7 +25,7 @@ record Arguments(
     static final String USAGE = """
             Usage: mvn -q -pl examples/benchmark -am test-compile exec:exec -Dexec.args="[options]"
 
-              --quick              fewer and shorter slices, in less than three minutes, for a first look
+              --quick              fewer and shorter slices, in about four minutes, for a first look
               --only WORK[,WORK]   only these workloads, or kinds of workloads
               --rounds N           how often each contender is measured, 1 to 100 (5; quick: 3)
               --seconds S          the duration of a measurement, 0.01 to 60 (1; quick: 0.15)

@@ -1,5 +1,7 @@
 package io.github.spillgate.examples.benchmark;
 
+import io.github.spillgate.examples.benchmark.contender.Entrant;
+import io.github.spillgate.examples.benchmark.contender.Topology;
 import io.github.spillgate.examples.benchmark.measure.Servers;
 import io.github.spillgate.examples.benchmark.report.Report;
 import io.github.spillgate.examples.benchmark.report.ReportHeader;
@@ -13,9 +15,10 @@ import java.io.PrintStream;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.Collectors;
 
 /**
- * Compares our limiter with others in one run, on one Redis that it starts. Figures vary between machines and minutes;
+ * Compares our limiter with others in one run, on servers that it starts. Figures vary between machines and minutes;
  * only the ratios within one run, and their spread, are comparable.
  */
 public final class Benchmark {
@@ -70,19 +73,24 @@ public final class Benchmark {
     }
 
     private static void showMemory(Arguments asked, PrintStream out) throws IOException {
-        try (Servers servers = Servers.start()) {
-            out.println("Redis " + servers.alone().version());
+        try (Servers servers = new Servers()) {
+            out.println(servers.redis(Topology.ALONE).version());
             new Memory(servers, out, asked.quick()).show();
         }
     }
 
     private static void measure(Arguments asked, Report report, PrintStream out) throws IOException {
         List<Result> results = new ArrayList<>();
-        try (Servers servers = Servers.start()) {
+        try (Servers servers = new Servers()) {
+            String versions = asked.works().stream()
+                    .flatMap(work -> work.entrants().stream())
+                    .map(Entrant::topology)
+                    .filter(topology -> !topology.isCluster())
+                    .distinct()
+                    .map(topology -> servers.of(topology).get(0).version())
+                    .collect(Collectors.joining("; "));
             ReportHeader head = ReportHeader.of(
-                    servers.alone().version(),
-                    asked.pace().rounds(),
-                    asked.pace().slice());
+                    versions, asked.pace().rounds(), asked.pace().slice());
             head.lines().forEach(out::println);
             out.printf("This takes about %s.%n", about(asked));
             Rounds rounds = new Rounds(servers, asked.pace(), out);

@@ -116,7 +116,7 @@ final class Memory {
 
     private Taken hits(Topology topology, Limit limit, int keys, int hits) {
         return taken(topology, keys, limit, key -> true, (store, limiter) -> {
-            long before = servers.of(topology).get(0).usedMemory();
+            long before = servers.redis(topology).usedMemory();
             take(limiter, keys, hits);
             return before;
         });
@@ -125,7 +125,7 @@ final class Memory {
     private Taken marks(Topology topology, int keys) {
         return taken(topology, keys, Limit.perHour(10_000).counter(), key -> key.contains("!"), (store, limiter) -> {
             take(limiter, keys, 1);
-            RedisServer redis = servers.of(topology).get(0);
+            RedisServer redis = servers.redis(topology);
             long before = redis.usedMemory();
             long now = InstantSource.system().millis();
             Flux.range(0, keys)
@@ -146,9 +146,9 @@ final class Memory {
 
     /** Fills an empty Redis, and measures its memory. */
     private Taken taken(Topology topology, int keys, Limit limit, Predicate<String> such, Filling filling) {
-        RedisServer redis = servers.of(topology).get(0);
+        RedisServer redis = servers.redis(topology);
         redis.empty();
-        String uri = "redis://" + redis.host() + ":" + redis.port();
+        String uri = "redis://127.0.0.1:" + redis.port();
         AbstractRedisClient client =
                 topology == Topology.ALONE ? RedisClient.create(uri) : RedisClusterClient.create(uri);
         try {

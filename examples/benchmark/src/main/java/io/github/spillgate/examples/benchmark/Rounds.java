@@ -5,9 +5,10 @@ import io.github.spillgate.examples.benchmark.contender.Entrant;
 import io.github.spillgate.examples.benchmark.contender.Setting;
 import io.github.spillgate.examples.benchmark.measure.Driver;
 import io.github.spillgate.examples.benchmark.measure.Load;
-import io.github.spillgate.examples.benchmark.measure.RedisServer;
+import io.github.spillgate.examples.benchmark.measure.Server;
 import io.github.spillgate.examples.benchmark.measure.Servers;
 import io.github.spillgate.examples.benchmark.measure.Slice;
+import io.github.spillgate.examples.benchmark.measure.Wire;
 import io.github.spillgate.examples.benchmark.measure.Zipf;
 import io.github.spillgate.examples.benchmark.report.Result;
 import io.github.spillgate.examples.benchmark.work.Work;
@@ -16,6 +17,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Optional;
 import java.util.Random;
 import java.util.stream.IntStream;
 
@@ -39,7 +41,7 @@ final class Rounds {
 
     List<Result> of(Work work) {
         List<Turns> all = new ArrayList<>();
-        work.entrants().forEach(entrant -> servers.of(entrant.topology()).forEach(RedisServer::empty));
+        work.entrants().forEach(entrant -> servers.of(entrant.topology()).forEach(Server::empty));
         try (Driver driver = Driver.of(work.threads())) {
             List<String> many = IntStream.range(0, work.keys())
                     .mapToObj(number -> "user:" + number)
@@ -69,7 +71,7 @@ final class Rounds {
     }
 
     /**
-     * Returns the keys. A single key differs for each contender, because two of them may use the same name in Redis.
+     * Returns the keys. A single key differs for each contender, because two of them may use the same name.
      */
     private static List<String> keys(Work work, Entrant entrant, List<String> many) {
         return work.keys() == 1 ? List.of("hot:" + entrant.title().replace(' ', '-')) : many;
@@ -82,6 +84,7 @@ final class Rounds {
         private final Entrant entrant;
         private final List<String> keys;
         private final Driver driver;
+        private final Optional<Wire> wire;
         private final List<Contender> instances = new ArrayList<>();
         private final Load load;
         private final List<Slice> slices = new ArrayList<>();
@@ -97,12 +100,14 @@ final class Rounds {
             this.entrant = entrant;
             this.keys = keys;
             this.driver = driver;
-            List<RedisServer> redis = servers.of(entrant.topology());
-            Setting setting = new Setting(redis.get(0).host(), redis.get(0).port(), work.rates());
+            List<Server> nodes = servers.of(entrant.topology());
+            int port = nodes.get(0).port();
+            this.wire = work.isFar() ? Optional.of(new Wire(port)) : Optional.empty();
+            Setting setting = new Setting(wire.map(Wire::port).orElse(port), work.rates());
             for (int i = 0; i < work.instances(); i++) {
                 instances.add(entrant.open(setting));
             }
-            this.load = new Load(instances, redis, drawn, work.inFlight(), false);
+            this.load = new Load(instances, nodes, drawn, work.inFlight(), false);
         }
 
         void warmUp() {
@@ -120,7 +125,7 @@ final class Rounds {
             // Keys of the previous contender would take memory and expire during this turn. But an exhausted limit must
             // stay exhausted.
             if (!work.denied()) {
-                load.servers().forEach(RedisServer::empty);
+                load.servers().forEach(Server::empty);
             }
             instances.forEach(instance -> instance.prepare(keys));
         }
@@ -142,6 +147,7 @@ final class Rounds {
         @Override
         public void close() {
             instances.forEach(Contender::close);
+            wire.ifPresent(Wire::close);
         }
     }
 }

@@ -1,4 +1,4 @@
-/** Compares our limiter with others, in one run on one Redis. */
+/** Compares our limiter with others, in one run on the same servers. */
 @NullMarked
 package io.github.spillgate.examples.benchmark;
 

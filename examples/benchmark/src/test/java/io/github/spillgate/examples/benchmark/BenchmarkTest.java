@@ -52,8 +52,8 @@ class BenchmarkTest {
         works.forEach(work -> work.entrants().forEach(one -> expected.add(work.name() + "," + one.title())));
         List<String> results = Files.readAllLines(directory.resolve("results.csv"));
         assertThat(results.get(0))
-                .isEqualTo("work,contender,decisions_per_s,p50_us,p99_us,redis_us_per_decision,"
-                        + "redis_commands_per_decision,bytes_per_decision,client_us_per_decision");
+                .isEqualTo("work,contender,decisions_per_s,p50_us,p99_us,server_us_per_decision,"
+                        + "commands_per_decision,bytes_per_decision,client_us_per_decision");
         assertThat(results.stream().skip(1).map(row -> columns(row, 0, 2))).containsExactlyElementsOf(expected);
         List<String> rounds = Files.readAllLines(directory.resolve("rounds.csv"));
         assertThat(rounds.stream().skip(1).map(row -> columns(row, 1, 3))).containsExactlyElementsOf(expected);

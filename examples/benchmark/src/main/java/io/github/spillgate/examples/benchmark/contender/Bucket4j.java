@@ -62,7 +62,7 @@ final class Bucket4j implements Contender {
         return manager.builder().withOptimization(Optimizations.batching()).build(key, configuration);
     }
 
-    private static BucketConfiguration configuration(Setting setting) {
+    static BucketConfiguration configuration(Setting setting) {
         ConfigurationBuilder builder = BucketConfiguration.builder();
         for (Rate rate : setting.rates()) {
             builder.addLimit(limit -> limit.capacity(rate.permits()).refillGreedy(rate.permits(), rate.window()));

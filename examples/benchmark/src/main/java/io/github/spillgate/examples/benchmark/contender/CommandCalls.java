@@ -4,10 +4,14 @@ import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
 
-/** The calls of each command that Redis has counted, inside and outside of scripts. */
+/** The calls of each command that a server has counted; by Redis, inside and outside of scripts. */
 public record CommandCalls(Map<String, Sum> byCommand) {
 
-    private static final Set<String> SCRIPTS = Set.of("eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro");
+    /** The name of all statements of SQL, without BEGIN and COMMIT. */
+    public static final String STATEMENT = "statement";
+
+    private static final Set<String> WHOLES =
+            Set.of(STATEMENT, "eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro");
 
     public CommandCalls {
         byCommand = Map.copyOf(byCommand);
@@ -17,9 +21,9 @@ public record CommandCalls(Map<String, Sum> byCommand) {
         return byCommand.getOrDefault(command, Sum.NONE);
     }
 
-    /** Scripts and functions. Their time includes that of the commands that they call. */
+    /** Scripts, functions and statements of SQL. The time of a script includes that of the commands that it calls. */
     public Sum scripts() {
-        return SCRIPTS.stream().map(this::of).reduce(Sum.NONE, Sum::plus);
+        return WHOLES.stream().map(this::of).reduce(Sum.NONE, Sum::plus);
     }
 
     public CommandCalls since(CommandCalls before) {
@@ -35,6 +39,11 @@ public record CommandCalls(Map<String, Sum> byCommand) {
 
         public Sum plus(Sum other) {
             return new Sum(calls + other.calls, micros + other.micros);
+        }
+
+        /** Returns the sum with more calls in the same time. */
+        Sum times(double factor) {
+            return new Sum(Math.round(calls * factor), micros);
         }
 
         Sum minus(Sum other) {

@@ -2,7 +2,6 @@ package io.github.spillgate.examples.benchmark.contender;
 
 import io.github.spillgate.Limit;
 import java.util.function.Function;
-import reactor.core.scheduler.Schedulers;
 
 /** The contenders, by their names in the results. */
 public enum Entrant {
@@ -33,14 +32,6 @@ public enum Entrant {
             "spillgate counter loop",
             Side.OURS,
             setting -> OnEventLoop.open(setting, on -> Spillgate.atAddress(on, Entrant::counter))),
-    LOG_IMMEDIATE(
-            "spillgate log immediate",
-            Side.OURS,
-            setting -> Spillgate.inRedis(setting, Entrant::log, Schedulers.immediate())),
-    COUNTER_IMMEDIATE(
-            "spillgate counter immediate",
-            Side.OURS,
-            setting -> Spillgate.inRedis(setting, Entrant::counter, Schedulers.immediate())),
 
     EVALSHA_IN_ONE("evalsha each cluster-1", Side.PEER, Topology.CLUSTER_OF_ONE, EvalshaEach::inCluster),
     EVALSHA_IN_THREE("evalsha each cluster-3", Side.PEER, Topology.CLUSTER_OF_THREE, EvalshaEach::inCluster),
@@ -70,6 +61,19 @@ public enum Entrant {
             Side.OURS,
             Topology.CLUSTER_OF_THREE,
             setting -> Spillgate.groupedInCluster(setting, Entrant::counter)),
+
+    BUCKET4J_JDBC("bucket4j jdbc", Side.PEER, Topology.POSTGRES, Bucket4jJdbc::new),
+    LOCKING("locking statements", Side.PEER, Topology.POSTGRES, LockingStatements::new),
+    LOG_IN_POSTGRES(
+            "spillgate log postgres",
+            Side.OURS,
+            Topology.POSTGRES,
+            setting -> Spillgate.inPostgres(setting, Entrant::log)),
+    COUNTER_IN_POSTGRES(
+            "spillgate counter postgres",
+            Side.OURS,
+            Topology.POSTGRES,
+            setting -> Spillgate.inPostgres(setting, Entrant::counter)),
 
     LOCAL_BUCKET4J("bucket4j local", Side.PEER, Bucket4jLocal::new),
     LOCAL_RESILIENCE4J("resilience4j", Side.PEER, Resilience4j::new),

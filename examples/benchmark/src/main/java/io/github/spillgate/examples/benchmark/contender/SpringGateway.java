@@ -38,7 +38,7 @@ final class SpringGateway implements Contender {
 
     SpringGateway(Setting setting) {
         connections = new LettuceConnectionFactory(
-                new RedisStandaloneConfiguration(setting.host(), setting.port()),
+                new RedisStandaloneConfiguration(Setting.HOST, setting.port()),
                 LettuceClientConfiguration.builder()
                         .clientResources(resources)
                         .clientOptions(ClientOptions.builder()

@@ -1,11 +1,12 @@
 package io.github.spillgate.examples.benchmark.contender;
 
-/** The kind of Redis that stores the counts of a contender. */
+/** The servers that store the counts of a contender. */
 public enum Topology {
     /** A standalone Redis. */
     ALONE(1),
     CLUSTER_OF_ONE(1),
-    CLUSTER_OF_THREE(3);
+    CLUSTER_OF_THREE(3),
+    POSTGRES(1);
 
     private final int primaries;
 
@@ -15,5 +16,9 @@ public enum Topology {
 
     public int primaries() {
         return primaries;
+    }
+
+    public boolean isCluster() {
+        return this == CLUSTER_OF_ONE || this == CLUSTER_OF_THREE;
     }
 }

@@ -23,7 +23,8 @@ public final class Driver implements AutoCloseable {
     //
     // If a contender decides synchronously, requesting the next decision from its callback would make the stack grow.
     // So each thread has a trampoline, where the slot waits until the current call has returned. A thread that
-    // continues forever would starve other slots, and might be the one that reads from Redis. So it stops after some
+    // continues forever would starve other slots, and might be the one that reads from the server. So it stops after
+    // some
     // decisions, and hands its slots to the workers.
 
     private static final Duration TIMEOUT = Duration.ofSeconds(30);
@@ -77,7 +78,7 @@ public final class Driver implements AutoCloseable {
     }
 
     private static List<ServerUsage> usage(Load load) {
-        return load.servers().stream().map(RedisServer::usage).toList();
+        return load.servers().stream().map(Server::usage).toList();
     }
 
     private static NodeCost cost(Contender one, ServerUsage usage, double each) {

@@ -9,8 +9,7 @@ import java.util.List;
  * @param servers the servers with their counts
  * @param inTurn whether the keys are used in turn; else at random
  */
-public record Load(
-        List<Contender> instances, List<RedisServer> servers, List<String> keys, int inFlight, boolean inTurn) {
+public record Load(List<Contender> instances, List<Server> servers, List<String> keys, int inFlight, boolean inTurn) {
 
     public Load {
         instances = List.copyOf(instances);

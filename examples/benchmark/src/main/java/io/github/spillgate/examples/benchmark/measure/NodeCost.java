@@ -5,8 +5,8 @@ package io.github.spillgate.examples.benchmark.measure;
  *
  * @param commands the commands that reached the node
  * @param micros the time that the node reports for them
- * @param cpuMicros the processor time of its process, including input and output
+ * @param cpuMicros the processor time of its processes, including input and output
  * @param bytesIn the bytes read
- * @param bytesOut the bytes written
+ * @param bytesOut the bytes written to clients, or by PostgreSQL to its write-ahead log
  */
 public record NodeCost(double commands, double micros, double cpuMicros, double bytesIn, double bytesOut) {}

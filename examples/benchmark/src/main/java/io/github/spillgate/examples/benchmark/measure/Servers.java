@@ -1,51 +1,56 @@
 package io.github.spillgate.examples.benchmark.measure;
 
 import io.github.spillgate.examples.benchmark.contender.Topology;
-import java.io.IOException;
-import java.io.UncheckedIOException;
+import io.github.spillgate.testkit.RedisClusterForTests;
+import io.github.spillgate.testkit.RedisForTests;
+import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
 
-/** The Redis servers of a run: a standalone one, and clusters that are started on first use. */
+/** The servers of a run, each started on first use. */
 public final class Servers implements AutoCloseable {
 
-    private final RedisServer alone;
-    private final Map<Topology, RedisCluster> clusters = new EnumMap<>(Topology.class);
+    /** Long enough that no busy node counts as failed. */
+    private static final String NODE_TIMEOUT_MILLIS = "60000";
 
-    private Servers(RedisServer alone) {
-        this.alone = alone;
-    }
-
-    public static Servers start() throws IOException {
-        return new Servers(RedisServer.start());
-    }
-
-    /** Returns the standalone server. */
-    public RedisServer alone() {
-        return alone;
-    }
+    private final Map<Topology, List<Server>> started = new EnumMap<>(Topology.class);
+    private final List<Runnable> ends = new ArrayList<>();
 
     /** Returns the servers of this topology; a client may connect to any of them. */
-    public List<RedisServer> of(Topology topology) {
-        return topology == Topology.ALONE
-                ? List.of(alone)
-                : clusters.computeIfAbsent(topology, Servers::cluster).nodes();
+    public List<Server> of(Topology topology) {
+        return started.computeIfAbsent(topology, this::start);
     }
 
-    private static RedisCluster cluster(Topology topology) {
-        try {
-            return RedisCluster.start(topology.primaries());
-        } catch (IOException e) {
-            throw new UncheckedIOException("a cluster of " + topology.primaries() + " cannot be started", e);
+    /** Returns a Redis of this topology. */
+    public RedisServer redis(Topology topology) {
+        return (RedisServer) of(topology).get(0);
+    }
+
+    private List<Server> start(Topology topology) {
+        switch (topology) {
+            case ALONE -> {
+                RedisForTests redis = RedisForTests.startOwn();
+                ends.add(redis::close);
+                return List.of(new RedisServer(redis.uri()));
+            }
+            case POSTGRES -> {
+                return List.of(new PostgresServer());
+            }
+            default -> {
+                RedisClusterForTests cluster = RedisClusterForTests.start(topology.primaries(), 0);
+                ends.add(cluster::close);
+                cluster.nodes().forEach(node -> node.commands().configSet("cluster-node-timeout", NODE_TIMEOUT_MILLIS));
+                return cluster.nodes().stream()
+                        .<Server>map(node -> new RedisServer(node.uri()))
+                        .toList();
+            }
         }
     }
 
     @Override
-    public void close() throws IOException {
-        alone.close();
-        for (RedisCluster cluster : clusters.values()) {
-            cluster.close();
-        }
+    public void close() {
+        started.values().forEach(servers -> servers.forEach(Server::close));
+        ends.forEach(Runnable::run);
     }
 }

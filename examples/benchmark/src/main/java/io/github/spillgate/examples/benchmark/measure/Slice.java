@@ -41,14 +41,18 @@ public record Slice(
         return allowed + denied + fellBack + failed;
     }
 
-    /** Returns the time that Redis reports for one decision. */
-    public double redisMicros() {
+    /** Returns the time that the server reports for one decision. */
+    public double serverMicros() {
         return nodes.stream().mapToDouble(NodeCost::micros).sum();
     }
 
-    /** Returns the number of commands that reached Redis for one decision. */
-    public double redisCommands() {
+    /** Returns the number of commands that reached the server for one decision. */
+    public double commands() {
         return nodes.stream().mapToDouble(NodeCost::commands).sum();
+    }
+
+    public double walBytes() {
+        return nodes.stream().mapToDouble(NodeCost::bytesOut).sum();
     }
 
     static Slice of(DecisionCounts tally, Duration time, List<NodeCost> nodes, long cpuNanos, long allocated) {

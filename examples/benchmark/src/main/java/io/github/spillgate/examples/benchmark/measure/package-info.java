@@ -1,4 +1,4 @@
-/** Measures decisions: their number, latency, and cost in Redis and on the heap. */
+/** Measures decisions: their number, latency, and cost on the server and on the heap. */
 @NullMarked
 package io.github.spillgate.examples.benchmark.measure;
 

@@ -1,6 +1,5 @@
 package io.github.spillgate.examples.benchmark.report;
 
-import io.github.spillgate.examples.benchmark.contender.Topology;
 import io.github.spillgate.examples.benchmark.measure.NodeCost;
 import io.github.spillgate.examples.benchmark.measure.Slice;
 import java.util.ArrayList;
@@ -16,7 +15,7 @@ final class ByNode {
     private ByNode() {}
 
     static List<String> table(List<Result> results) {
-        if (results.stream().allMatch(result -> result.entrant().topology() == Topology.ALONE)) {
+        if (results.stream().noneMatch(result -> result.entrant().topology().isCluster())) {
             return List.of();
         }
         List<String> lines = new ArrayList<>(List.of(
@@ -29,7 +28,7 @@ final class ByNode {
                     Locale.ROOT,
                     "| %s | %.1f | %s | %s | %s | %.1f | %.0f | %.0f |",
                     result.entrant().title(),
-                    result.median(slice -> 1 / slice.redisCommands()),
+                    result.median(slice -> 1 / slice.commands()),
                     byNode(result, "%.3f", NodeCost::commands),
                     byNode(result, "%.2f", NodeCost::micros),
                     byNode(result, "%.2f", NodeCost::cpuMicros),

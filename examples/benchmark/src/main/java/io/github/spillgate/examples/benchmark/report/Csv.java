@@ -11,7 +11,7 @@ import java.util.stream.Stream;
 final class Csv {
 
     private static final String MEASURES =
-            "decisions_per_s,p50_us,p99_us,redis_us_per_decision,redis_commands_per_decision,bytes_per_decision,"
+            "decisions_per_s,p50_us,p99_us,server_us_per_decision,commands_per_decision,bytes_per_decision,"
                     + "client_us_per_decision";
 
     private Csv() {}
@@ -25,8 +25,8 @@ final class Csv {
                                         result.median(Slice::perSecond),
                                         result.median(Slice::p50),
                                         result.median(Slice::p99),
-                                        result.median(Slice::redisMicros),
-                                        result.median(Slice::redisCommands),
+                                        result.median(Slice::serverMicros),
+                                        result.median(Slice::commands),
                                         result.median(Slice::bytes),
                                         result.median(Slice::clientMicros))));
     }
@@ -43,7 +43,7 @@ final class Csv {
     /** Returns the cost of each slice on each node. */
     static List<String> nodes(List<Result> results) {
         return lines(
-                "round,work,contender,node,commands_per_decision,redis_us_per_decision,cpu_us_per_decision,"
+                "round,work,contender,node,commands_per_decision,server_us_per_decision,cpu_us_per_decision,"
                         + "bytes_in_per_decision,bytes_out_per_decision",
                 results.stream()
                         .flatMap(result -> IntStream.range(0, result.slices().size())
@@ -84,8 +84,8 @@ final class Csv {
                         slice.perSecond(),
                         slice.p50(),
                         slice.p99(),
-                        slice.redisMicros(),
-                        slice.redisCommands(),
+                        slice.serverMicros(),
+                        slice.commands(),
                         slice.bytes(),
                         slice.clientMicros()));
     }
@@ -102,7 +102,7 @@ final class Csv {
             double perSecond,
             double p50,
             double p99,
-            double redisMicros,
+            double serverMicros,
             double commands,
             double bytes,
             double clientMicros) {
@@ -112,7 +112,7 @@ final class Csv {
                 perSecond,
                 p50,
                 p99,
-                redisMicros,
+                serverMicros,
                 commands,
                 bytes,
                 clientMicros);

@@ -1,5 +1,6 @@
 package io.github.spillgate.examples.benchmark.report;
 
+import io.github.spillgate.examples.benchmark.contender.Topology;
 import io.github.spillgate.examples.benchmark.measure.Slice;
 import io.github.spillgate.examples.benchmark.work.Baseline;
 import io.github.spillgate.examples.benchmark.work.Baseline.Measure;
@@ -43,13 +44,14 @@ final class Markdown {
     private static List<String> table(Work work, List<Result> results) {
         Baseline baseline = work.baseline();
         Optional<Result> base = base(baseline, results);
+        boolean onPostgres = results.get(0).entrant().topology() == Topology.POSTGRES;
         List<String> lines = new ArrayList<>(List.of(
                 "## " + work.name(),
                 "",
                 work.description() + ".",
                 "",
-                "| contender | decisions/s | " + compared(baseline, base)
-                        + " | p50 µs | p99 µs | Redis µs | commands | bytes |",
+                "| contender | decisions/s | " + compared(baseline, base) + " | p50 µs | p99 µs | "
+                        + (onPostgres ? "server µs | trips | WAL bytes" : "Redis µs | commands | bytes") + " |",
                 "|---|---:|---:|---:|---:|---:|---:|---:|"));
         for (Result result : results) {
             lines.add(String.format(
@@ -67,9 +69,9 @@ final class Markdown {
                     base.map(other -> ratio(result, other)).orElse("–"),
                     spread("%,.1f", result.median(Slice::p50), result.least(Slice::p50), result.most(Slice::p50)),
                     spread("%,.1f", result.median(Slice::p99), result.least(Slice::p99), result.most(Slice::p99)),
-                    result.median(Slice::redisMicros),
-                    result.median(Slice::redisCommands),
-                    result.median(Slice::bytes)));
+                    result.median(Slice::serverMicros),
+                    result.median(Slice::commands),
+                    result.median(onPostgres ? Slice::walBytes : Slice::bytes)));
         }
         lines.add("");
         return lines;

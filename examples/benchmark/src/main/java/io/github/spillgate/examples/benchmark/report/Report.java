@@ -32,13 +32,13 @@ public record Report(Path directory) {
         for (Result result : ofWork) {
             out.printf(
                     Locale.ROOT,
-                    "  %-28s %,12.0f/s  p50 %,10.1f µs  p99 %,10.1f µs  Redis %6.2f µs %6.2f commands  %,8.0f B%n",
+                    "  %-28s %,12.0f/s  p50 %,10.1f µs  p99 %,10.1f µs  server %6.2f µs %6.2f commands  %,8.0f B%n",
                     result.entrant().title(),
                     result.median(Slice::perSecond),
                     result.median(Slice::p50),
                     result.median(Slice::p99),
-                    result.median(Slice::redisMicros),
-                    result.median(Slice::redisCommands),
+                    result.median(Slice::serverMicros),
+                    result.median(Slice::commands),
                     result.median(Slice::bytes));
         }
         ofWork.stream()

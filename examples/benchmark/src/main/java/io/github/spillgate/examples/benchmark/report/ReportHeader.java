@@ -17,9 +17,9 @@ public record ReportHeader(List<String> lines) {
         lines = List.copyOf(lines);
     }
 
-    public static ReportHeader of(String redis, int rounds, Duration slice) throws IOException {
+    public static ReportHeader of(String servers, int rounds, Duration slice) throws IOException {
         return new ReportHeader(List.of(
-                "Redis " + redis + "; on loopback, without persistence",
+                servers,
                 "JVM " + System.getProperty("java.vm.name") + " " + System.getProperty("java.vm.version"),
                 System.getProperty("os.name") + " on " + System.getProperty("os.arch") + ", "
                         + Runtime.getRuntime().availableProcessors() + " processors",

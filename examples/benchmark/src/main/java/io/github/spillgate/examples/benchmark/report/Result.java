@@ -59,7 +59,7 @@ public record Result(Work work, Entrant entrant, List<Slice> slices) {
             long slicesWith =
                     slices.stream().filter(slice -> slice.fellBack() > 0).count();
             warnings.add(warning(
-                    "%,d of %,.0f decisions, in %d of %d slices, came from the fallback and not from Redis",
+                    "%,d of %,.0f decisions, in %d of %d slices, came from the fallback and not from the server",
                     fellBack, all, slicesWith, slices.size()));
         }
         long failed = sum(Slice::failed);

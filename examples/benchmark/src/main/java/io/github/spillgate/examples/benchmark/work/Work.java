@@ -17,6 +17,7 @@ import java.util.List;
  * @param rates the limits of every key
  * @param denied whether the limit is exhausted before, so that every decision is a denial; else none is
  * @param inFlight the number of decisions in flight
+ * @param isFar whether each round trip takes a millisecond longer
  * @param instances how many limiters of the same name share the workload, each with its own client and connection
  * @param threads the threads of the driver, for contenders that decide synchronously
  * @param baseline the measure and the base of the comparison
@@ -31,6 +32,7 @@ public record Work(
         List<Rate> rates,
         boolean denied,
         int inFlight,
+        boolean isFar,
         int instances,
         int threads,
         Baseline baseline) {
@@ -62,6 +64,7 @@ public record Work(
         private List<Rate> rates = List.of(NEVER_REACHED);
         private boolean denied;
         private int inFlight = 256;
+        private boolean isFar;
         private int instances = 1;
         private int threads = Runtime.getRuntime().availableProcessors();
         private Baseline baseline = Baseline.BEST_PEER;
@@ -103,6 +106,11 @@ public record Work(
             return this;
         }
 
+        Builder far() {
+            this.isFar = true;
+            return this;
+        }
+
         Builder instances(int instances) {
             this.instances = instances;
             return this;
@@ -129,6 +137,7 @@ public record Work(
                     rates,
                     denied,
                     inFlight,
+                    isFar,
                     instances,
                     threads,
                     baseline);

@@ -3,10 +3,11 @@ package io.github.spillgate.examples.benchmark.work;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.BUCKET;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.BUCKET4J;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.BUCKET4J_BATCHING;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.BUCKET4J_JDBC;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER_GROUPED_IN_THREE;
-import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER_IMMEDIATE;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER_IN_ONE;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER_IN_POSTGRES;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER_IN_THREE;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER_ON_LOOP;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.EVALSHA;
@@ -18,9 +19,10 @@ import static io.github.spillgate.examples.benchmark.contender.Entrant.LOCAL_BUC
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOCAL_COUNTER;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOCAL_LOG;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOCAL_RESILIENCE4J;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.LOCKING;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOG;
-import static io.github.spillgate.examples.benchmark.contender.Entrant.LOG_IMMEDIATE;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOG_IN_ONE;
+import static io.github.spillgate.examples.benchmark.contender.Entrant.LOG_IN_POSTGRES;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOG_IN_THREE;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOG_ON_LOOP;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.PING;
@@ -90,6 +92,23 @@ public final class Works {
         works.add(cluster("cluster", "10,000 keys", MANY));
         works.add(cluster("cluster-100", "100 keys", 100));
         works.add(cluster("cluster-hot", "one key", 1));
+        // Those with a delay first, because the time of the server and the client counts least in them, until all are
+        // warm.
+        for (int inFlight : new int[] {256, 16, 4}) {
+            works.add(postgres("common", "one key of four limiters, with a millisecond more for each trip", inFlight)
+                    .instances(4)
+                    .far()
+                    .build());
+        }
+        for (int inFlight : new int[] {256, 16, 1}) {
+            works.add(postgres("hot", "one key", inFlight).build());
+        }
+        for (int inFlight : new int[] {256, 16, 1}) {
+            works.add(postgres("keys", "10,000 keys", inFlight)
+                    .keys(MANY)
+                    .rates(A_HUNDRED)
+                    .build());
+        }
         return works;
     }
 
@@ -110,17 +129,14 @@ public final class Works {
     private static Work oneInFlight() {
         return Work.of(
                         "one-in-flight",
-                        "one decision at a time; delivered on another thread, or on the one that reads from Redis "
-                                + "(immediate)",
+                        "one decision at a time",
                         PING,
                         EVALSHA,
                         BUCKET4J,
                         REDISSON,
                         SPRING_GATEWAY,
                         LOG,
-                        LOG_IMMEDIATE,
-                        COUNTER,
-                        COUNTER_IMMEDIATE)
+                        COUNTER)
                 .inFlight(1)
                 .comparedTo(Baseline.PING)
                 .build();
@@ -258,6 +274,18 @@ public final class Works {
                 .rates(new Rate(10_000_000 / number, SECOND))
                 .comparedTo(Baseline.ONE_PRIMARY)
                 .build();
+    }
+
+    private static Work.Builder postgres(String name, String keys, int inFlight) {
+        return Work.of(
+                        "postgres",
+                        keys + ", all allowed, on PostgreSQL, " + inFlight + " in flight in all",
+                        BUCKET4J_JDBC,
+                        LOCKING,
+                        LOG_IN_POSTGRES,
+                        COUNTER_IN_POSTGRES)
+                .named("postgres-" + name + "-" + inFlight)
+                .inFlight(inFlight);
     }
 
     private static Work local(String name, String description, int threads) {

@@ -17,7 +17,7 @@ final class ServerProcess {
 
     /** Serves; the arguments are the name of a {@link WebServer} and the port of Redis. */
     public static void main(String[] arguments) throws IOException {
-        Setting setting = new Setting("127.0.0.1", Integer.parseInt(arguments[1]), List.of(RATE));
+        Setting setting = new Setting(Integer.parseInt(arguments[1]), List.of(RATE));
         try (WebServer.Opened server = WebServer.valueOf(arguments[0]).open(setting)) {
             System.out.println(server.port());
             while (System.in.read() >= 0) {

@@ -1,7 +1,7 @@
 package io.github.spillgate.examples.benchmark.wrk;
 
 import io.github.spillgate.examples.benchmark.contender.WebServer;
-import io.github.spillgate.examples.benchmark.measure.RedisServer;
+import io.github.spillgate.testkit.RedisForTests;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
@@ -47,7 +47,7 @@ public final class Wrk {
 
     private void run() throws IOException {
         List<WebProcess> servers = new ArrayList<>();
-        try (RedisServer redis = RedisServer.start()) {
+        try (RedisForTests redis = RedisForTests.startOwn()) {
             log.println("Redis " + redis.version());
             try {
                 List<String> rows = measure(servers, redis);
@@ -62,9 +62,9 @@ public final class Wrk {
         }
     }
 
-    private List<String> measure(List<WebProcess> servers, RedisServer redis) throws IOException {
+    private List<String> measure(List<WebProcess> servers, RedisForTests redis) throws IOException {
         for (WebServer server : WebServer.values()) {
-            WebProcess started = WebProcess.start(server, redis.port());
+            WebProcess started = WebProcess.start(server, redis.uri().getPort());
             servers.add(started);
             load(started, CONNECTIONS.get(0), warmUpSeconds);
         }

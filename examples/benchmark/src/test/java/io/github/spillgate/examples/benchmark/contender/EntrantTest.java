@@ -3,16 +3,14 @@ package io.github.spillgate.examples.benchmark.contender;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
-import io.github.spillgate.examples.benchmark.measure.RedisServer;
 import io.github.spillgate.examples.benchmark.measure.Servers;
-import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.UUID;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -24,16 +22,11 @@ import org.junit.jupiter.params.provider.EnumSource.Mode;
 @Tag("thorough")
 final class EntrantTest {
 
-    private static Servers servers;
-
-    @BeforeAll
-    static void start() throws IOException {
-        servers = Servers.start();
-    }
+    private static final Servers SERVERS = new Servers();
 
     @AfterAll
-    static void stop() throws IOException {
-        servers.close();
+    static void stop() {
+        SERVERS.close();
     }
 
     @ParameterizedTest
@@ -69,13 +62,13 @@ final class EntrantTest {
     }
 
     private static List<Boolean> decideOnce(Entrant entrant, Rate... rates) throws Exception {
-        List<RedisServer> redis = servers.of(entrant.topology());
-        redis.forEach(RedisServer::empty);
+        String one = "one " + UUID.randomUUID();
+        String other = "other " + UUID.randomUUID();
         List<Boolean> answers = new ArrayList<>();
         try (Contender contender =
-                entrant.open(new Setting(redis.get(0).host(), redis.get(0).port(), List.of(rates)))) {
-            contender.prepare(List.of("one", "other"));
-            for (String key : List.of("one", "one", "one", "one", "other")) {
+                entrant.open(new Setting(SERVERS.of(entrant.topology()).get(0).port(), List.of(rates)))) {
+            contender.prepare(List.of(one, other));
+            for (String key : List.of(one, one, one, one, other)) {
                 FutureAnswer answer = new FutureAnswer();
                 contender.decide(key, answer);
                 answers.add(answer.get(60, TimeUnit.SECONDS));
