@@ -1,6 +1,7 @@
 package io.github.spillgate.postgres;
 
 import io.github.spillgate.AsyncCloseable;
+import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.Source;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Text;
@@ -20,6 +21,7 @@ import java.util.function.IntFunction;
 import java.util.function.UnaryOperator;
 import java.util.regex.Pattern;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
@@ -39,7 +41,8 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
     // Design notes.
     //
     // No lock is held between two round trips, because a process may stop there. Of each statement, all rows are read
-    // before it counts as done: the server commits after the last one.
+    // before it counts as done: the server commits after the last one. So each is one round trip, also if the factory
+    // has a fetch size.
 
     /** The version of the keys and values. Two versions that run side by side never misread each other's values. */
     private static final String FORMAT = "1";
@@ -121,7 +124,21 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
     }
 
     private Mono<Rows> read(Connection connection, List<String> keys) {
-        return rows(connection.createStatement(statements.read()).bind(0, named(keys)), keys);
+        return results(connection.createStatement(statements.read()).bind(0, named(keys)), row -> {
+                    if (value(row, 4, Boolean.class)) {
+                        throw errors.readOnly();
+                    }
+                    String value = row.get(1, String.class);
+                    Long version = row.get(2, Long.class);
+                    Row read = new Row(
+                            keys.get(value(row, 0, Long.class).intValue() - 1),
+                            value == null ? NONE : HexFormat.of().parseHex(value),
+                            version == null ? 0 : version);
+                    return new Rows(value(row, 3, Long.class), List.of(read));
+                })
+                .map(all -> new Rows(
+                        all.get(all.size() - 1).micros(),
+                        all.stream().flatMap(one -> one.rows().stream()).toList()));
     }
 
     @Override
@@ -138,8 +155,27 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
                     .bind(3, column(writes, Write::expiresAt, Long[]::new))
                     .bind(4, ofChanges(changes, i -> i, Integer[]::new))
                     .bind(5, ofChanges(changes, i -> changes.get(i).deadline(), Long[]::new));
-            return rows(statement, keys).onErrorResume(PostgresErrors::isUnwritten, error -> read(connection, keys));
+            return results(statement, row -> written(connection, row, keys))
+                    .flatMap(all -> all.get(0))
+                    .onErrorResume(PostgresErrors::isUnwritten, error -> read(connection, keys));
         });
+    }
+
+    /** Returns the rows that were not written, which are read again. */
+    private Mono<Rows> written(Connection connection, Readable reply, List<String> keys) {
+        Long[] unwritten = reply.get(1, Long[].class);
+        return unwritten == null
+                ? Mono.just(new Rows(value(reply, 0, Long.class), List.of()))
+                : read(
+                                connection,
+                                Stream.of(unwritten)
+                                        .map(n -> keys.get(n.intValue() - 1))
+                                        .toList())
+                        // Other rows may have been written.
+                        .onErrorMap(error -> new LimitStoreUnansweredException(
+                                String.valueOf(
+                                        errors.translate(error, Step.READ).getMessage()),
+                                error));
     }
 
     private String[] named(List<String> keys) {
@@ -156,28 +192,6 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
                 .boxed()
                 .flatMap(i -> Collections.nCopies(changes.get(i).writes().size(), value.apply(i)).stream())
                 .toArray(array);
-    }
-
-    /** Executes a statement that returns rows with the number of their key, or none with the time only. */
-    private Mono<Rows> rows(Statement statement, List<String> keys) {
-        return results(statement, row -> {
-                    if (value(row, 4, Boolean.class)) {
-                        throw errors.readOnly();
-                    }
-                    Long number = row.get(0, Long.class);
-                    String value = row.get(1, String.class);
-                    Long version = row.get(2, Long.class);
-                    Row read = number == null
-                            ? null
-                            : new Row(
-                                    keys.get((int) (number - 1)),
-                                    value == null ? NONE : HexFormat.of().parseHex(value),
-                                    version == null ? 0 : version);
-                    return new Rows(value(row, 3, Long.class), read == null ? List.of() : List.of(read));
-                })
-                .map(all -> new Rows(
-                        all.get(all.size() - 1).micros(),
-                        all.stream().flatMap(one -> one.rows().stream()).toList()));
     }
 
     private Mono<Long> sweep(String from, String to) {
@@ -226,7 +240,7 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
     }
 
     private static <T> Mono<List<T>> results(Statement statement, Function<Readable, T> row) {
-        return Flux.from(statement.execute())
+        return Flux.from(statement.fetchSize(0).execute())
                 .concatMap(result -> result.map(row))
                 .collectList();
     }

@@ -1,13 +1,14 @@
--- Writes those changes whose rows are as expected, in time, and returns the rows of the others, and the clock.
+-- Writes those changes whose rows are as expected, in time, and returns which rows were not written.
 --   $1 to $4 for each row: the key, the value in hexadecimal, the expected version (0 if there must be no row), the
 --            expiry
 --   $5, $6   for each row: the number of its change, and the deadline of that
---   returns  as read.sql, without rows that were written; at least one line, which may have no number
+--   returns  the clock, and the numbers of the rows that were not written, if any. Not their values: the rows stay
+--            locked until a long reply is sent, and a process that is stopped does not receive it
 --
 -- A statement sees the rows as they were when it began, and FOR UPDATE the newest version of each. Its steps have names
 -- that no table has:
 --   sg_locked    locks the rows that exist. It waits for no lock: a row that another transaction has locked is left
---                out, does not fit, and is returned as it was before that transaction
+--                out, and does not fit
 --   sg_clock     is read when all locks are held
 --   sg_fit       the changes of which all rows have the expected version, and the deadline has not passed
 --   sg_updated   writes the rows that exist
@@ -53,14 +54,7 @@ WITH sg_given AS MATERIALIZED (
   GROUP BY g.change
   HAVING count(w.key) > 0
     AND (count(w.key) < count(*) OR bool_or(g.version = 0) AND CLOCK > min(g.deadline))
-), sg_unwritten AS (
-  SELECT g.n, coalesce(l.expires_at, t.expires_at) AS expires_at, coalesce(l.value, t.value) AS value,
-    coalesce(l.version, t.version) AS version
-  FROM sg_given AS g
-  LEFT JOIN sg_locked AS l USING (key)
-  LEFT JOIN LATERAL (SELECT * FROM TABLE AS r WHERE r.key = g.key LIMIT 1) AS t ON true
-  WHERE g.key NOT IN (SELECT key FROM sg_written)
 )
-SELECT u.n, CASE WHEN u.expires_at > c.micros / 1000 THEN encode(u.value, 'hex') END, u.version, c.micros, false
-FROM sg_clock AS c LEFT JOIN sg_unwritten AS u ON true
+SELECT c.micros, (SELECT array_agg(n) FROM sg_given WHERE key NOT IN (SELECT key FROM sg_written))
+FROM sg_clock AS c
 WHERE 1 / (SELECT CASE count(*) WHEN 0 THEN 1 ELSE 0 END FROM sg_unsafe) = 1

@@ -1,0 +1,101 @@
+package io.github.spillgate.postgres;
+
+import static java.util.Objects.requireNonNull;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.github.spillgate.postgres.TripProxy.End;
+import io.github.spillgate.postgres.TripProxy.Trip;
+import io.github.spillgate.store.CompareAndWriteStore.Change;
+import io.github.spillgate.store.CompareAndWriteStore.Row;
+import io.github.spillgate.store.CompareAndWriteStore.Write;
+import io.r2dbc.spi.ConnectionFactories;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+/** What a process leaves locked in PostgreSQL that stops between two steps of a round trip: nothing. */
+class PostgresTripsTest extends PostgresFixture {
+
+    private static final int MOST_KEYS = 64;
+
+    private final TripProxy proxy = new TripProxy(postgres.uri());
+
+    /** With a fetch size, the driver sends the end of a statement after its rows, and the rows stay locked until then. */
+    @Test
+    void aStatementIsOneRoundTripWhateverTheFetchSize() {
+        PostgresStore store = store("?fetchSize=1");
+        write(store, 9, 0);
+        Queue<Trip> requests = new ConcurrentLinkedQueue<>();
+        proxy.observe((trip, end) -> {
+            if (end == End.REQUEST && trip != Trip.SWEEP) {
+                requests.add(trip);
+            }
+        });
+        assertThat(write(store, 9, 1)).hasSize(MOST_KEYS);
+        assertThat(requests).containsExactly(Trip.WRITE, Trip.READ);
+    }
+
+    /** PostgreSQL cannot send a reply that is longer than the buffers, and has not ended the statement. */
+    @Test
+    void aProcessThatReadsNoReplyLocksNoRow() throws InterruptedException {
+        PostgresStore other = store();
+        write(other, 40_000, 0);
+        PostgresStore stopped = store("");
+        stopped.prepare("").block();
+        CountDownLatch isSent = new CountDownLatch(1);
+        CountDownLatch isOver = new CountDownLatch(1);
+        proxy.observe((trip, end) -> {
+            if (trip == Trip.WRITE && end == End.REQUEST) {
+                proxy.holdReplies(isOver);
+                isSent.countDown();
+            }
+        });
+        String before = postgres.execute("SELECT clock_timestamp()::text").get(0);
+        stopped.write(changes(9, 1)).subscribe(rows -> {}, error -> {});
+        isSent.await();
+        await().until(() -> !postgres.execute("SELECT pid FROM pg_stat_activity WHERE query LIKE '%sg_given%" + table
+                        + "%' AND query_start > '" + before + "' AND (state = 'idle' OR wait_event = 'ClientWrite')")
+                .isEmpty());
+        List<Row> rows = requireNonNull(other.read(keys()).block()).rows();
+        List<Change> current =
+                rows.stream().map(row -> change(row.key(), 9, row.version())).toList();
+        assertThat(requireNonNull(other.write(current).block()).rows()).isEmpty();
+        isOver.countDown();
+    }
+
+    private PostgresStore store(String options) {
+        return closing(PostgresStore.builder(ConnectionFactories.get(proxy.uri() + options))
+                .table(table)
+                .connections(1)
+                .timeout(Duration.ofSeconds(30))
+                .build());
+    }
+
+    private static List<Row> write(PostgresStore store, int length, long version) {
+        return requireNonNull(store.write(changes(length, version)).block()).rows();
+    }
+
+    private static List<String> keys() {
+        return IntStream.range(0, MOST_KEYS).mapToObj(i -> "key-" + i).toList();
+    }
+
+    private static List<Change> changes(int length, long version) {
+        return keys().stream().map(key -> change(key, length, version)).toList();
+    }
+
+    private static Change change(String key, int length, long version) {
+        return new Change(List.of(new Write(key, new byte[length], version, Long.MAX_VALUE)), Long.MAX_VALUE);
+    }
+
+    @AfterEach
+    void closeProxy() throws IOException {
+        proxy.close();
+    }
+}
