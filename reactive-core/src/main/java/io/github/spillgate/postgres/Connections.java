@@ -34,12 +34,17 @@ final class Connections {
     //
     // A statement takes a place, opens its connection if there is none, and gives the place back when it ends. If
     // all are taken it waits, in order. A connection on which a statement failed, or was given up after its timeout, is
-    // closed: its state is not known. The server is asked to cancel the statement: while it waits for a lock, it does
-    // not notice that the connection is closed, and would keep its place among the connections that it allows.
+    // closed: its state is not known. The server is asked to cancel the statement: while that waits for a lock, the
+    // server does not notice that the connection is closed, and would still count it.
     //
     // An attempt to connect is not cancelled, because the driver would then keep the socket. It goes on after the
     // timeout of its statement, and the next statement of that place uses it. After a minute it is given up, and
     // closed if it succeeds later.
+    //
+    // When a process that was stopped continues, all its timers are due. So a timeout has parts, each of which begins
+    // when the one before has ended: there is time to read the replies that have arrived.
+
+    private static final int PARTS = 4;
 
     private static final Duration LONGEST_ATTEMPT = Duration.ofMinutes(1);
 
@@ -70,7 +75,9 @@ final class Connections {
     /** Returns a Mono that executes a statement on a connection, within the timeout. */
     <T> Mono<T> run(Function<Connection, Mono<T>> statement) {
         return Mono.usingWhen(freePlace(), place -> place.run(statement), this::giveBack)
-                .timeout(timeout, Background.scheduler());
+                .timeout(Mono.delay(timeout.dividedBy(PARTS), Background.scheduler())
+                        .repeat(PARTS - 1)
+                        .then());
     }
 
     private Publisher<ConnectionPlace> freePlace() {

@@ -4,23 +4,29 @@ import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.internal.Background;
 import io.github.spillgate.postgres.TripProxy.End;
 import io.github.spillgate.postgres.TripProxy.Trip;
 import io.github.spillgate.store.CompareAndWriteStore.Change;
 import io.github.spillgate.store.CompareAndWriteStore.Row;
+import io.github.spillgate.store.CompareAndWriteStore.Rows;
 import io.github.spillgate.store.CompareAndWriteStore.Write;
+import io.github.spillgate.testkit.HeldThreads;
 import io.r2dbc.spi.ConnectionFactories;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Queue;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import reactor.core.publisher.Mono;
 
-/** What a process leaves locked in PostgreSQL that stops between two steps of a round trip: nothing. */
+/** A process that stops in the middle of a round trip leaves nothing locked, and loses no reply. */
 class PostgresTripsTest extends PostgresFixture {
 
     private static final int MOST_KEYS = 64;
@@ -70,11 +76,42 @@ class PostgresTripsTest extends PostgresFixture {
         isOver.countDown();
     }
 
+    /** A process that was stopped for longer than the timeout reads the replies first that have arrived. */
+    @Test
+    void aStopOfTheProcessLosesNoReply() throws Exception {
+        PostgresStore store = store("", Duration.ofSeconds(1));
+        store.prepare("").retry().block();
+        CountDownLatch hasArrived = new CountDownLatch(1);
+        CountDownLatch isRead = new CountDownLatch(1);
+        proxy.observe((trip, end) -> {
+            if (trip == Trip.READ && end == End.REPLY) {
+                hasArrived.countDown();
+                isRead.await();
+            }
+        });
+        CompletableFuture<Rows> reply = store.read(List.of("a")).toFuture();
+        hasArrived.await();
+        // As long as the timeout, so this test has a duration too.
+        try (HeldThreads timers = new HeldThreads(Background.scheduler(), 1)) {
+            Mono.delay(Duration.ofMillis(1_500)).block();
+        }
+        // The timers that are due come first.
+        CountDownLatch timersAreDone = new CountDownLatch(1);
+        Background.scheduler().schedule(timersAreDone::countDown);
+        timersAreDone.await();
+        isRead.countDown();
+        assertThat(reply.get(30, TimeUnit.SECONDS).rows()).hasSize(1);
+    }
+
     private PostgresStore store(String options) {
+        return store(options, Duration.ofSeconds(30));
+    }
+
+    private PostgresStore store(String options, Duration timeout) {
         return closing(PostgresStore.builder(ConnectionFactories.get(proxy.uri() + options))
                 .table(table)
                 .connections(1)
-                .timeout(Duration.ofSeconds(30))
+                .timeout(timeout)
                 .build());
     }
 
