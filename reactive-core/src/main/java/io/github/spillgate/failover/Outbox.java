@@ -54,6 +54,10 @@ final class Outbox<M> {
     // A queue that was empty sends at once. What is added while a batch is in flight is the next batch, so batches are
     // as large as the load requires. After a failure a queue pauses, twice as long each time. It passes the gate of
     // decisions: so it finds out that its node is back if no request does, and runs at once if a request has.
+    //
+    // A batch may have failed because of one of its deliveries: for example, another program has locked the row of its
+    // count. So the next batch is a single delivery, those after it are twice as large each time, and unanswered ones
+    // are the last.
 
     static final int BATCH = 64;
 
@@ -207,6 +211,9 @@ final class Outbox<M> {
         private volatile List<Delivery<M>> unanswered = List.of();
         private volatile boolean isAnyHeld;
         private volatile int failures;
+
+        /** The highest number of deliveries in the next batch. */
+        private volatile int room = BATCH;
 
         // Guarded by this.
 
@@ -391,10 +398,9 @@ final class Outbox<M> {
         private List<Delivery<M>> next() {
             isAnyHeld = false;
             List<Delivery<M>> batch = new ArrayList<>();
-            Queue<DeliverySource<M>> again = new ArrayDeque<>(unanswered);
+            // Last, because one of them may be why the others failed.
+            waiting.addAll(unanswered);
             unanswered = List.of();
-            take(again, batch);
-            waiting.addAll(again);
             take(urgent, batch);
             takeRefused(batch);
             take(waiting, batch);
@@ -403,7 +409,7 @@ final class Outbox<M> {
 
         /** Those that were refused first, as far as a second has passed; they take half of the room at most. */
         private void takeRefused(List<Delivery<M>> batch) {
-            int most = batch.size() + (BATCH - batch.size()) / 2;
+            int most = batch.size() + (room - batch.size()) / 2;
             RefusedDelivery<M> first = refused.peek();
             while (first != null && batch.size() < most && Time.nanos() - first.at >= LONGEST_PAUSE) {
                 refused.remove();
@@ -416,7 +422,7 @@ final class Outbox<M> {
 
         private void take(Queue<DeliverySource<M>> from, List<Delivery<M>> batch) {
             List<DeliverySource<M>> held = new ArrayList<>();
-            while (batch.size() < BATCH) {
+            while (batch.size() < room) {
                 DeliverySource<M> source = from.poll();
                 if (source == null) {
                     break;
@@ -518,6 +524,7 @@ final class Outbox<M> {
 
         private void answered(List<Delivery<M>> batch, List<Corrected> results, CircuitGate gate, long took) {
             failures = 0;
+            room = Math.min(BATCH, 2 * room);
             List<Delivery<M>> again = new ArrayList<>();
             for (int i = 0; i < batch.size(); i++) {
                 try {
@@ -573,6 +580,7 @@ final class Outbox<M> {
                 }
             }
             unanswered = again;
+            room = 1;
             sort();
             if (isClosing.get()) {
                 isAnyHeld = false;

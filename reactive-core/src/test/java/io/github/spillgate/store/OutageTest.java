@@ -9,12 +9,17 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
+import io.github.spillgate.store.CompareAndWriteStore.Change;
+import io.github.spillgate.store.CompareAndWriteStore.Write;
 import io.github.spillgate.store.MapStore.Stored;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.time.InstantSource;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.stream.Collectors;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Mono;
@@ -51,8 +56,43 @@ class OutageTest {
         limiter.close();
     }
 
+    /** Another program has locked a row: its key has to wait, but no other one. */
+    @Test
+    void aGrantThatCannotBeChargedHoldsUpNoOther() {
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(store)
+                .deadline(Duration.ofSeconds(10))
+                .limit(Limit.of(20, Duration.ofHours(5)))
+                .build();
+        store.onRead((keys, read) -> Mono.error(new LimitStoreUnavailableException("down", null)));
+        for (String key : List.of("a", "locked", "b")) {
+            assertThat(take(limiter, key).source()).isEqualTo(Source.LOCAL);
+        }
+        MapStore map = new MapStore(rows, InstantSource.system());
+        store.onWrite((changes, write) -> {
+            Map<Boolean, List<Change>> isLocked = changes.stream()
+                    .collect(Collectors.partitioningBy(
+                            change -> change.writes().get(0).key().contains("locked")));
+            List<String> locked = isLocked.get(true).stream()
+                    .flatMap(change -> change.writes().stream())
+                    .map(Write::key)
+                    .toList();
+            return map.write(isLocked.get(false)).then(map.read(locked));
+        });
+        store.onRead((keys, read) -> read);
+        await().untilAsserted(() -> assertThat(limiter.state().toReconcile()).isEqualTo(1));
+        assertThat(take(limiter, "a").source()).isEqualTo(Source.OTHER);
+        store.onWrite((changes, write) -> write);
+        await().untilAsserted(() -> assertThat(limiter.state().toReconcile()).isZero());
+        limiter.close();
+    }
+
     private static Decision take(RateLimiter limiter) {
-        Decision decision = requireNonNull(limiter.tryAcquire("a").block());
+        return take(limiter, "a");
+    }
+
+    private static Decision take(RateLimiter limiter, String key) {
+        Decision decision = requireNonNull(limiter.tryAcquire(key).block());
         assertThat(decision.isAllowed()).isTrue();
         return decision;
     }
