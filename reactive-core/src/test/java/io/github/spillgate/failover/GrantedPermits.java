@@ -6,7 +6,7 @@ import java.util.ArrayDeque;
 import java.util.Deque;
 
 /** Everything that was granted under one limit, in the order of time. */
-final class GrantedPermits {
+public final class GrantedPermits {
 
     private record Grant(long at, long permits) {}
 
@@ -16,12 +16,12 @@ final class GrantedPermits {
     private long inWindow;
     private long most;
 
-    GrantedPermits(Limit limit) {
+    public GrantedPermits(Limit limit) {
         this.limit = limit;
     }
 
     /** Takes permits at a time in milliseconds. */
-    void take(long at, long permits) {
+    public void take(long at, long permits) {
         if (limit instanceof Limit.Bucket) {
             bucket = new BucketState(bucket.at(limit, at).level() + BucketState.units(limit, permits), at);
             most = Math.max(most, bucket.used(limit));
@@ -41,7 +41,7 @@ final class GrantedPermits {
     }
 
     /** Returns the most permits in any window, or the highest level of a token bucket. */
-    long most() {
+    public long most() {
         return most;
     }
 }

@@ -12,7 +12,7 @@ import reactor.core.scheduler.Schedulers;
  * Measures how late the timers of this process fire: the garbage collector runs, other processes have the processors,
  * or the threads of Reactor's scheduler are busy. A deadline is such a timer.
  */
-final class StallMeter implements AutoCloseable {
+public final class StallMeter implements AutoCloseable {
 
     private static final long STEP = TimeUnit.MILLISECONDS.toNanos(5);
 
@@ -22,7 +22,7 @@ final class StallMeter implements AutoCloseable {
     private StallMeter() {}
 
     /** Starts to measure on every thread of the scheduler. */
-    static StallMeter start() {
+    public static StallMeter start() {
         StallMeter meter = new StallMeter();
         for (int i = 0; i < Schedulers.DEFAULT_POOL_SIZE; i++) {
             Scheduler.Worker worker = Schedulers.parallel().createWorker();
@@ -33,7 +33,7 @@ final class StallMeter implements AutoCloseable {
     }
 
     /** The longest time by which a timer was late. */
-    Duration longest() {
+    public Duration longest() {
         return Duration.ofNanos(longest.get());
     }
 

@@ -92,9 +92,9 @@ class PostgresTripsTest extends PostgresFixture {
         CompletableFuture<Rows> reply = store.read(List.of("a")).toFuture();
         hasArrived.await();
         // As long as the timeout, so this test has a duration too.
-        try (HeldThreads timers = new HeldThreads(Background.scheduler(), 1)) {
-            Mono.delay(Duration.ofMillis(1_500)).block();
-        }
+        HeldThreads timers = new HeldThreads(Background.scheduler(), 1);
+        Mono.delay(Duration.ofMillis(1_500)).block();
+        timers.close();
         // The timers that are due come first.
         CountDownLatch timersAreDone = new CountDownLatch(1);
         Background.scheduler().schedule(timersAreDone::countDown);

@@ -47,9 +47,9 @@ public final class PostgresForTests implements AutoCloseable {
     private int port;
     private Process process;
 
-    private PostgresForTests(List<String> options) {
+    private PostgresForTests(Path data, List<String> options) {
         this.options = options;
-        copy(Programs.unpacked().resolve("empty"), directory.resolve("data"));
+        copy(data, directory.resolve("data"));
         for (int tries = 1; ; tries++) {
             port = RedisProcess.freePort();
             try {
@@ -79,7 +79,7 @@ public final class PostgresForTests implements AutoCloseable {
      * @param options settings, such as {@code max_connections=5}
      */
     public static PostgresForTests startOwn(String... options) {
-        return new PostgresForTests(List.of(options));
+        return new PostgresForTests(Programs.unpacked().resolve("empty"), List.of(options));
     }
 
     public String uri() {
@@ -137,6 +137,34 @@ public final class PostgresForTests implements AutoCloseable {
         process = launch();
     }
 
+    /** Ends the connections of all clients. */
+    public void endConnections() {
+        execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                + " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()");
+    }
+
+    /**
+     * Makes this server a standby of a copy of itself, until it is promoted by {@code pg_promote()}. It has the same
+     * port as before, and its unlogged tables cannot be read.
+     *
+     * @return the primary, which the caller closes
+     */
+    public synchronized PostgresForTests becomeStandby() {
+        stop();
+        Path data = directory.resolve("data");
+        PostgresForTests primary = new PostgresForTests(data, options);
+        try {
+            Files.createFile(data.resolve("standby.signal"));
+            Files.writeString(
+                    data.resolve("postgresql.auto.conf"),
+                    "primary_conninfo = 'host=127.0.0.1 port=" + primary.port + " user=spillgate'\n");
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+        process = launch();
+        return primary;
+    }
+
     @Override
     public synchronized void close() {
         if (process.isAlive()) {
@@ -170,7 +198,7 @@ public final class PostgresForTests implements AutoCloseable {
                     .pollInterval(Duration.ofMillis(5))
                     .until(() -> !started.isAlive()
                             || Files.readString(output, StandardCharsets.ISO_8859_1)
-                                    .contains("ready to accept connections"));
+                                    .contains("ready to accept "));
             if (!started.isAlive()) {
                 throw new IllegalStateException("PostgreSQL ended; it said:\n" + Files.readString(output));
             }
