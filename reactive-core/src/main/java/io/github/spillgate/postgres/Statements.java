@@ -14,7 +14,8 @@ import java.util.function.UnaryOperator;
 record Statements(String check, String create, String read, String write, String sweep) {
     // Design notes.
     //
-    // All values are parameters, so none is quoted, and the server plans a statement once for each connection. Arrays
+    // All values are parameters, so none is quoted, and the server plans a statement once for each connection. For
+    // that, each array is in a subquery: the planner would otherwise see its length, and plan again each time. Arrays
     // of numbers and of text are what R2DBC encodes, so values are in hexadecimal. The name of the table is quoted,
     // because it may be a word of SQL, such as user.
     //

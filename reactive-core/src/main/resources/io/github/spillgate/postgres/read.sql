@@ -4,5 +4,5 @@
 --           rejected
 SELECT g.n, CASE WHEN t.expires_at > CLOCK / 1000 THEN encode(t.value, 'hex') END, t.version, CLOCK,
   current_setting('transaction_read_only') = 'on'
-FROM unnest($1::text[]) WITH ORDINALITY AS g (key, n)
+FROM unnest((SELECT $1::text[])) WITH ORDINALITY AS g (key, n)
 LEFT JOIN LATERAL (SELECT * FROM TABLE AS r WHERE r.key = g.key LIMIT 1) AS t ON true

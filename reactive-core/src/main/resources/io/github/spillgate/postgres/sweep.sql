@@ -9,7 +9,8 @@ WITH sg_turn AS MATERIALIZED (
   SELECT t.ctid AS place
   FROM sg_turn CROSS JOIN LATERAL (
     SELECT ctid FROM TABLE
-    WHERE sg_turn.is_mine AND ctid >= $1::text::tid AND ctid < $2::text::tid AND expires_at <= CLOCK / 1000 - 180000
+    WHERE sg_turn.is_mine AND ctid >= $1::text::tid AND ctid < $2::text::tid
+      AND expires_at <= (SELECT CLOCK / 1000) - 180000
     FOR UPDATE SKIP LOCKED) AS t
 ), sg_swept AS (
   DELETE FROM TABLE AS t USING sg_expired AS e WHERE t.ctid = e.place

@@ -19,7 +19,8 @@
 --                fails with a division by zero, and nothing is written
 WITH sg_given AS MATERIALIZED (
   SELECT *
-  FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::int[], $6::bigint[]) WITH ORDINALITY
+  FROM unnest((SELECT $1::text[]), (SELECT $2::text[]), (SELECT $3::bigint[]), (SELECT $4::bigint[]),
+      (SELECT $5::int[]), (SELECT $6::bigint[])) WITH ORDINALITY
     AS g (key, value, version, expires_at, change, deadline, n)
 ), sg_locked AS MATERIALIZED (
   SELECT t.*

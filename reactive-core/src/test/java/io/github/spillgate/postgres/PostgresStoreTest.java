@@ -20,6 +20,7 @@ import io.github.spillgate.store.CompareAndWriteStore.Rows;
 import io.github.spillgate.store.CompareAndWriteStore.Write;
 import io.r2dbc.spi.Connection;
 import io.r2dbc.spi.ConnectionFactory;
+import io.r2dbc.spi.ConnectionFactoryMetadata;
 import io.r2dbc.spi.Wrapped;
 import java.lang.reflect.Proxy;
 import java.time.Duration;
@@ -29,6 +30,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
@@ -391,6 +393,40 @@ class PostgresStoreTest extends PostgresFixture {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> builder.timeout(Duration.ZERO))
                 .withMessageContainingAll("PT0S", "10 ms");
+    }
+
+    /** A plan for a single key takes longer than its execution. */
+    @Test
+    void theServerPlansAStatementOnce() {
+        List<Connection> opened = new CopyOnWriteArrayList<>();
+        ConnectionFactory factory = postgres.factory();
+        PostgresStore observed = closing(PostgresStore.builder(new ConnectionFactory() {
+                    @Override
+                    public Publisher<? extends Connection> create() {
+                        return Mono.<Connection>from(factory.create()).doOnNext(opened::add);
+                    }
+
+                    @Override
+                    public ConnectionFactoryMetadata getMetadata() {
+                        return factory.getMetadata();
+                    }
+                })
+                .table(table)
+                .connections(1)
+                .build());
+        for (int i = 0; i < 20; i++) {
+            observed.read(List.of("a")).block();
+            write(observed, change(NEVER, put("a", "one", 7)));
+        }
+        List<Long> plansOfEach = Flux.from(opened.get(0)
+                        .createStatement("SELECT custom_plans FROM pg_prepared_statements WHERE statement LIKE '%"
+                                + table + "%ORDINALITY%' OR statement LIKE '%ORDINALITY%" + table + "%'")
+                        .execute())
+                .concatMap(result -> result.map(row -> requireNonNull(row.get(0, Long.class))))
+                .collectList()
+                .block();
+        // PostgreSQL makes five plans for the parameters of their calls before it decides.
+        assertThat(plansOfEach).containsExactly(5L, 5L);
     }
 
     private Row row(String key) {
