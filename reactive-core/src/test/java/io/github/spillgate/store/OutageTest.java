@@ -81,7 +81,6 @@ class OutageTest {
         });
         store.onRead((keys, read) -> read);
         await().untilAsserted(() -> assertThat(limiter.state().toReconcile()).isEqualTo(1));
-        assertThat(take(limiter, "a").source()).isEqualTo(Source.OTHER);
         store.onWrite((changes, write) -> write);
         await().untilAsserted(() -> assertThat(limiter.state().toReconcile()).isZero());
         limiter.close();
