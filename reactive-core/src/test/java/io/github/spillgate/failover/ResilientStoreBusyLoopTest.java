@@ -21,6 +21,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import java.util.stream.IntStream;
@@ -80,16 +81,20 @@ class ResilientStoreBusyLoopTest {
     }
 
     @Test
-    void repliesThatAreReadSoonAfterTheDeadlineDecide() {
+    void repliesThatAreReadSoonAfterTheDeadlineDecide() throws InterruptedException {
         Duration aLittleLonger = DEADLINE.plus(DEADLINE.dividedBy(10));
+        CountDownLatch isHeld = new CountDownLatch(1);
         busy.execute(() -> {
             requestMany();
             // After the task that sends them.
             busy.execute(() -> {
+                isHeld.countDown();
                 long start = System.nanoTime();
                 holdUntil(() -> System.nanoTime() - start > aLittleLonger.toNanos());
             });
         });
+        // Before that, this request would be sent only after its deadline.
+        isHeld.await();
         Source again = request(busy, limiter.tryAcquire("again")).join().source();
         assertThat(again).isEqualTo(Source.REDIS);
         assertThat(late)
