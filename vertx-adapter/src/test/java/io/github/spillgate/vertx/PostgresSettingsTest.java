@@ -129,7 +129,9 @@ class PostgresSettingsTest {
 
         public static void main(String[] args) {
             try {
-                RateLimiting.of(Vertx.vertx(), new RateLimitOptions().setName("shop").setPostgresUri(args[0]))
+                RateLimiting.of(
+                                Vertx.vertx(),
+                                new RateLimitOptions().setName("shop").setPostgresUri(args[0]))
                         .start();
             } catch (WrongSettingException e) {
                 System.out.println(e.getMessage());
