@@ -319,8 +319,8 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
             Checks.present(table, "table", "\"limits.spillgate_counts\"");
             if (!TABLE.matcher(table).matches()) {
                 throw new IllegalArgumentException("table " + Text.quote(table)
-                        + " is too long, has other characters or begins with sg_: expected lower-case letters, digits and"
-                        + " underscores, with or without a schema, for example \"limits.spillgate_counts\"");
+                        + " is too long, has other characters or begins with sg_: expected lower-case letters, digits"
+                        + " and underscores, with or without a schema, for example \"limits.spillgate_counts\"");
             }
             this.table = table;
             return this;

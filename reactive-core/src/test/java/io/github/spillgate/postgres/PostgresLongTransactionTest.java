@@ -17,8 +17,8 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * A transaction of another program is open while decisions are made on few keys, so that no dead version of a row can be
- * removed. Afterwards they are. Set {@code spillgate.transaction.time} for a longer one.
+ * A transaction of another program is open while decisions are made on few keys, so that no dead version of a row can
+ * be removed. Afterwards they are. Set {@code spillgate.transaction.time} for a longer one.
  */
 @Proof
 class PostgresLongTransactionTest extends PostgresProcessesFixture {

@@ -33,7 +33,9 @@ class PostgresTripsTest extends PostgresFixture {
 
     private final TripProxy proxy = new TripProxy(postgres.uri());
 
-    /** With a fetch size, the driver sends the end of a statement after its rows, and the rows stay locked until then. */
+    /**
+     * With a fetch size, the driver sends the end of a statement after its rows, and the rows stay locked until then.
+     */
     @Test
     void aStatementIsOneRoundTripWhateverTheFetchSize() {
         PostgresStore store = store("?fetchSize=1");

@@ -25,7 +25,9 @@ import java.util.regex.Pattern;
  */
 final class TripProxy implements AutoCloseable {
 
-    /** What a round trip does. One of several decisions, and a registration or a reconciliation, counts as the latter. */
+    /**
+     * What a round trip does. One of several decisions, and a registration or a reconciliation, counts as the latter.
+     */
     enum Trip {
         CONNECT,
         CHECK,

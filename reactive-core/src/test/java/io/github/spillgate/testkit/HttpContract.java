@@ -30,7 +30,8 @@ import org.junit.jupiter.api.AfterEach;
 
 /**
  * The behaviour of the limiter that an HTTP client sees, the same in every framework: a fixture with a real server, a
- * real client and a real Redis or PostgreSQL. Each subclass here covers one aspect, and each adapter has a test of each aspect.
+ * real client and a real Redis or PostgreSQL. Each subclass here covers one aspect, and each adapter has a test of each
+ * aspect.
  */
 public abstract class HttpContract {
 

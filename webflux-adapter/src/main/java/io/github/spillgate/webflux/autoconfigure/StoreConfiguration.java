@@ -248,8 +248,8 @@ final class StoreConfiguration {
                         "spillgate.store",
                         "postgres",
                         "found " + application.stream().count() + " connection factories: expected"
-                                + " spillgate.postgres.uri, one from spring.r2dbc.*, or one that is @Primary, for example"
-                                + " spillgate.postgres.uri=r2dbc:postgresql://user:password@localhost/orders",
+                                + " spillgate.postgres.uri, one from spring.r2dbc.*, or one that is @Primary, for"
+                                + " example spillgate.postgres.uri=r2dbc:postgresql://user:password@localhost/orders",
                         null);
             }
             return WrongSettingException.checked("spillgate.store", "postgres", any -> PostgresStore.builder(only));

@@ -120,7 +120,8 @@ class PostgresSettingsTest {
     @CsvSource(
             delimiter = '|',
             value = {
-                "spillgate.store=postgres | spillgate.store | found 0 connection factories: expected spillgate.postgres.uri,",
+                "spillgate.store=postgres | spillgate.store | found 0 connection factories: expected"
+                        + " spillgate.postgres.uri,",
                 "spillgate.postgres.uri=r2dbc:postgresql://ann:s3cret@ | spillgate.postgres.uri"
                         + " | \"r2dbc:postgresql://…\" is not the URI of a PostgreSQL",
                 "spillgate.postgres.uri=r2dbc:mysql://ann:s3cret@host/db?x=s3cret | spillgate.postgres.uri"

@@ -21,7 +21,9 @@ public interface ExampleServer extends Closeable {
     /** Returns whether this is a server of our own, which can be stopped and started. */
     boolean isOurs();
 
-    /** Returns whether our own server is running, and always true for another one. Never waits for a stop or a start. */
+    /**
+     * Returns whether our own server is running, and always true for another one. Never waits for a stop or a start.
+     */
     boolean isRunning();
 
     /**
