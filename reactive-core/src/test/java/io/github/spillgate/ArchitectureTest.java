@@ -72,6 +72,7 @@ class ArchitectureTest {
 
     @Test
     void waitingAndHoldingUseOnlyTheApiAndTheSpi() {
+        noClasses().that().resideInAPackage(SPI).should(use(WAITING, HOLDING)).check(OurClasses.ALL);
         onlyUses(
                 WAITING,
                 WAITING,
