@@ -8,42 +8,70 @@ public class LimitStoreException extends RuntimeException {
 
     private static final long serialVersionUID = 1L;
 
+    private final Kind kind;
+
+    /**
+     * Creates the exception without a cause.
+     *
+     * @param kind what the failure means
+     * @param message what was attempted, and what failed
+     */
+    public LimitStoreException(Kind kind, String message) {
+        this(kind, message, null);
+    }
+
     /**
      * Creates the exception.
      *
+     * @param kind what the failure means
      * @param message what was attempted, and what failed
      * @param cause the error that the store's client reported, if any
      */
-    public LimitStoreException(String message, @Nullable Throwable cause) {
+    public LimitStoreException(Kind kind, String message, @Nullable Throwable cause) {
         super(message, cause);
+        this.kind = kind;
     }
 
     /** {@return what the failure means} */
     public Kind kind() {
-        return Kind.REJECTED;
+        return kind;
     }
 
-    /** The kinds of failures, each with its exception. */
+    /** The kinds of failures. */
     public enum Kind {
-        /** {@link LimitStoreUnavailableException}. */
+        /** The store cannot answer now; a later retry may succeed. The request was not executed. */
         UNAVAILABLE(Trait.OUTAGE),
 
-        /** {@link LimitStoreUnreachableException}. */
+        /**
+         * The store was not reached, for example because no server listens at its address or because it rejects this
+         * user. The request was not executed.
+         */
         UNREACHABLE(Trait.OUTAGE, Trait.LASTING),
 
-        /** {@link LimitStoreUnansweredException}. */
+        /** The store did not answer a request that was sent to it. It was executed once, or not at all. */
         UNANSWERED(Trait.OUTAGE, Trait.EXECUTED, Trait.UNEXPLAINED),
 
-        /** {@link LimitStoreDeadlineException}. */
+        /**
+         * The request did not reach the store by its deadline: it arrived later, or was still queued and was not sent.
+         * It was not executed.
+         */
         LATE(Trait.OUTAGE, Trait.UNEXPLAINED),
 
-        /** {@link LimitStoreRefusedException}. */
+        /**
+         * The store answers, but does not allow this operation to this user, for example because a permission is
+         * missing. A retry fails until that is granted. If an operation on several counts is refused, some of them may
+         * already be changed. Other operations may be allowed, so a refused refund or reset is no outage: its caller
+         * gets this error, and decisions continue.
+         */
         REFUSED(Trait.EXECUTED, Trait.LASTING),
 
-        /** {@link ForeignValueException}. */
+        /**
+         * Under the name of a count, the store has a value that this library did not write. It is unchanged, and
+         * nothing was charged. A retry fails until the value is removed.
+         */
         FOREIGN_VALUE(Trait.EXECUTED, Trait.FINAL),
 
-        /** Another {@link LimitStoreException}: the store cannot execute such a request. */
+        /** The store cannot execute such a request. */
         REJECTED(Trait.EXECUTED, Trait.FINAL),
 
         /** An error of another type. */
@@ -72,6 +100,16 @@ public class LimitStoreException extends RuntimeException {
          */
         public static Kind of(Throwable error) {
             return error instanceof LimitStoreException ours ? ours.kind() : UNKNOWN;
+        }
+
+        /**
+         * Returns whether an error is of this kind: {@code onErrorResume(Kind.UNREACHABLE::isOf, …)}.
+         *
+         * @param error any error
+         * @return whether it is of this kind
+         */
+        public boolean isOf(Throwable error) {
+            return of(error) == this;
         }
 
         /** {@return whether the store may have executed the request, or of several requests some} */

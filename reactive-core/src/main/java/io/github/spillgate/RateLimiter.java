@@ -3,6 +3,7 @@ package io.github.spillgate;
 import io.github.spillgate.Claims.ChargedClaims;
 import io.github.spillgate.Claims.FoundClaims;
 import io.github.spillgate.Claims.LimitSet;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.failover.ResilientStore;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Names;
@@ -772,10 +773,10 @@ public final class RateLimiter implements AsyncCloseable {
                         .filter(made -> made.fallbacks() == 0)
                         .repeatWhenEmpty(made -> made.take(READY_LONGEST, Schedulers.parallel())
                                 .delayElements(READY_PAUSE, Schedulers.parallel()))
-                        .switchIfEmpty(Mono.error(() -> new LimitStoreUnavailableException(
+                        .switchIfEmpty(Mono.error(() -> new LimitStoreException(
+                                Kind.UNAVAILABLE,
                                 store + " is connected, and its fallback still decides: "
-                                        + state().problem().orElse("it does not reply by the deadline"),
-                                null))))
+                                        + state().problem().orElse("it does not reply by the deadline")))))
                 .then();
     }
 

@@ -1,10 +1,12 @@
 package io.github.spillgate;
 
 import static io.github.spillgate.WaiterAssertions.assertNoWaiterIsLeft;
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
@@ -145,7 +147,7 @@ class AcquireEndTest extends AcquireFixture {
             limiter.acquire("a", LONG).subscribe(decision -> served.add("?"), errors::add);
         }
         held.fail(0);
-        assertThat(errors).hasSize(3).hasOnlyElementsOfType(LimitStoreUnavailableException.class);
+        assertThat(errors).hasSize(3).are(kind(Kind.UNAVAILABLE));
         assertNoWaiterIsLeft(limiter);
         wait(limiter, "later", 1, LONG);
         held.answerAll();

@@ -1,5 +1,6 @@
 package io.github.spillgate;
 
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
@@ -57,7 +58,7 @@ final class HeldStore extends Unprotected {
     }
 
     void fail(int which) {
-        held.remove(which).sink.tryEmitError(new LimitStoreUnavailableException("told to fail", null));
+        held.remove(which).sink.tryEmitError(new LimitStoreException(Kind.UNAVAILABLE, "told to fail"));
     }
 
     @Override

@@ -3,6 +3,7 @@ package io.github.spillgate;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldRenewal;
@@ -64,7 +65,7 @@ class LostHoldTest {
                     @Override
                     public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
                         if (holds.get(0).key().equals("down")) {
-                            return Mono.error(new LimitStoreUnavailableException("told to fail", null));
+                            return Mono.error(new LimitStoreException(Kind.UNAVAILABLE, "told to fail"));
                         }
                         renewals.incrementAndGet();
                         return super.renew(holds);

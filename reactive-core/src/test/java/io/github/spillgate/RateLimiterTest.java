@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.internal.Text;
 import io.github.spillgate.local.LocalStore;
@@ -322,7 +323,7 @@ class RateLimiterTest {
 
         @Override
         protected <T> Mono<T> around(Mono<T> operation) {
-            return Mono.error(new LimitStoreException("there is no store", null));
+            return Mono.error(new LimitStoreException(Kind.REJECTED, "there is no store"));
         }
     }
 }

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.internal.waiting.Throttle;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.StoreRequest;
@@ -250,7 +251,7 @@ class ThrottleTest extends AcquireFixture {
         StepVerifier.create(source.flux().transform(limiter.throttle("a")))
                 .then(() -> source.next(1))
                 .then(() -> held.fail(0))
-                .verifyError(LimitStoreUnavailableException.class);
+                .verifyErrorMatches(Kind.UNAVAILABLE::isOf);
         source.assertCancelled();
         assertNoWaiterIsLeft(limiter);
     }

@@ -2,6 +2,7 @@ package io.github.spillgate;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
@@ -63,7 +64,7 @@ class WaitQueueDepthTest {
             @Override
             public Mono<StoreDecision> take(List<Claim> claims) {
                 Mono<StoreDecision> answer = asked.getAndIncrement() == 0
-                        ? Mono.error(new LimitStoreUnavailableException("told to fail", null))
+                        ? Mono.error(new LimitStoreException(Kind.UNAVAILABLE, "told to fail"))
                         : super.take(claims);
                 return Mono.delay(Duration.ofMillis(20)).then(answer);
             }

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
@@ -522,7 +523,7 @@ class WhileHoldingTest {
                     @Override
                     public Mono<List<HoldRenewal>> renew(List<Claim> holds) {
                         return holds.stream().anyMatch(hold -> hold.key().equals("down"))
-                                ? Mono.error(new LimitStoreUnavailableException("told to fail", null))
+                                ? Mono.error(new LimitStoreException(Kind.UNAVAILABLE, "told to fail"))
                                 : super.renew(holds);
                     }
                 })
@@ -728,7 +729,7 @@ class WhileHoldingTest {
             beforeRenewal = () -> {};
             before.run();
             return failsRenewals
-                    ? Mono.error(new LimitStoreUnavailableException("told to fail", null))
+                    ? Mono.error(new LimitStoreException(Kind.UNAVAILABLE, "told to fail"))
                     : hangsRenewals ? Mono.never() : super.renew(holds);
         }
     }

@@ -5,9 +5,8 @@ import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig.SlidingWindowSynchronizationStrategy;
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig.SlidingWindowType;
 import io.github.resilience4j.core.IntervalFunction;
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
-import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.LimitStoreUnavailableException;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.internal.SharedFailure;
@@ -232,10 +231,10 @@ final class CircuitGate {
     }
 
     /** Returns the error of a request that did not pass. */
-    LimitStoreUnavailableException notAsked(Passage passage) {
+    LimitStoreException notAsked(Passage passage) {
         String problem = problem();
         String why = passage == Passage.OPEN && problem != null ? "it is unavailable: " + problem : passage.reason;
-        return new LimitStoreUnavailableException(store + " was not asked, because " + why, null);
+        return new LimitStoreException(Kind.UNAVAILABLE, store + " was not asked, because " + why);
     }
 
     // Results of requests.
@@ -410,9 +409,9 @@ final class CircuitGate {
         }
     }
 
-    private LimitStoreUnansweredException unanswered() {
-        return new LimitStoreUnansweredException(
-                store + " did not reply to a probe within " + deadlineNanos / 1_000_000 + " ms", null);
+    private LimitStoreException unanswered() {
+        return new LimitStoreException(
+                Kind.UNANSWERED, store + " did not reply to a probe within " + deadlineNanos / 1_000_000 + " ms");
     }
 
     private static Mono<Void> probeBy(Supplier<Mono<Void>> prepare) {

@@ -2,8 +2,6 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
-import io.github.spillgate.LimitStoreRefusedException;
-import io.github.spillgate.LimitStoreUnansweredException;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
@@ -308,7 +306,7 @@ final class CountChanges {
     private Mono<Void> resetPrimary(List<Claim> claims, long deadline) {
         return primary.reset(claims, deadline)
                 .onErrorResume(
-                        LimitStoreUnansweredException.class,
+                        Kind.UNANSWERED::isOf,
                         lost -> Mono.<Void>error(lost)
                                 .delaySubscription(Duration.ofNanos(Math.max(0, deadline - Time.nanos()))))
                 // The caller may have cancelled long before.
@@ -360,7 +358,7 @@ final class CountChanges {
                                 deadline -> primary.hold(holds, HoldAction.RENEW)
                                         .doOnNext(renewals -> renewed(renewals, deadline)),
                                 store -> store.hold(holds, HoldAction.RENEW)))
-                .onErrorResume(LimitStoreRefusedException.class, refused -> fallback.hold(holds, HoldAction.RENEW));
+                .onErrorResume(Kind.REFUSED::isOf, refused -> fallback.hold(holds, HoldAction.RENEW));
     }
 
     /** Notes renewals. If they are late, the fallback has renewed the holds, and they may have been released since. */

@@ -1,6 +1,7 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.failover.lease.Leases;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.LimitStore;
@@ -40,10 +41,10 @@ record Failover(
     }
 
     /** Returns the error of a call to which the primary store has not replied by the deadline. */
-    LimitStoreUnansweredException unanswered() {
-        return new LimitStoreUnansweredException(
-                primary + " did not reply within " + deadlineNanos / 1_000_000 + " ms, the deadline of the limiter",
-                null);
+    LimitStoreException unanswered() {
+        return new LimitStoreException(
+                Kind.UNANSWERED,
+                primary + " did not reply within " + deadlineNanos / 1_000_000 + " ms, the deadline of the limiter");
     }
 
     /** How many calls the fallback has answered since the start, and how many of them for a certain reason. */

@@ -1,6 +1,7 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.spi.Claim;
@@ -79,8 +80,8 @@ public final class Fallback {
     }
 
     /**
-     * Returns a fallback that makes no decision: the caller gets the store's error, or by the deadline a {@link
-     * LimitStoreUnavailableException}.
+     * Returns a fallback that makes no decision: the caller gets the store's error, or by the deadline one of
+     * {@link Kind#UNAVAILABLE}.
      *
      * @return the fallback
      */
@@ -101,8 +102,8 @@ public final class Fallback {
     }
 
     private static <T> Mono<T> refused() {
-        return Mono.error(() -> new LimitStoreUnavailableException(
-                "the store does not answer, and there is nothing to fall back on", null));
+        return Mono.error(() -> new LimitStoreException(
+                Kind.UNAVAILABLE, "the store does not answer, and there is nothing to fall back on"));
     }
 
     private record Setting(String name, Mono<StoreDecision> decision, Mono<Void> change) implements LimitStore {

@@ -1,8 +1,7 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
-import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.failover.ledger.Delivery;
 import io.github.spillgate.failover.ledger.DeliverySource;
 import io.github.spillgate.internal.Background;
@@ -496,14 +495,15 @@ final class Outbox<M> {
             try {
                 return channel.send.apply(batch.stream().map(Delivery::message).toList());
             } catch (LinkageError e) {
-                return Mono.error(new LimitStoreUnreachableException(
-                        primary + " cannot run with the libraries on the class path: " + e, e));
+                return Mono.error(new LimitStoreException(
+                        Kind.UNREACHABLE, primary + " cannot run with the libraries on the class path: " + e, e));
             }
         }
 
-        private LimitStoreUnansweredException timedOut() {
-            return new LimitStoreUnansweredException(
-                    primary + " did not reply to a " + channel.name + " within " + TIMEOUT.toMillis() + " ms", null);
+        private LimitStoreException timedOut() {
+            return new LimitStoreException(
+                    Kind.UNANSWERED,
+                    primary + " did not reply to a " + channel.name + " within " + TIMEOUT.toMillis() + " ms");
         }
 
         private void checkResults(List<Corrected> results, int expected) {

@@ -2,7 +2,6 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
-import io.github.spillgate.LimitStoreUnreachableException;
 import io.github.spillgate.failover.CircuitGate.Passage;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.internal.Turns;
@@ -273,9 +272,9 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
             receive(null);
         } else {
             onError(new LimitStoreException(
+                    Kind.REJECTED,
                     failover.primary()
-                            + " completed without a decision: expected one, for example of StoreDecision.ofTake",
-                    null));
+                            + " completed without a decision: expected one, for example of StoreDecision.ofTake"));
         }
     }
 
@@ -367,9 +366,9 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
     }
 
     /** Reactor treats such an error as fatal, and loses it on another thread. Here it makes the store unreachable. */
-    private LimitStoreUnreachableException unusable(LinkageError e) {
-        return new LimitStoreUnreachableException(
-                failover.primary() + " cannot run with the libraries on the class path: " + e, e);
+    private LimitStoreException unusable(LinkageError e) {
+        return new LimitStoreException(
+                Kind.UNREACHABLE, failover.primary() + " cannot run with the libraries on the class path: " + e, e);
     }
 
     // The deadline.

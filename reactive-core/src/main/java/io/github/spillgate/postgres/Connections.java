@@ -1,6 +1,7 @@
 package io.github.spillgate.postgres;
 
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.internal.Background;
 import io.r2dbc.postgresql.api.PostgresqlConnection;
 import io.r2dbc.spi.Connection;
@@ -198,8 +199,8 @@ final class Connections {
         }
     }
 
-    private static LimitStoreUnavailableException closed() {
-        return new LimitStoreUnavailableException("the store is closed: expected an open one", null);
+    private static LimitStoreException closed() {
+        return new LimitStoreException(Kind.UNAVAILABLE, "the store is closed: expected an open one");
     }
 
     /** Ends a statement that waits in the server, which would not notice that its connection is closed. */

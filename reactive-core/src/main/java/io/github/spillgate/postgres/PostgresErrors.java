@@ -1,10 +1,7 @@
 package io.github.spillgate.postgres;
 
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreRefusedException;
-import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.LimitStoreUnavailableException;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.internal.Text;
 import io.r2dbc.spi.R2dbcException;
 import java.util.concurrent.TimeoutException;
@@ -47,13 +44,13 @@ final class PostgresErrors {
         String state = error instanceof R2dbcException e ? e.getSqlState() : null;
         String why = error instanceof TimeoutException ? "no reply within the timeout" : reason(error, state);
         if (step == Step.CONNECT) {
-            return new LimitStoreUnreachableException("PostgreSQL is unavailable: " + why, error);
+            return new LimitStoreException(Kind.UNREACHABLE, "PostgreSQL is unavailable: " + why, error);
         } else if ("42501".equals(state)) {
-            return new LimitStoreRefusedException("PostgreSQL refused a statement: " + why, error);
+            return new LimitStoreException(Kind.REFUSED, "PostgreSQL refused a statement: " + why, error);
         }
         return step == Step.WRITE && mayBeDone(state)
-                ? new LimitStoreUnansweredException("PostgreSQL is unavailable: " + why, error)
-                : new LimitStoreUnavailableException("PostgreSQL is unavailable: " + why, error);
+                ? new LimitStoreException(Kind.UNANSWERED, "PostgreSQL is unavailable: " + why, error)
+                : new LimitStoreException(Kind.UNAVAILABLE, "PostgreSQL is unavailable: " + why, error);
     }
 
     /** Returns whether a statement may have been executed: the connection ended, or the reply was lost. */
@@ -86,8 +83,8 @@ final class PostgresErrors {
                 && (Statements.UNSAFE.equals(e.getSqlState()) || DEADLOCK.equals(e.getSqlState()));
     }
 
-    private static LimitStoreUnreachableException unavailable(String why) {
-        return new LimitStoreUnreachableException("PostgreSQL is unavailable: " + why, null);
+    private static LimitStoreException unavailable(String why) {
+        return new LimitStoreException(Kind.UNREACHABLE, "PostgreSQL is unavailable: " + why);
     }
 
     private String reason(Throwable error, @Nullable String state) {

@@ -1,7 +1,8 @@
 package io.github.spillgate.postgres;
 
 import io.github.spillgate.AsyncCloseable;
-import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.Source;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Text;
@@ -172,7 +173,8 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
                                         .map(n -> keys.get(n.intValue() - 1))
                                         .toList())
                         // Other rows may have been written.
-                        .onErrorMap(error -> new LimitStoreUnansweredException(
+                        .onErrorMap(error -> new LimitStoreException(
+                                Kind.UNANSWERED,
                                 String.valueOf(
                                         errors.translate(error, Step.READ).getMessage()),
                                 error));

@@ -1,6 +1,6 @@
 package io.github.spillgate.postgres;
 
-import io.github.spillgate.LimitStoreRefusedException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.internal.Text;
 import java.time.Duration;
@@ -68,7 +68,7 @@ final class Sweeper implements Disposable {
                     next = end;
                     isRefused = false;
                 })
-                .doOnError(LimitStoreRefusedException.class, this::report)
+                .doOnError(Kind.REFUSED::isOf, this::report)
                 .onErrorComplete()
                 .then();
     }

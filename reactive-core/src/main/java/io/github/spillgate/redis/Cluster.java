@@ -1,6 +1,7 @@
 package io.github.spillgate.redis;
 
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.redis.lane.Errors;
 import io.github.spillgate.redis.lane.Handshake;
 import io.github.spillgate.redis.lane.OpenConnection;
@@ -107,8 +108,8 @@ final class Cluster implements Topology {
     public Mono<Server> find(int slot) {
         return refresh.start()
                 .then(Mono.fromSupplier(() -> slots.get(slot)))
-                .switchIfEmpty(Mono.error(() -> new LimitStoreUnavailableException(
-                        "Redis cannot decide: no node of the cluster owns slot " + slot, null)));
+                .switchIfEmpty(Mono.error(() -> new LimitStoreException(
+                        Kind.UNAVAILABLE, "Redis cannot decide: no node of the cluster owns slot " + slot)));
     }
 
     @Override
@@ -165,8 +166,8 @@ final class Cluster implements Topology {
                 .then();
     }
 
-    private static LimitStoreUnavailableException noOwner() {
-        return new LimitStoreUnavailableException("Redis cannot decide: no node of the cluster owns a slot", null);
+    private static LimitStoreException noOwner() {
+        return new LimitStoreException(Kind.UNAVAILABLE, "Redis cannot decide: no node of the cluster owns a slot");
     }
 
     /** Prepares all nodes, and fails if no node can be reached. */
@@ -212,7 +213,7 @@ final class Cluster implements Topology {
     Server serverAt(String host, int port) {
         return servers.computeIfAbsent(host + ":" + port, name -> {
             if (closed) {
-                throw new LimitStoreUnavailableException("Redis is unavailable: the store has been closed", null);
+                throw new LimitStoreException(Kind.UNAVAILABLE, "Redis is unavailable: the store has been closed");
             }
             RedisURI uri = RedisURI.builder(Objects.requireNonNull(template))
                     .withHost(host)

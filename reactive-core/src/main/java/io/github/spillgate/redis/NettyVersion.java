@@ -1,6 +1,7 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.lettuce.core.LettuceVersion;
 import io.netty.buffer.ByteBuf;
 import io.netty.buffer.Unpooled;
@@ -53,6 +54,7 @@ final class NettyVersion {
     private static LimitStoreException unsuitable(String why, @Nullable LinkageError e) {
         Map<String, Version> listed = Version.identify(NettyVersion.class.getClassLoader());
         return new LimitStoreException(
+                Kind.REJECTED,
                 "Lettuce " + LettuceVersion.getVersion()
                         + " does not run on the Netty that is on the class path, which is "
                         + module("netty-buffer", ByteBuf.class, listed)

@@ -3,6 +3,7 @@ package io.github.spillgate.redis;
 import io.github.spillgate.AsyncCloseable;
 import io.github.spillgate.Charge;
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.internal.Background;
@@ -240,7 +241,7 @@ public final class RedisStore implements LimitStore, AsyncCloseable {
     public Mono<StoreDecision> take(StoreRequest request) {
         List<Claim> claims = request.claims();
         if (claims.isEmpty()) {
-            return Mono.error(new LimitStoreException("no claim was given: expected at least one", null));
+            return Mono.error(new LimitStoreException(Kind.REJECTED, "no claim was given: expected at least one"));
         }
         int slot = topology.slotOf(claims.get(0));
         for (int i = 1; i < claims.size(); i++) {
@@ -467,7 +468,7 @@ public final class RedisStore implements LimitStore, AsyncCloseable {
          *     in all. With 1 there is no batching
          * @param inFlight the highest number of batches in flight, 1 to 1,000
          * @param waiting the highest number of waiting decisions, 1 to 1,000,000; any further decision fails at once
-         *     with {@link io.github.spillgate.LimitStoreUnavailableException}
+         *     as {@link LimitStoreException.Kind#UNAVAILABLE}
          * @return this builder
          * @throws IllegalArgumentException if one of them is out of range
          */

@@ -1,6 +1,6 @@
 package io.github.spillgate.redis;
 
-import io.github.spillgate.LimitStoreDeadlineException;
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.redis.lane.CountKeys;
 import io.github.spillgate.redis.lane.RedisClock;
@@ -68,7 +68,7 @@ final class ResetCommand {
             if (clock != null) {
                 clock.record(reply.micros());
             }
-            throw new LimitStoreDeadlineException("Redis did not reset: it received the request after the deadline");
+            throw new LimitStoreException(Kind.LATE, "Redis did not reset: it received the request after the deadline");
         }
     }
 }

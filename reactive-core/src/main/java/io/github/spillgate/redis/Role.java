@@ -54,7 +54,7 @@ final class Role {
      * policy.
      *
      * @return the connection; it is closed if the check fails
-     * @throws io.github.spillgate.LimitStoreUnreachableException if the server is a replica or a Sentinel
+     * @throws io.github.spillgate.LimitStoreException if the server is a replica or a Sentinel
      */
     StatefulRedisConnection<byte[], byte[]> requirePrimary(StatefulRedisConnection<byte[], byte[]> connection) {
         Long unanswered = unansweredAt;

@@ -1,7 +1,7 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.redis.lane.Batch;
@@ -179,8 +179,10 @@ final class Server implements LoopLanes.Target {
                 return Mono.error(error);
             }
             if (redirectsLeft == 0) {
-                return Mono.error(new LimitStoreUnavailableException(
-                        "Redis cannot decide: its nodes disagree on the owner of slot " + redirect.slot(), error));
+                return Mono.error(new LimitStoreException(
+                        Kind.UNAVAILABLE,
+                        "Redis cannot decide: its nodes disagree on the owner of slot " + redirect.slot(),
+                        error));
             }
             // Off the connection's thread, which has replies to read.
             return topology.redirect(redirect, this)
@@ -237,9 +239,9 @@ final class Server implements LoopLanes.Target {
         }
     }
 
-    private LimitStoreUnavailableException ownsNoSlot() {
-        return new LimitStoreUnavailableException(
-                "Redis cannot decide: " + name + " no longer owns a slot of the cluster", null);
+    private LimitStoreException ownsNoSlot() {
+        return new LimitStoreException(
+                Kind.UNAVAILABLE, "Redis cannot decide: " + name + " no longer owns a slot of the cluster");
     }
 
     @Override

@@ -1,7 +1,7 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.redis.lane.Errors;
@@ -119,10 +119,10 @@ final class TopologyRefresh {
         }
 
         private static LimitStoreException noSlots(String subject, Duration waited) {
-            return new LimitStoreUnreachableException(
+            return new LimitStoreException(
+                    Kind.UNREACHABLE,
                     "Redis is unavailable: " + subject + " the slots of the cluster within " + waited.toSeconds()
-                            + " s",
-                    null);
+                            + " s");
         }
 
         void start() {

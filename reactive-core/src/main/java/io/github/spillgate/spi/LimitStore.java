@@ -1,8 +1,8 @@
 package io.github.spillgate.spi;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import java.time.Duration;
@@ -58,8 +58,8 @@ public interface LimitStore {
      *
      * @param request the request
      * @return the decision, with a usage for each claim, in their order; a {@linkplain Source#CACHED_DENIAL cached
-     *     denial} may omit some. Empty for a lease, if this store does not lease. A {@link LimitStoreDeadlineException}
-     *     if the deadline had passed, and nothing was taken
+     *     denial} may omit some. Empty for a lease, if this store does not lease. An error {@link
+     *     LimitStoreException.Kind#LATE} if the deadline had passed, and nothing was taken
      */
     Mono<StoreDecision> take(StoreRequest request);
 
@@ -86,7 +86,8 @@ public interface LimitStore {
      * @param claims the claims, no two with the same identity
      * @param deadline the last moment at which the store may clear counts, in nanoseconds of {@code
      *     Schedulers.parallel()}; {@link #NO_DEADLINE} if there is none
-     * @return completes when the counts are cleared; a {@link LimitStoreDeadlineException} if the deadline had passed
+     * @return completes when the counts are cleared; an error {@link LimitStoreException.Kind#LATE} if the deadline had
+     *     passed
      */
     Mono<Void> reset(List<Claim> claims, long deadline);
 
@@ -100,9 +101,9 @@ public interface LimitStore {
      */
     default Mono<List<HoldRenewal>> hold(List<Claim> holds, HoldAction action) {
         return Mono.error(() -> new LimitStoreException(
+                Kind.REJECTED,
                 "store " + this + " has no concurrency limits: expected one that has, for example a RedisStore, for "
-                        + holds,
-                null));
+                        + holds));
     }
 
     /**

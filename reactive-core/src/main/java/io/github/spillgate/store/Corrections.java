@@ -1,6 +1,6 @@
 package io.github.spillgate.store;
 
-import io.github.spillgate.LimitStoreDeadlineException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.count.Count;
 import io.github.spillgate.count.HoldCount;
 import io.github.spillgate.count.RateCount;
@@ -54,7 +54,7 @@ final class Corrections {
         } else if (one instanceof Settlement some) {
             List<String> keys = List.of(claim.identity(), Page.mark(claim, ""), Page.mark(claim, some.id()));
             return engine.run(keys, some.deadline(), page -> settle(page, some))
-                    .onErrorReturn(LimitStoreDeadlineException.class, NOT_POSSIBLE);
+                    .onErrorReturn(Kind.LATE::isOf, NOT_POSSIBLE);
         }
         return engine.run(List.of(claim.identity()), LimitStore.NO_DEADLINE, page -> refund(page, one));
     }

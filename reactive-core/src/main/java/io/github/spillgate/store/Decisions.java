@@ -1,7 +1,7 @@
 package io.github.spillgate.store;
 
-import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.count.Count;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldAction;
@@ -22,7 +22,7 @@ final class Decisions {
     static Mono<StoreDecision> decide(Engine engine, StoreRequest request) {
         List<Claim> claims = request.claims();
         if (claims.isEmpty()) {
-            return Mono.error(new LimitStoreException("no claim was given: expected at least one", null));
+            return Mono.error(new LimitStoreException(Kind.REJECTED, "no claim was given: expected at least one"));
         }
         List<String> keys = claims.stream().map(Claim::identity).toList();
         return engine.run(new Task.Work<StoreDecision>(
@@ -69,11 +69,11 @@ final class Decisions {
     private static Count count(Engine engine, Page page, Claim claim) {
         Count count = page.count(claim);
         if (count == null) {
-            throw new Task.NotPossible(new ForeignValueException(
+            throw new Task.NotPossible(new LimitStoreException(
+                    Kind.FOREIGN_VALUE,
                     "the value under the key \"" + claim.identity() + "\" of store " + engine.store()
                             + " was not written by Spillgate, and is left unchanged: expected a count or no value;"
-                            + " delete it",
-                    null));
+                            + " delete it"));
         }
         return count;
     }

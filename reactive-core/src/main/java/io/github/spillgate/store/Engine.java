@@ -1,8 +1,7 @@
 package io.github.spillgate.store;
 
-import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.LimitStore;
 import java.util.ArrayDeque;
@@ -93,10 +92,10 @@ final class Engine {
     private void submit(Task<?> task) {
         if (waiting.incrementAndGet() > mostWaiting) {
             waiting.decrementAndGet();
-            task.fail(new LimitStoreUnavailableException(
+            task.fail(new LimitStoreException(
+                    Kind.UNAVAILABLE,
                     "store " + store + " has " + mostWaiting + " waiting decisions, as many as it may have: expected"
-                            + " fewer at a time, or a higher bound in the constructor of CompareAndWriteStore",
-                    null));
+                            + " fewer at a time, or a higher bound in the constructor of CompareAndWriteStore"));
             task.answer();
             return;
         }
@@ -242,7 +241,7 @@ final class Engine {
     }
 
     void failLate(Task<?> task) {
-        task.fail(new LimitStoreDeadlineException("store " + store + " changed nothing: the deadline had passed"));
+        task.fail(new LimitStoreException(Kind.LATE, "store " + store + " changed nothing: the deadline had passed"));
     }
 
     /** Answers tasks on a thread on which their callers may go on. */

@@ -1,7 +1,7 @@
 package io.github.spillgate.store;
 
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.store.CompareAndWriteStore.Change;
@@ -135,14 +135,14 @@ final class RowBatch {
     }
 
     private LimitStoreException contention(TaskGroup group) {
-        return new LimitStoreUnavailableException(
+        return new LimitStoreException(
+                Kind.UNAVAILABLE,
                 "store " + engine.store() + " did not write \""
                         + group.keys.iterator().next()
                         + "\", and charged nothing: other processes changed or locked it before each of "
                         + Task.MOST_TRIES
                         + " attempts; expected fewer processes that charge one key at a time, for example with a leased"
-                        + " limit such as Limit.perSecond(1000).leased()",
-                null);
+                        + " limit such as Limit.perSecond(1000).leased()");
     }
 
     /** Groups the tasks that have keys in common, directly or by others. */
@@ -208,10 +208,10 @@ final class RowBatch {
             Row row = rows.get(key);
             if (row == null) {
                 throw new LimitStoreException(
+                        Kind.REJECTED,
                         "store " + engine.store() + " returned no row for \"" + key + "\": expected one for each key"
                                 + " of a read, and of a change that was not written, for example new Row(key, new"
-                                + " byte[0], 0)",
-                        null);
+                                + " byte[0], 0)");
             }
             return row;
         }

@@ -4,9 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig.SlidingWindowType;
-import io.github.spillgate.ForeignValueException;
-import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.internal.SharedFailure;
 import io.github.spillgate.testkit.VirtualTime;
@@ -117,7 +116,7 @@ class CircuitGateTest {
             time.pass(Duration.ofSeconds(2));
             for (int i = 0; i < 3; i++) {
                 assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
-                gate.recordFailure(0, new ForeignValueException("the value under a key is not ours", null));
+                gate.recordFailure(0, new LimitStoreException(Kind.FOREIGN_VALUE, "the value under a key is not ours"));
             }
             assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
         }
@@ -212,8 +211,8 @@ class CircuitGateTest {
         assertThat(gate.state()).isEqualTo(Breaker.OPEN);
     }
 
-    private static LimitStoreUnansweredException unanswered(Throwable cause) {
-        return new LimitStoreUnansweredException("no reply", cause);
+    private static LimitStoreException unanswered(Throwable cause) {
+        return new LimitStoreException(Kind.UNANSWERED, "no reply", cause);
     }
 
     private static final class LostForTests extends RuntimeException implements SharedFailure {
@@ -240,7 +239,7 @@ class CircuitGateTest {
 
     private static void failed(CircuitGate gate, int times) {
         for (int i = 0; i < times; i++) {
-            gate.recordFailure(0, new LimitStoreUnavailableException("told to fail", null));
+            gate.recordFailure(0, new LimitStoreException(Kind.UNAVAILABLE, "told to fail"));
         }
     }
 }

@@ -2,8 +2,8 @@ package io.github.spillgate.failover;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.LimitStoreUnavailableException;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.LimitStore;
@@ -51,7 +51,7 @@ class CircuitGatesTest {
         assertThat(unreachable).isNotSameAs(failing);
         assertThat(gates.state()).isEqualTo(Breaker.CLOSED);
         assertThat(gates.problem()).isNull();
-        failing.recordFailure(0, new LimitStoreUnavailableException("replies are slow", null));
+        failing.recordFailure(0, new LimitStoreException(Kind.UNAVAILABLE, "replies are slow"));
         assertThat(gates.state()).isEqualTo(Breaker.CLOSED);
         assertThat(gates.problem()).isEqualTo("replies are slow");
         makeUnreachable(unreachable, "connection refused");
@@ -109,6 +109,6 @@ class CircuitGatesTest {
     }
 
     private static void makeUnreachable(CircuitGate gate, String message) {
-        gate.recordFailure(0, new LimitStoreUnreachableException(message, null));
+        gate.recordFailure(0, new LimitStoreException(Kind.UNREACHABLE, message));
     }
 }

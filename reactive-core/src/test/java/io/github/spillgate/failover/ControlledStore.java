@@ -1,7 +1,7 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.LimitStoreUnavailableException;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
@@ -74,7 +74,7 @@ final class ControlledStore extends WithoutDeadline {
 
     /** Executes nothing, and fails every operation. */
     void fails() {
-        failsWith(new LimitStoreUnavailableException("told to fail", null));
+        failsWith(new LimitStoreException(Kind.UNAVAILABLE, "told to fail"));
     }
 
     /** Completes every operation without a value. */
@@ -92,7 +92,7 @@ final class ControlledStore extends WithoutDeadline {
     }
 
     void isUnreachable() {
-        failsToPrepareWith(new LimitStoreUnreachableException("nothing listens there", null));
+        failsToPrepareWith(new LimitStoreException(Kind.UNREACHABLE, "nothing listens there"));
     }
 
     /** Executes nothing, and fails every operation; it cannot be prepared either. */

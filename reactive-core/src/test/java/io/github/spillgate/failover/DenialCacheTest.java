@@ -7,7 +7,8 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.internal.Time;
@@ -478,7 +479,7 @@ class DenialCacheTest {
             now(limiter.tryAcquire("a", 5));
             assertDeniedByTheCache(limiter.tryAcquire("a", 5));
             time.passMillis(1);
-            remote.failAllHeld(new LimitStoreUnansweredException("lost", null));
+            remote.failAllHeld(new LimitStoreException(Kind.UNANSWERED, "lost"));
             assertThat(now(limiter.tryAcquire("a", 5)).source()).isEqualTo(Source.OTHER);
         }
 

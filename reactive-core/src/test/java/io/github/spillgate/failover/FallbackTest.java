@@ -1,5 +1,6 @@
 package io.github.spillgate.failover;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
@@ -7,7 +8,8 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.spi.LimitStore;
@@ -60,8 +62,9 @@ class FallbackTest {
                 limiter.refund("a", 1),
                 StoreForTests.refund(nothing, (StoreDecision) decision),
                 limiter.reset("a"))) {
-            assertThatExceptionOfType(LimitStoreUnavailableException.class)
+            assertThatExceptionOfType(LimitStoreException.class)
                     .isThrownBy(() -> question.block(LONG))
+                    .is(kind(Kind.UNAVAILABLE))
                     .withMessage("the store does not answer, and there is nothing to fall back on");
         }
     }

@@ -1,9 +1,7 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.LimitStoreDeadlineException;
-import io.github.spillgate.LimitStoreRefusedException;
-import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.redis.CombinedDecision;
 import io.github.spillgate.spi.Claim;
@@ -121,7 +119,7 @@ final class FaultyLink implements LimitStore {
     @Override
     public Mono<StoreDecision> take(StoreRequest request) {
         Supplier<Mono<StoreDecision>> inTime = () -> Time.nanos() > request.deadline()
-                ? Mono.error(new LimitStoreDeadlineException("late"))
+                ? Mono.error(new LimitStoreException(Kind.LATE, "late"))
                 : remote.take(request);
         return switch (request.mode()) {
             case PEEK -> observed(Call.Kind.PEEK, request.claims(), () -> remote.take(request), reply -> reply);
@@ -164,10 +162,10 @@ final class FaultyLink implements LimitStore {
     @Override
     public Mono<Void> reset(List<Claim> claims, long deadline) {
         if (mode == Mode.REFUSES_RESETS) {
-            return Mono.error(new LimitStoreRefusedException("no permission", null));
+            return Mono.error(new LimitStoreException(Kind.REFUSED, "no permission"));
         }
         return ask(() -> Time.nanos() > deadline
-                ? Mono.error(new LimitStoreDeadlineException("late"))
+                ? Mono.error(new LimitStoreException(Kind.LATE, "late"))
                 : remote.reset(claims, NO_DEADLINE));
     }
 
@@ -205,9 +203,9 @@ final class FaultyLink implements LimitStore {
                         sink -> stalled.add(() -> request.get().subscribe(sink::success, sink::error, sink::success)));
             case LOSES_REPLIES -> {
                 executed(request);
-                yield Mono.error(new LimitStoreUnansweredException("the reply was lost", null));
+                yield Mono.error(new LimitStoreException(Kind.UNANSWERED, "the reply was lost"));
             }
-            case DOWN -> Mono.error(new LimitStoreUnavailableException("the connection is down", null));
+            case DOWN -> Mono.error(new LimitStoreException(Kind.UNAVAILABLE, "the connection is down"));
         });
     }
 

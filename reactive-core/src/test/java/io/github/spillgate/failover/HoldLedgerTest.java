@@ -4,7 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
@@ -166,7 +167,7 @@ class HoldLedgerTest {
         @Override
         public Mono<StoreDecision> take(List<Claim> claims) {
             if (isDown) {
-                return Mono.error(new LimitStoreUnavailableException("told to fail", null));
+                return Mono.error(new LimitStoreException(Kind.UNAVAILABLE, "told to fail"));
             }
             Mono<StoreDecision> made = super.take(claims).cache();
             made.subscribe();

@@ -1,11 +1,13 @@
 package io.github.spillgate.failover;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreRefusedException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
@@ -309,9 +311,9 @@ class LeasesTest extends ResilientStoreFixture {
     void aResetThatIsRefusedRefundsWhatIsNotSpent() {
         RateLimiter limiter = limiter(LEASED);
         take(limiter, "a", 30);
-        remote.failsWith(new LimitStoreRefusedException("told to refuse", null));
+        remote.failsWith(new LimitStoreException(Kind.REFUSED, "told to refuse"));
         listen(limiter.reset("a"));
-        assertThat(signals).hasSize(1).first().isInstanceOf(LimitStoreRefusedException.class);
+        assertThat(signals).hasSize(1).first().is(kind(Kind.REFUSED));
         remote.isAvailable();
         time.passMillis(150);
         assertThat(usedOf("a")).isEqualTo(30);

@@ -5,7 +5,8 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
@@ -31,7 +32,7 @@ class OutboxErrorsTest {
     private final WithoutDeadline store = new WithoutDeadline(LocalStore.bounded(1_000)) {
         @Override
         protected <T> Mono<T> around(Mono<T> operation) {
-            return fails ? Mono.error(new LimitStoreUnavailableException("told to fail", null)) : operation;
+            return fails ? Mono.error(new LimitStoreException(Kind.UNAVAILABLE, "told to fail")) : operation;
         }
 
         @Override

@@ -8,8 +8,8 @@ import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
 import io.github.resilience4j.core.IntervalFunction;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreUnavailableException;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.failover.ledger.Delivery;
 import io.github.spillgate.failover.ledger.DeliverySource;
@@ -71,7 +71,7 @@ class OutboxFaultsTest {
     }
 
     private static <T> Mono<T> unavailable() {
-        return Mono.error(new LimitStoreUnavailableException("told to fail", null));
+        return Mono.error(new LimitStoreException(Kind.UNAVAILABLE, "told to fail"));
     }
 
     /** The thread of all deadlines would never return. */
@@ -247,7 +247,7 @@ class OutboxFaultsTest {
     void aRunDoesNotVisitAllThatWaits() {
         CircuitGates gates = gates(
                 settings -> settings.waitIntervalFunctionInOpenState(IntervalFunction.of(Duration.ofSeconds(50))));
-        gates.whole().recordFailure(0, new LimitStoreUnreachableException("nothing listens there", null));
+        gates.whole().recordFailure(0, new LimitStoreException(Kind.UNREACHABLE, "nothing listens there"));
         Outbox<Message> outbox = outbox(gates, OutboxFaultsTest::applied);
         List<Message> waiting = new ArrayList<>();
         for (int i = 0; i < 10_000; i++) {
@@ -347,7 +347,7 @@ class OutboxFaultsTest {
 
         @Test
         void aGrantIsNotLostBecauseTheCountHadNoneBefore() {
-            gates.whole().recordFailure(0, new LimitStoreUnreachableException("nothing listens there", null));
+            gates.whole().recordFailure(0, new LimitStoreException(Kind.UNREACHABLE, "nothing listens there"));
             refund(grant());
             assertThat(local.state().toReconcile()).isZero();
             afterIsEmpty = this::grant;

@@ -5,7 +5,8 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
@@ -120,7 +121,7 @@ class OutboxTest {
             remote.fails();
             take("a");
             remote.isAvailable();
-            remote.reconciles(charged -> Mono.error(new LimitStoreUnavailableException("not yet", null)));
+            remote.reconciles(charged -> Mono.error(new LimitStoreException(Kind.UNAVAILABLE, "not yet")));
             time.pass(Duration.ofSeconds(60));
             assertThat(remote.batches()).hasSizeBetween(40, 70);
         }
@@ -131,7 +132,7 @@ class OutboxTest {
             remote.fails();
             take("a");
             remote.isAvailable();
-            remote.reconciles(charged -> Mono.error(new LimitStoreUnavailableException("not yet", null)));
+            remote.reconciles(charged -> Mono.error(new LimitStoreException(Kind.UNAVAILABLE, "not yet")));
             time.passMillis(1_010);
             assertThat(remote.batches()).hasSize(1);
             assertThat(take("a").source()).isEqualTo(Source.LOCAL);
@@ -189,7 +190,7 @@ class OutboxTest {
                 if (hasEnded) {
                     callsAfterTheEnd.incrementAndGet();
                 }
-                return new LimitStoreUnavailableException("gone", null);
+                return new LimitStoreException(Kind.UNAVAILABLE, "gone");
             });
         }
 

@@ -3,9 +3,8 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreRefusedException;
-import io.github.spillgate.LimitStoreUnavailableException;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
@@ -72,7 +71,7 @@ class ReleasesTest {
     void anOpenBreakerIsProbedByReleases() {
         List<Claim> holds = holds(3);
         store.hold(holds, HoldAction.RENEW).block();
-        gates.whole().recordFailure(0, new LimitStoreUnreachableException("nothing listens there", null));
+        gates.whole().recordFailure(0, new LimitStoreException(Kind.UNREACHABLE, "nothing listens there"));
         assertThat(gates.whole().isOpen()).isTrue();
         queue.add(holds);
         time.pass(Duration.ofSeconds(5));
@@ -85,7 +84,7 @@ class ReleasesTest {
     @Test
     void aRefusedReleaseDoesNotOpenTheBreaker() {
         store.fails = true;
-        store.error = new LimitStoreRefusedException("no permission", null);
+        store.error = new LimitStoreException(Kind.REFUSED, "no permission");
         queue.add(holds(3));
         time.pass(Duration.ofSeconds(40));
         assertThat(store.calls).isGreaterThan(30);
@@ -141,7 +140,7 @@ class ReleasesTest {
     private static final class FailingStore extends Unprotected {
 
         private boolean fails;
-        private Throwable error = new LimitStoreUnavailableException("told to fail", null);
+        private Throwable error = new LimitStoreException(Kind.UNAVAILABLE, "told to fail");
         private boolean namesNoNode;
         private int calls;
 

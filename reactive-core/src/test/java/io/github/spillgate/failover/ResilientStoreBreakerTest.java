@@ -3,10 +3,8 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
-import io.github.spillgate.LimitStoreDeadlineException;
-import io.github.spillgate.LimitStoreRefusedException;
-import io.github.spillgate.LimitStoreUnavailableException;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
@@ -43,7 +41,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
 
             @Override
             public Mono<Void> prepare(String node) {
-                return Mono.error(new LimitStoreUnreachableException("another node is not there yet", null));
+                return Mono.error(new LimitStoreException(Kind.UNREACHABLE, "another node is not there yet"));
             }
         };
         RateLimiter limiter = RateLimiter.builder("api")
@@ -98,7 +96,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         RateLimiter limiter = limiter(LIMIT);
         open(limiter);
         time.passMillis(1_400);
-        remote.failsWith(new LimitStoreDeadlineException("too late"));
+        remote.failsWith(new LimitStoreException(Kind.LATE, "too late"));
         for (int i = 0; i < 10; i++) {
             now(limiter.peek("a"));
             assertThat(limiter.state().breaker()).isEqualTo(Breaker.HALF_OPEN);
@@ -172,15 +170,15 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
 
     static Stream<Throwable> refusals() {
         return Stream.of(
-                new LimitStoreUnavailableException("it is out of memory", null),
-                new LimitStoreRefusedException("it denied this user the command", null));
+                new LimitStoreException(Kind.UNAVAILABLE, "it is out of memory"),
+                new LimitStoreException(Kind.REFUSED, "it denied this user the command"));
     }
 
     /** The next decision would be refused as well. */
     @Test
     void aRefusedDecisionOpensTheBreakerAtOnce() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.failsWith(new LimitStoreRefusedException("it denied this user the command", null));
+        remote.failsWith(new LimitStoreException(Kind.REFUSED, "it denied this user the command"));
         now(limiter.tryAcquire("a"));
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
     }
@@ -204,7 +202,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
     void anOutageEndsWithoutRequestsIfTheStoreHasRefusedProbes() {
         RateLimiter limiter = limiter(LIMIT);
         open(limiter);
-        remote.failsToPrepareWith(new LimitStoreUnavailableException("it is loading its data", null));
+        remote.failsToPrepareWith(new LimitStoreException(Kind.UNAVAILABLE, "it is loading its data"));
         time.pass(Duration.ofSeconds(8));
         assertThat(limiter.state().isFallbackActive()).isTrue();
         assertThat(limiter.state().problem()).hasValue("it is loading its data");
@@ -216,7 +214,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
     @Test
     void anOutageEndsWithoutRequestsIfTheStoreHasRefusedRequestsAndProbes() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.failsToPrepareWith(new LimitStoreUnavailableException("it is loading its data", null));
+        remote.failsToPrepareWith(new LimitStoreException(Kind.UNAVAILABLE, "it is loading its data"));
         for (int i = 0; i < 10; i++) {
             now(limiter.peek("key-" + i));
         }
@@ -232,15 +230,14 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
     void aRefusalBeforeTheLastSuccessesDoesNotMakeAnOutageLastUntilARequest() {
         RateLimiter limiter = on(ResilientStore.builder(remote)
                 .fallback(local)
-                .breaker(settings ->
-                        settings.ignoreException(error -> !(error instanceof LimitStoreUnreachableException)))
+                .breaker(settings -> settings.ignoreException(error -> !Kind.UNREACHABLE.isOf(error)))
                 .build());
         ask(limiter, 20);
         remote.fails();
         ask(limiter, 1);
         remote.isAvailable();
         ask(limiter, 20);
-        remote.failsWith(new LimitStoreUnreachableException("nothing listens there", null));
+        remote.failsWith(new LimitStoreException(Kind.UNREACHABLE, "nothing listens there"));
         ask(limiter, 1);
         assertThat(limiter.state().isFallbackActive()).isTrue();
         remote.isAvailable();
@@ -252,7 +249,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
     @Test
     void anOutageEndsWithoutRequestsOnceTheStoreHasReconciledAfterARefusal() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.failsWith(new LimitStoreUnavailableException("it is out of memory", null));
+        remote.failsWith(new LimitStoreException(Kind.UNAVAILABLE, "it is out of memory"));
         for (int i = 0; i < 10; i++) {
             now(limiter.tryAcquire("a"));
         }
@@ -372,7 +369,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         remote.isAvailable();
         ask(limiter, 30);
         assertThat(limiter.state().problem()).isEmpty();
-        remote.failAllHeld(new LimitStoreUnreachableException("nothing listens there", null));
+        remote.failAllHeld(new LimitStoreException(Kind.UNREACHABLE, "nothing listens there"));
         ask(limiter, 30);
         assertThat(limiter.state().problem()).isEmpty();
     }

@@ -1,6 +1,7 @@
 package io.github.spillgate.failover;
 
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.spi.Corrected;
@@ -126,7 +127,7 @@ class ResilientStoreContractTest {
         @Override
         public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
             return corrections.get(0) instanceof RefundOldest
-                    ? Mono.error(new LimitStoreUnavailableException("busy: expected it to be asked again later", null))
+                    ? Mono.error(new LimitStoreException(Kind.UNAVAILABLE, "busy: expected it to be asked again later"))
                     : super.correct(corrections);
         }
     }

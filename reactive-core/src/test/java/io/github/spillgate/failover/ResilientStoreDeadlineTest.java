@@ -5,7 +5,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitLookup;
-import io.github.spillgate.LimitStoreDeadlineException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
@@ -94,7 +95,7 @@ class ResilientStoreDeadlineTest extends ResilientStoreFixture {
     @Test
     void aPauseOfTheProcessIsNoFailureIfTheStoreHasRefusedLateRequests() {
         RateLimiter limiter = limiter(Limit.perHour(1_000));
-        pauseDuring(limiter, 100, () -> remote.failAllHeld(new LimitStoreDeadlineException("too late")));
+        pauseDuring(limiter, 100, () -> remote.failAllHeld(new LimitStoreException(Kind.LATE, "too late")));
         time.passMillis(200);
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
         assertThat(limiter.state().problem()).isEmpty();

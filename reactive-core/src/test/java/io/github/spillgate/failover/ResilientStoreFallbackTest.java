@@ -1,14 +1,14 @@
 package io.github.spillgate.failover;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.LimitStoreUnavailableException;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
@@ -58,15 +58,18 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     void errorPropagatesTheErrorOfTheStore() {
         RateLimiter limiter = limiterWith(Fallback.error());
         remote.fails();
-        assertThatExceptionOfType(LimitStoreUnavailableException.class)
+        assertThatExceptionOfType(LimitStoreException.class)
                 .isThrownBy(() -> limiter.tryAcquire("a").block())
+                .is(kind(Kind.UNAVAILABLE))
                 .withMessage("told to fail");
         remote.isUnreachable();
-        assertThatExceptionOfType(LimitStoreUnreachableException.class)
+        assertThatExceptionOfType(LimitStoreException.class)
                 .isThrownBy(() -> limiter.tryAcquire("a").block())
+                .is(kind(Kind.UNREACHABLE))
                 .withMessage("nothing listens there");
-        assertThatExceptionOfType(LimitStoreUnavailableException.class)
+        assertThatExceptionOfType(LimitStoreException.class)
                 .isThrownBy(() -> limiter.tryAcquire("a").block())
+                .is(kind(Kind.UNAVAILABLE))
                 .withMessage("ControlledStore was not asked, because it is unavailable: nothing listens there");
     }
 
@@ -78,8 +81,9 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
                 .build());
         remote.neverReplies();
         limiter.tryAcquire("a").subscribe(decision -> {}, error -> {});
-        assertThatExceptionOfType(LimitStoreUnavailableException.class)
+        assertThatExceptionOfType(LimitStoreException.class)
                 .isThrownBy(() -> limiter.tryAcquire("a").block())
+                .is(kind(Kind.UNAVAILABLE))
                 .withMessage("ControlledStore was not asked, because too many requests are in flight");
     }
 
@@ -87,10 +91,11 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     void theErrorStatesThatNoTimeIsLeft() {
         RateLimiter limiter = limiterWith(Fallback.error());
         long since = Schedulers.parallel().now(TimeUnit.NANOSECONDS) - TimeUnit.SECONDS.toNanos(1);
-        assertThatExceptionOfType(LimitStoreUnavailableException.class)
+        assertThatExceptionOfType(LimitStoreException.class)
                 .isThrownBy(() -> limiter.tryAcquire("a")
                         .contextWrite(context -> context.put(LimitStore.WAITING_SINCE, since))
                         .block())
+                .is(kind(Kind.UNAVAILABLE))
                 .withMessage("ControlledStore was not asked, because no time is left");
     }
 
@@ -106,7 +111,7 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
         time.passMillis(99);
         assertThat(signals).isEmpty();
         time.passMillis(1);
-        assertThat(signals).hasSize(1).hasOnlyElementsOfType(LimitStoreUnansweredException.class);
+        assertThat(signals).hasSize(1).are(kind(Kind.UNANSWERED));
     }
 
     @Test

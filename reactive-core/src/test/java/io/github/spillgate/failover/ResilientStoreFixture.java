@@ -5,7 +5,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreDeadlineException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
@@ -67,7 +68,7 @@ abstract class ResilientStoreFixture {
     List<Decision> grantsOfTheSameTime(RateLimiter limiter) {
         remote.holdsReplies();
         listen(limiter.tryAcquire("a", 3));
-        remote.failsAfter(Duration.ofMillis(110), new LimitStoreDeadlineException("too late"));
+        remote.failsAfter(Duration.ofMillis(110), new LimitStoreException(Kind.LATE, "too late"));
         listen(limiter.tryAcquire("a", 4));
         time.passMillis(115);
         assertThat(sources()).containsExactly(Source.LOCAL, Source.LOCAL);

@@ -5,10 +5,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
@@ -55,7 +53,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     @Test
     void aRequestRefusedAfterItsDeadlineIsReconciled() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.failsAfter(Duration.ofMillis(150), new LimitStoreDeadlineException("too late"));
+        remote.failsAfter(Duration.ofMillis(150), new LimitStoreException(Kind.LATE, "too late"));
         listen(limiter.tryAcquire("a", 3));
         time.passMillis(100);
         assertThat(sources()).containsExactly(Source.LOCAL);
@@ -71,7 +69,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     @CsvSource({"100, OPEN", "99, CLOSED"})
     void aRefusalAtTheDeadlineIsAFailureAndOneBeforeItIsNot(long millis, Breaker breaker) {
         RateLimiter limiter = limiter(LIMIT);
-        remote.failsAfter(Duration.ofMillis(millis), new LimitStoreDeadlineException("too late"));
+        remote.failsAfter(Duration.ofMillis(millis), new LimitStoreException(Kind.LATE, "too late"));
         for (int i = 0; i < 10; i++) {
             listen(limiter.tryAcquire("key" + i));
         }
@@ -168,7 +166,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         remote.fails();
         now(limiter.tryAcquire("a", 6));
         remote.isAvailable();
-        remote.reconciles(charged -> charged.then(Mono.error(new LimitStoreUnansweredException("lost", null))));
+        remote.reconciles(charged -> charged.then(Mono.error(new LimitStoreException(Kind.UNANSWERED, "lost"))));
         sendTheReconciliation(limiter);
         remote.replyToAll();
         assertThat(decisions()).singleElement().satisfies(decision -> {
@@ -371,7 +369,9 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
 
     static Stream<LimitStore> fallbacksThatDecideNothing() {
         return Stream.of(
-                Fallback.error(), deciding(Mono.empty()), deciding(Mono.error(new LimitStoreException("no", null))));
+                Fallback.error(),
+                deciding(Mono.empty()),
+                deciding(Mono.error(new LimitStoreException(Kind.REJECTED, "no"))));
     }
 
     private static LimitStore deciding(Mono<StoreDecision> what) {
@@ -384,7 +384,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         ResilientStore store = ResilientStore.builder(remote).fallback(fallback).build();
         RateLimiter limiter = on(store);
         remote.holdsReplies();
-        listen(limiter.tryAcquire("a", 3).switchIfEmpty(Mono.error(new LimitStoreException("nothing", null))));
+        listen(limiter.tryAcquire("a", 3).switchIfEmpty(Mono.error(new LimitStoreException(Kind.REJECTED, "nothing"))));
         time.passMillis(100);
         assertThat(signals).hasSize(1).hasOnlyElementsOfType(LimitStoreException.class);
         remote.isAvailable();
@@ -400,7 +400,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         listen(limiter.tryAcquire("a", 3));
         time.passMillis(100);
         remote.isAvailable();
-        remote.failAllHeld(new LimitStoreUnavailableException("late", null));
+        remote.failAllHeld(new LimitStoreException(Kind.UNAVAILABLE, "late"));
         time.pass(Duration.ofSeconds(3));
         assertThat(limiter.state().reconciled()).isEqualTo(3);
         assertThat(limiter.state().unknown()).isZero();
@@ -444,7 +444,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     @Test
     void aLostReplyIsUnknownAtOnce() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.losesReplies(new LimitStoreUnansweredException("the connection broke", null));
+        remote.losesReplies(new LimitStoreException(Kind.UNANSWERED, "the connection broke"));
         now(limiter.tryAcquire("a", 3));
         assertThat(limiter.state().unknown()).isEqualTo(3);
         remote.isAvailable();

@@ -1,10 +1,10 @@
 package io.github.spillgate.failover;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.LimitStoreDeadlineException;
-import io.github.spillgate.LimitStoreUnavailableException;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import java.time.Duration;
@@ -29,7 +29,7 @@ class ResilientStoreLifecycleTest extends ResilientStoreFixture {
     @Test
     void theLastReconciliationWaitsForUnansweredCalls() {
         RateLimiter limiter = limiter(LIMIT);
-        remote.failsAfter(Duration.ofMillis(400), new LimitStoreDeadlineException("too late"));
+        remote.failsAfter(Duration.ofMillis(400), new LimitStoreException(Kind.LATE, "too late"));
         listen(limiter.tryAcquire("a", 4));
         time.passMillis(150);
         assertThat(sources()).containsExactly(Source.LOCAL);
@@ -128,7 +128,7 @@ class ResilientStoreLifecycleTest extends ResilientStoreFixture {
         open(limiter);
         listen(limiter.ready().thenReturn("ready"));
         time.pass(Duration.ofSeconds(5));
-        assertThat(signals).hasSize(1).first().isInstanceOf(LimitStoreUnreachableException.class);
+        assertThat(signals).hasSize(1).first().is(kind(Kind.UNREACHABLE));
         assertThat(signals.get(0).toString()).contains("nothing listens there");
     }
 
@@ -141,6 +141,6 @@ class ResilientStoreLifecycleTest extends ResilientStoreFixture {
         time.passMillis(2_999);
         assertThat(signals).isEmpty();
         time.passMillis(2);
-        assertThat(signals).hasSize(1).first().isInstanceOf(LimitStoreUnavailableException.class);
+        assertThat(signals).hasSize(1).first().is(kind(Kind.UNAVAILABLE));
     }
 }

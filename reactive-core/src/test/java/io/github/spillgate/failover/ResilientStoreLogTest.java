@@ -3,11 +3,9 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
-import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreRefusedException;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
@@ -50,7 +48,7 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
     void aRefusedProbeIsNotReportedAsARefusedOperation() {
         remote.isUnreachable();
         acquire(1);
-        remote.failsToPrepareWith(new LimitStoreRefusedException("it denied this user the command", null));
+        remote.failsToPrepareWith(new LimitStoreException(Kind.REFUSED, "it denied this user the command"));
         time.pass(Duration.ofSeconds(8));
         assertThat(lines())
                 .containsExactly(
@@ -108,7 +106,7 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
         }
         time.passMillis(150);
         assertThat(lines()).hasSize(1);
-        remote.failAllHeld(new LimitStoreUnreachableException("WRONGPASS", null));
+        remote.failAllHeld(new LimitStoreException(Kind.UNREACHABLE, "WRONGPASS"));
         assertThat(lines()).hasSize(2);
         assertThat(lines().get(1)).isEqualTo("WARN ControlledStore cannot be reached: WRONGPASS");
         remote.neverReplies();
@@ -128,7 +126,7 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
                 limiter.tryAcquire("key-" + i).subscribe();
             }
             time.passMillis(150);
-            remote.failAllHeld(new LimitStoreUnreachableException("WRONGPASS", null));
+            remote.failAllHeld(new LimitStoreException(Kind.UNREACHABLE, "WRONGPASS"));
             remote.isAvailable();
             for (int second = 0; second < 5; second++) {
                 acquire(10);
@@ -160,7 +158,7 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
                 "READONLY You can't write against a read only replica.",
                 "SILENCE: expected a host that replies",
                 "nothing listens there")) {
-            remote.failsWith(new LimitStoreUnreachableException(cause, null));
+            remote.failsWith(new LimitStoreException(Kind.UNREACHABLE, cause));
             acquireForTenths(50);
         }
         assertThat(lines())
@@ -177,7 +175,7 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
         decideInThePrimaryStore();
         remote.holdsReplies();
         acquireForTenths(9);
-        LimitStoreException refusal = new LimitStoreException("Redis refused the script", null);
+        LimitStoreException refusal = new LimitStoreException(Kind.REJECTED, "Redis refused the script");
         remote.failsWith(refusal);
         remote.failAllHeld(refusal);
         acquireForTenths(50);
@@ -197,7 +195,7 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
         remote.isAvailable();
         acquireForTenths(50);
         assertThat(lines()).hasSize(2);
-        remote.failsWith(new LimitStoreException("Redis refused the script", null));
+        remote.failsWith(new LimitStoreException(Kind.REJECTED, "Redis refused the script"));
         acquire(1);
         assertThat(limiter.state().problem()).hasValue("Redis refused the script");
         assertThat(lines()).hasSize(2);
@@ -208,7 +206,7 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
         remote.isUnreachable();
         acquireForTenths(20);
         for (char cause = 'a'; cause <= 'z'; cause++) {
-            remote.failsWith(new LimitStoreUnreachableException("cause " + cause, null));
+            remote.failsWith(new LimitStoreException(Kind.UNREACHABLE, "cause " + cause));
             acquireForTenths(20);
         }
         assertThat(lines()).hasSize(8);
@@ -223,7 +221,7 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
         time.passMillis(150);
         remote.isUnreachable();
         acquire(1);
-        remote.failAllHeld(new LimitStoreUnreachableException("nothing listens there", null));
+        remote.failAllHeld(new LimitStoreException(Kind.UNREACHABLE, "nothing listens there"));
         assertThat(lines())
                 .containsExactly(
                         "WARN Falling back to LocalFallback; ControlledStore is unavailable: nothing listens there");
@@ -244,7 +242,7 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
 
     @Test
     void foreignValuesLogOneLine() {
-        remote.failsWith(new ForeignValueException("the value under a key is not ours", null));
+        remote.failsWith(new LimitStoreException(Kind.FOREIGN_VALUE, "the value under a key is not ours"));
         acquire(100);
         assertThat(lines())
                 .containsExactly(
@@ -259,7 +257,7 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
             remote.holdsReplies();
             limiter.peek("a").subscribe();
             time.passMillis(500);
-            remote.failsWith(new ForeignValueException("the value under a key is not ours", null));
+            remote.failsWith(new LimitStoreException(Kind.FOREIGN_VALUE, "the value under a key is not ours"));
             limiter.peek("b").subscribe();
         }
         assertThat(limiter.state().isFallbackActive()).isFalse();
@@ -272,7 +270,7 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
             limiter.tryAcquire("key-" + i).subscribe();
         }
         time.passMillis(150);
-        remote.failAllHeld(new ForeignValueException("the value under a key is not ours", null));
+        remote.failAllHeld(new LimitStoreException(Kind.FOREIGN_VALUE, "the value under a key is not ours"));
         assertThat(lines())
                 .containsExactly(
                         "WARN Falling back to LocalFallback; ControlledStore is unavailable: ControlledStore did not "
@@ -282,8 +280,8 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
     @Test
     void aForeignValueIsLoggedAgainAfterAMinute() {
         for (int minute = 0; minute < 3; minute++) {
-            remote.failsWith(
-                    new ForeignValueException("the value under key " + minute + " is not ours\r\n\u001b", null));
+            remote.failsWith(new LimitStoreException(
+                    Kind.FOREIGN_VALUE, "the value under key " + minute + " is not ours\r\n\u001b"));
             acquire(100);
             time.pass(Duration.ofMinutes(1));
         }
@@ -300,8 +298,8 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
             for (String command : List.of("unlink", "eval", "eval")) {
                 remote.isAvailable();
                 Decision granted = limiter.tryAcquire("a").block();
-                remote.failsWith(new LimitStoreRefusedException(
-                        "NOPERM: expected the right to run " + command + ", for example +" + command, null));
+                remote.failsWith(new LimitStoreException(
+                        Kind.REFUSED, "NOPERM: expected the right to run " + command + ", for example +" + command));
                 limiter.refund(granted).subscribe();
             }
             time.pass(Duration.ofMinutes(1));
@@ -316,7 +314,7 @@ class ResilientStoreLogTest extends ResilientStoreFixture {
     void grantsThatTheStoreWillNotChargeLogALine() {
         remote.isUnreachable();
         acquire(4);
-        remote.reconciles(reply -> Mono.error(new LimitStoreException("it refused the\nscript", null)));
+        remote.reconciles(reply -> Mono.error(new LimitStoreException(Kind.REJECTED, "it refused the\nscript")));
         remote.isAvailable();
         time.pass(Duration.ofSeconds(10));
         assertThat(limiter.state().lost()).isEqualTo(4);

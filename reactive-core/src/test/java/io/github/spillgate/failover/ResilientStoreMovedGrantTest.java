@@ -4,7 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import java.time.Duration;
 import java.util.List;
@@ -133,7 +134,7 @@ class ResilientStoreMovedGrantTest extends ResilientStoreFixture {
     void aGrantWithoutALateReplyIsRefundedInTheFallback() {
         RateLimiter limiter = limiter(LIMIT);
         Decision kept = grantsOfTheSameTime(limiter).get(0);
-        remote.failAllHeld(new LimitStoreUnansweredException("the connection broke", null));
+        remote.failAllHeld(new LimitStoreException(Kind.UNANSWERED, "the connection broke"));
         limiter.refund(kept).subscribe();
         assertThat(limiter.state().toReconcile()).isEqualTo(4);
         assertThat(used(LIMIT)).isEqualTo(3);

@@ -6,8 +6,8 @@ import static org.assertj.core.api.SoftAssertions.assertSoftly;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.failover.ledger.Ledger;
 import io.github.spillgate.spi.Claim;
@@ -34,7 +34,7 @@ class ResilientStoreOutboxTest extends ResilientStoreFixture {
     private static final Limit HOURLY = Limit.perHour(100);
 
     private static <T> Mono<T> notYet() {
-        return Mono.error(new LimitStoreUnavailableException("not yet", null));
+        return Mono.error(new LimitStoreException(Kind.UNAVAILABLE, "not yet"));
     }
 
     @Test
@@ -149,7 +149,7 @@ class ResilientStoreOutboxTest extends ResilientStoreFixture {
         ResilientStore store = ResilientStore.builder(remote).fallback(local).build();
         RateLimiter limiter = on(store);
         Decision decision = now(limiter.tryAcquire("a", 5));
-        remote.losesReplies(new LimitStoreUnansweredException("the connection broke", null));
+        remote.losesReplies(new LimitStoreException(Kind.UNANSWERED, "the connection broke"));
         limiter.settle(decision, 1).subscribe();
         store.close();
         time.pass(Duration.ofSeconds(5));

@@ -4,8 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
@@ -73,7 +73,7 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
         RateLimiter limiter = limiter(LIMIT);
         remote.isUnreachable();
         now(limiter.tryAcquire("a", 4));
-        remote.losesReplies(new LimitStoreUnansweredException("the connection broke", null));
+        remote.losesReplies(new LimitStoreException(Kind.UNANSWERED, "the connection broke"));
         time.passMillis(2_500);
         assertThat(remote.batches()).isNotEmpty();
         assertThat(limiter.state().toReconcile()).isEqualTo(4);
@@ -203,7 +203,7 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
         remote.fails();
         now(limiter.tryAcquire("a", 10));
         remote.isAvailable();
-        Mono<List<Corrected>> lost = Mono.error(new LimitStoreUnansweredException("the connection broke", null));
+        Mono<List<Corrected>> lost = Mono.error(new LimitStoreException(Kind.UNANSWERED, "the connection broke"));
         remote.reconciles(charged -> lost.delaySubscription(Duration.ofMillis(failsAfter)));
         while (remote.batches().isEmpty()) {
             time.passMillis(10);
@@ -251,7 +251,7 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
         remote.fails();
         now(limiter.tryAcquire("a"));
         remote.isAvailable();
-        remote.reconciles(charged -> Mono.error(new LimitStoreUnavailableException("told to fail", null)));
+        remote.reconciles(charged -> Mono.error(new LimitStoreException(Kind.UNAVAILABLE, "told to fail")));
         time.passMillis(1_500);
         int sent = remote.batches().size();
         assertThat(sent).isPositive();
@@ -277,7 +277,7 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
         remote.fails();
         now(limiter.tryAcquire("a"));
         remote.isAvailable();
-        remote.reconciles(charged -> charged.then(Mono.error(new LimitStoreUnansweredException("lost", null))));
+        remote.reconciles(charged -> charged.then(Mono.error(new LimitStoreException(Kind.UNANSWERED, "lost"))));
         sendTheReconciliation(limiter);
         assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
         assertThat(now(limiter.tryAcquire("b")).source()).isEqualTo(Source.OTHER);

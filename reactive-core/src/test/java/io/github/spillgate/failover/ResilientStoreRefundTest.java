@@ -3,8 +3,8 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreRefusedException;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.spi.Claim;
@@ -51,7 +51,7 @@ class ResilientStoreRefundTest {
         remote.holdsReplies();
         limiter.refund("a", 3).subscribe();
         time.passMillis(150);
-        remote.failAllHeld(new LimitStoreRefusedException("NOPERM", null));
+        remote.failAllHeld(new LimitStoreException(Kind.REFUSED, "NOPERM"));
         remote.isUnreachable();
         assertThat(granted(limiter, 10)).isZero();
     }
@@ -67,7 +67,7 @@ class ResilientStoreRefundTest {
         granted(limiter, 5);
         time.passMillis(150);
         long before = limiter.state().toReconcile();
-        remote.failAllHeld(new LimitStoreUnreachableException("no connection", null));
+        remote.failAllHeld(new LimitStoreException(Kind.UNREACHABLE, "no connection"));
         assertThat(before + granted(limiter, 10)).isLessThanOrEqualTo(5);
     }
 

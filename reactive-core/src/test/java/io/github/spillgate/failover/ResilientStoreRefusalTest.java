@@ -1,12 +1,13 @@
 package io.github.spillgate.failover;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreRefusedException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
@@ -126,7 +127,7 @@ class ResilientStoreRefusalTest {
         try (LogForTests log = LogForTests.listen()) {
             for (int i = 0; i < 30; i++) {
                 assertThatThrownBy(() -> limiter.reset(KEY).block())
-                        .isExactlyInstanceOf(LimitStoreRefusedException.class)
+                        .is(kind(Kind.REFUSED))
                         .hasMessageContaining("expected a user with the rights that the store needs");
                 for (String key : List.of(KEY, "b")) {
                     assertThat(limiter.tryAcquire(key).block().source()).as(key).isEqualTo(Source.REDIS);
@@ -139,7 +140,7 @@ class ResilientStoreRefusalTest {
         }
         Charge charge = Charge.of("c", Limit.parse("5/1m"));
         assertThat(limiter.tryAcquire(charge.permits(5)).block().isAllowed()).isTrue();
-        assertThatThrownBy(() -> limiter.reset(charge).block()).isInstanceOf(LimitStoreRefusedException.class);
+        assertThatThrownBy(() -> limiter.reset(charge).block()).is(kind(Kind.REFUSED));
         redis.pause();
         assertThat(LimiterForTests.almostLate(limiter.tryAcquire(charge), deadline)
                         .block()

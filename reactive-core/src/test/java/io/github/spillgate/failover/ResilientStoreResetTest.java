@@ -3,7 +3,8 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.failover.FailoverHistory.Instance;
@@ -141,7 +142,7 @@ class ResilientStoreResetTest extends ResilientStoreFixture {
         remote.holdsReplies();
         listen(limiter.reset("a").thenReturn("reset"));
         time.passMillis(10);
-        remote.failAllHeld(new LimitStoreUnansweredException("the connection is lost", null));
+        remote.failAllHeld(new LimitStoreException(Kind.UNANSWERED, "the connection is lost"));
         time.passMillis(80);
         assertThat(signals).isEmpty();
         time.passMillis(20);

@@ -5,8 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreRefusedException;
-import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.spi.Settlement;
@@ -32,7 +31,7 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
         RateLimiter limiter = limiter(LIMIT);
         Decision more = now(limiter.tryAcquire("a", 2));
         Decision less = now(limiter.tryAcquire("b", 9));
-        remote.losesReplies(new LimitStoreUnansweredException("the connection broke", null));
+        remote.losesReplies(new LimitStoreException(Kind.UNANSWERED, "the connection broke"));
         limiter.settle(more, 5).subscribe();
         limiter.settle(less, 4).subscribe();
         time.pass(Duration.ofSeconds(5));
@@ -84,7 +83,7 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
         List<Decision> decisions = IntStream.range(0, 200)
                 .mapToObj(i -> now(limiter.tryAcquire("key-" + i, 2)))
                 .toList();
-        remote.losesReplies(new LimitStoreUnansweredException("the connection broke", null));
+        remote.losesReplies(new LimitStoreException(Kind.UNANSWERED, "the connection broke"));
         decisions.forEach(decision -> limiter.settle(decision, 3).subscribe());
         time.pass(Duration.ofSeconds(20));
         assertThat(remote.settlementBatches())
@@ -131,7 +130,7 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
         try (LogForTests log = LogForTests.listen()) {
             RateLimiter limiter = limiter(LIMIT);
             Decision decision = now(limiter.tryAcquire("a", 2));
-            remote.failsWith(new LimitStoreException("bad\nWARN forged", null));
+            remote.failsWith(new LimitStoreException(Kind.REJECTED, "bad\nWARN forged"));
             limiter.settle(decision, 4).subscribe();
             time.pass(Duration.ofSeconds(2));
             assertThat(log.lines("1 settled costs could not be delivered to ControlledStore"))
@@ -184,7 +183,7 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
         Decision local = now(limiter.tryAcquire("a", 9));
         remote.isAvailable();
         time.pass(Duration.ofSeconds(3));
-        remote.failsWith(new LimitStoreUnansweredException("the connection was lost", null));
+        remote.failsWith(new LimitStoreException(Kind.UNANSWERED, "the connection was lost"));
         limiter.settle(local, 1).subscribe();
         time.passMillis(1);
         remote.isAvailable();
@@ -303,7 +302,7 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
         RateLimiter limiter = limiter(LIMIT);
         for (int i = 0; i < 30; i++) {
             Decision decision = now(limiter.tryAcquire("key-" + i, 2));
-            remote.failsWith(new LimitStoreRefusedException("no permission", null));
+            remote.failsWith(new LimitStoreException(Kind.REFUSED, "no permission"));
             limiter.settle(decision, 3).subscribe();
             time.passMillis(1);
             remote.isAvailable();
@@ -348,7 +347,7 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
         RateLimiter limiter = limiter(LIMIT);
         Decision first = now(limiter.tryAcquire("a", 2));
         Decision second = now(limiter.tryAcquire("b", 2));
-        remote.losesReplies(new LimitStoreUnansweredException("the connection broke", null));
+        remote.losesReplies(new LimitStoreException(Kind.UNANSWERED, "the connection broke"));
         limiter.settle(first, 5).subscribe();
         limiter.settle(second, 1).subscribe();
         remote.isAvailable();

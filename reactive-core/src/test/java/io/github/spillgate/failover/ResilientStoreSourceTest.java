@@ -3,7 +3,8 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.local.LocalStore;
@@ -88,7 +89,7 @@ class ResilientStoreSourceTest extends ResilientStoreFixture {
         return WithoutDeadline.taking(
                 store,
                 claims -> isDown[0]
-                        ? Mono.error(new LimitStoreUnreachableException("told to fail", null))
+                        ? Mono.error(new LimitStoreException(Kind.UNREACHABLE, "told to fail"))
                         : store.take(StoreRequest.take(claims)));
     }
 

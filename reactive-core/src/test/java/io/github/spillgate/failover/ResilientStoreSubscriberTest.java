@@ -5,7 +5,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Decision;
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
@@ -256,7 +257,7 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
         assertThat(store.failover().gates().whole().freeCapacity()).isZero();
         time.pass(Duration.ofSeconds(61));
         assertThat(store.failover().gates().whole().freeCapacity()).isEqualTo(2);
-        asked.get(0).onError(new LimitStoreUnavailableException("late", null));
+        asked.get(0).onError(new LimitStoreException(Kind.UNAVAILABLE, "late"));
         asked.get(1).onComplete();
         assertThat(store.failover().gates().whole().freeCapacity()).isEqualTo(2);
     }

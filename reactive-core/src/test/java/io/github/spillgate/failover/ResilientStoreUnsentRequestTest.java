@@ -2,7 +2,8 @@ package io.github.spillgate.failover;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.LimitStoreDeadlineException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
@@ -120,7 +121,7 @@ class ResilientStoreUnsentRequestTest extends ResilientStoreFixture {
 
         void dropAfter(Duration time) {
             isSilent = true;
-            ending = request -> Mono.delay(time).then(Mono.error(() -> new LimitStoreDeadlineException("not sent")));
+            ending = request -> Mono.delay(time).then(Mono.error(() -> new LimitStoreException(Kind.LATE, "not sent")));
         }
 
         void replyAfter(Duration time) {

@@ -4,7 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.failover.Fallback;
@@ -174,7 +175,7 @@ class LocalStoreFloodTest {
         @Override
         public Mono<StoreDecision> take(List<Claim> claims) {
             return Mono.defer(() ->
-                    broken ? Mono.error(new LimitStoreUnreachableException("it has gone", null)) : super.take(claims));
+                    broken ? Mono.error(new LimitStoreException(Kind.UNREACHABLE, "it has gone")) : super.take(claims));
         }
     }
 }

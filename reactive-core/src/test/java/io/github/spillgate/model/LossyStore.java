@@ -2,6 +2,7 @@ package io.github.spillgate.model;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.count.BucketState;
 import io.github.spillgate.model.CountModel.Restored;
 import io.github.spillgate.spi.Claim;
@@ -97,7 +98,7 @@ public final class LossyStore extends StoreModel {
     Corrected correct(Correction correction) {
         if (correction instanceof Reconciliation && rejects) {
             rejects = false;
-            throw new LimitStoreException("told to refuse", null);
+            throw new LimitStoreException(Kind.REJECTED, "told to refuse");
         }
         return super.correct(correction);
     }

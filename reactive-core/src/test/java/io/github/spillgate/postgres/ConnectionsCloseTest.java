@@ -1,10 +1,11 @@
 package io.github.spillgate.postgres;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.testkit.PostgresForTests;
 import io.r2dbc.spi.Connection;
 import io.r2dbc.spi.ValidationDepth;
@@ -65,7 +66,7 @@ class ConnectionsCloseTest {
                 .failsWithin(LONG)
                 .withThrowableOfType(ExecutionException.class)
                 .havingCause()
-                .isInstanceOf(LimitStoreUnavailableException.class)
+                .is(kind(Kind.UNAVAILABLE))
                 .withMessageContaining("the store is closed");
     }
 }

@@ -1,12 +1,13 @@
 package io.github.spillgate.postgres;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.testkit.DecidedClaims;
@@ -90,7 +91,7 @@ class PostgresContentionTest extends PostgresFixture {
         List<Decision> decisions = decide(limiters, 1_000, i -> List.of(Charge.of("hot-" + i % 4, limit)));
         assertThat(errors)
                 .allSatisfy(error -> assertThat(error)
-                        .isInstanceOf(LimitStoreUnavailableException.class)
+                        .is(kind(Kind.UNAVAILABLE))
                         .hasMessageContainingAll("(40001)", "SET default_transaction_isolation = 'read committed'"));
         for (int i = 0; i < 4; i++) {
             String key = "hot-" + i;

@@ -1,13 +1,11 @@
 package io.github.spillgate.postgres;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreRefusedException;
-import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.LimitStoreUnavailableException;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.store.CompareAndWriteStore.Change;
 import io.github.spillgate.store.CompareAndWriteStore.Write;
 import io.r2dbc.spi.Connection;
@@ -28,7 +26,7 @@ class PostgresErrorsTest extends PostgresFixture {
     @Test
     void aMissingTableThatTheStoreMustNotCreateIsShown() {
         assertThat(error(closing(builder().createTable(false).build()).prepare("")))
-                .isInstanceOf(LimitStoreUnreachableException.class)
+                .is(kind(Kind.UNREACHABLE))
                 .hasMessageContainingAll(
                         "table \"" + table + "\" does not exist",
                         "CREATE UNLOGGED TABLE IF NOT EXISTS \"" + table + "\" ( key text",
@@ -43,12 +41,12 @@ class PostgresErrorsTest extends PostgresFixture {
         PostgresStore store = closing(builder(role()).build());
         Throwable error = error(store.prepare(""));
         assertThat(error)
-                .isInstanceOf(LimitStoreUnreachableException.class)
+                .is(kind(Kind.UNREACHABLE))
                 .hasMessageContainingAll("permission denied for schema public", "(42501)", "GRANT SELECT, INSERT");
         String message = error.getMessage();
         postgres.execute(message.substring(message.indexOf("CREATE UNLOGGED")));
         assertThat(error(store.prepare("")))
-                .isInstanceOf(LimitStoreRefusedException.class)
+                .is(kind(Kind.REFUSED))
                 .hasMessageContainingAll("permission denied for table " + table, "TO the role of the store");
         postgres.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON " + table + " TO role_" + table);
         store.prepare("").block();
@@ -65,7 +63,7 @@ class PostgresErrorsTest extends PostgresFixture {
         String role = role("SUPERUSER", "SET default_transaction_read_only = on");
         PostgresStore store = closing(builder(role).build());
         assertThat(error(store.prepare("")))
-                .isInstanceOf(LimitStoreUnreachableException.class)
+                .is(kind(Kind.UNREACHABLE))
                 .hasMessageContainingAll("read-only", "targetServerType=primary");
         assertThat(error(store.write(List.of(change())))).hasMessageContainingAll("25006", "targetServerType=primary");
     }
@@ -75,7 +73,7 @@ class PostgresErrorsTest extends PostgresFixture {
         PostgresStore store = closing(
                 builder(role("SUPERUSER", "NOSUPERUSER", "CONNECTION LIMIT 0")).build());
         assertThat(error(store.prepare("")))
-                .isInstanceOf(LimitStoreUnreachableException.class)
+                .is(kind(Kind.UNREACHABLE))
                 .hasMessageContainingAll("(53300)", "max_connections", ".connections(1)");
     }
 
@@ -92,7 +90,7 @@ class PostgresErrorsTest extends PostgresFixture {
                 .failsWithin(Duration.ofSeconds(30))
                 .withThrowableOfType(ExecutionException.class)
                 .havingCause()
-                .isExactlyInstanceOf(LimitStoreUnavailableException.class)
+                .is(kind(Kind.UNAVAILABLE))
                 .withMessageContainingAll("(40001)", "SET default_transaction_isolation = 'read committed'");
     }
 
@@ -106,16 +104,14 @@ class PostgresErrorsTest extends PostgresFixture {
                 .replaceFirst("//.*@127.0.0.1(:\\d+)/.*", "//" + address.replaceFirst("127.0.0.1", "127.0.0.1\\$1"));
         uri = uri.matches(".*:\\d+/\\w+") ? uri : uri + "/postgres";
         PostgresStore store = closing(patient(uri));
-        assertThat(error(store.prepare("")))
-                .isInstanceOf(LimitStoreUnreachableException.class)
-                .hasMessageContaining(expected);
+        assertThat(error(store.prepare(""))).is(kind(Kind.UNREACHABLE)).hasMessageContaining(expected);
     }
 
     @Test
     void aServerThatDoesNotListenIsUnreachable() {
         PostgresStore store = closing(patient("r2dbc:postgresql://spillgate@127.0.0.1:1/postgres"));
         assertThat(error(store.prepare("")))
-                .isInstanceOf(LimitStoreUnreachableException.class)
+                .is(kind(Kind.UNREACHABLE))
                 .hasMessageContainingAll("PostgreSQL is unavailable: ", "127.0.0.1");
     }
 
@@ -132,9 +128,9 @@ class PostgresErrorsTest extends PostgresFixture {
                 .flatMap(result -> result.getRowsUpdated())
                 .blockLast();
         assertThat(error(store.write(List.of(change()))))
-                .isExactlyInstanceOf(LimitStoreUnansweredException.class)
+                .is(kind(Kind.UNANSWERED))
                 .hasMessage("PostgreSQL is unavailable: no reply within the timeout");
-        assertThat(error(store.read(List.of("a")))).isExactlyInstanceOf(LimitStoreUnavailableException.class);
+        assertThat(error(store.read(List.of("a")))).is(kind(Kind.UNAVAILABLE));
         Mono.from(foreign.rollbackTransaction())
                 .then(Mono.from(foreign.close()))
                 .block();
@@ -164,7 +160,7 @@ class PostgresErrorsTest extends PostgresFixture {
         postgres.execute("CREATE TABLE " + table + columns);
         PostgresStore store = closing(builder().build());
         assertThat(error(store.read(List.of("a")).then(store.write(List.of(change())))))
-                .isInstanceOf(LimitStoreUnavailableException.class)
+                .is(kind(Kind.UNAVAILABLE))
                 .hasMessageContainingAll("(" + state + "): expected a table of Spillgate", "SET STORAGE MAIN;");
     }
 
@@ -176,7 +172,7 @@ class PostgresErrorsTest extends PostgresFixture {
                 builder(role("SUPERUSER", "SET " + setting + " = '200ms'")).build());
         Connection foreign = begin("LOCK TABLE " + table);
         assertThat(error(store.write(List.of(change()))))
-                .isExactlyInstanceOf(LimitStoreUnavailableException.class)
+                .is(kind(Kind.UNAVAILABLE))
                 .hasMessageContainingAll("(" + state + "): expected no statement_timeout", "ALTER ROLE app SET");
         Mono.from(foreign.rollbackTransaction())
                 .then(Mono.from(foreign.close()))

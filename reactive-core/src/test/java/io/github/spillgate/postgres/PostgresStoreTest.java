@@ -1,5 +1,6 @@
 package io.github.spillgate.postgres;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static java.nio.charset.StandardCharsets.UTF_8;
 import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
@@ -11,7 +12,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.store.CompareAndWriteStore.Change;
@@ -370,7 +371,7 @@ class PostgresStoreTest extends PostgresFixture {
         store.prepare("").block();
         store.closeLater().block();
         assertThat(store.prepare("").materialize().block().getThrowable())
-                .isInstanceOf(LimitStoreUnavailableException.class)
+                .is(kind(Kind.UNAVAILABLE))
                 .hasMessageContaining("closed");
     }
 

@@ -1,5 +1,7 @@
 package io.github.spillgate.redis;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
+import static org.assertj.core.api.Assertions.anyOf;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.util.Throwables.getStackTrace;
 import static org.awaitility.Awaitility.await;
@@ -8,8 +10,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreRefusedException;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.redis.lane.Errors;
@@ -21,6 +22,7 @@ import io.github.spillgate.spi.RefundOldest;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Snippets;
+import io.github.spillgate.testkit.StoreFailure;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.KillArgs;
 import io.lettuce.core.RedisClient;
@@ -106,7 +108,7 @@ class AclTest {
                         .as("without %s", missing)
                         .isNotEmpty()
                         .allSatisfy(e -> assertThat(e)
-                                .isInstanceOfAny(LimitStoreRefusedException.class, LimitStoreUnreachableException.class)
+                                .is(anyOf(kind(Kind.REFUSED), kind(Kind.UNREACHABLE)))
                                 .hasMessageContaining("expected a user with the rights that the store needs")
                                 .hasMessageContaining(SET_USER + documented()));
             }
@@ -152,7 +154,7 @@ class AclTest {
         RedisStore elsewhere =
                 RedisStore.builder(client(asUser())).namespace("spillgate2").build();
         assertThat(StoreFailure.of(elsewhere))
-                .isExactlyInstanceOf(LimitStoreRefusedException.class)
+                .is(kind(Kind.REFUSED))
                 .hasMessageContaining("NOPERM")
                 .hasMessageContaining("~spillgate:*");
         assertThat(admin.sync().keys("*")).isEmpty();
@@ -167,7 +169,7 @@ class AclTest {
         RedisStore store = RedisStore.create(client(uri));
         // Lettuce gives up such a connection at once, and sometimes tells only that it has been closed.
         await().untilAsserted(() -> assertThat(StoreFailure.of(store))
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .is(kind(Kind.UNREACHABLE))
                 .hasMessageContaining("NOPERM")
                 .hasMessageEndingWith(needed));
         user(needed);
@@ -190,7 +192,7 @@ class AclTest {
         killConnections();
         // While the old connection breaks that is what is told; and what Redis says may be lost with the new one.
         await().untilAsserted(() -> assertThat(StoreFailure.of(store))
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .is(kind(Kind.UNREACHABLE))
                 .hasMessageContaining("WRONGPASS")
                 .hasMessageContaining("for example redis://user:password@host:6379")
                 .satisfies(e ->

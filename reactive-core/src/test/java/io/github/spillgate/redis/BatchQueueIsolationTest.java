@@ -1,14 +1,14 @@
 package io.github.spillgate.redis;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
-import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.StoreForTests;
@@ -84,7 +84,7 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
                 .extracting(Decision::remaining)
                 .containsOnly(999L);
         for (Heard one : heard.subList(5, 15)) {
-            assertThat(one.error()).isInstanceOf(ForeignValueException.class).hasMessageContaining(key);
+            assertThat(one.error()).is(kind(Kind.FOREIGN_VALUE)).hasMessageContaining(key);
         }
         assertThat(decisions(heard.subList(15, 20)))
                 .extracting(Decision::remaining)
@@ -112,7 +112,7 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
                 .toList());
         assertThat(heard.get(2).decision().isAllowed()).isFalse();
         assertThat(heard.get(2).decision().limits().get(0).used()).isEqualTo(1_000);
-        assertThat(heard.get(3).error()).isInstanceOf(ForeignValueException.class);
+        assertThat(heard.get(3).error()).is(kind(Kind.FOREIGN_VALUE));
         keyspace.commands().del(torn);
         StoredLog.checkAll(keyspace);
     }
@@ -153,9 +153,7 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
                 .flatMap(List::stream)
                 .toList());
         for (Heard one : heard.subList(0, 5)) {
-            assertThat(one.error())
-                    .isExactlyInstanceOf(LimitStoreUnavailableException.class)
-                    .hasMessageContaining("OOM");
+            assertThat(one.error()).is(kind(Kind.UNAVAILABLE)).hasMessageContaining("OOM");
         }
         assertThat(decisions(heard.subList(5, 15))).hasSize(10).noneMatch(Decision::isAllowed);
         assertThat(decisions(heard.subList(15, 25))).hasSize(10).allMatch(Decision::isAllowed);

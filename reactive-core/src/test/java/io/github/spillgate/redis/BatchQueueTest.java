@@ -1,5 +1,6 @@
 package io.github.spillgate.redis;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.tuple;
@@ -8,7 +9,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.failover.Fallback;
@@ -163,7 +164,7 @@ class BatchQueueTest extends BatchQueueFixture {
             Heard tooMany = new Heard(limiter.tryAcquire("a"));
             assertThat(tooMany.outcome()).as("is told at once").isCompletedExceptionally();
             assertThat(tooMany.error())
-                    .isExactlyInstanceOf(LimitStoreUnavailableException.class)
+                    .is(kind(Kind.UNAVAILABLE))
                     .hasMessageContaining("20 decisions are waiting for it already");
             redis.resume();
             assertThat(decisions(under)).hasSize(2);

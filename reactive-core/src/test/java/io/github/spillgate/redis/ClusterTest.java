@@ -1,13 +1,14 @@
 package io.github.spillgate.redis;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
-import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.redis.lane.LoopLanes;
@@ -289,7 +290,7 @@ class ClusterTest {
         Charge[] charges = Stream.of(inAscendingSlots()).map(Charge::of).toArray(Charge[]::new);
         String foreign = overlay(limiter, charges[2]);
         assertThatThrownBy(() -> limiter.tryAcquire(charges).block(LONG))
-                .isInstanceOf(ForeignValueException.class)
+                .is(kind(Kind.FOREIGN_VALUE))
                 .hasMessageContaining(foreign);
         await().atMost(LONG).until(() -> used(limiter, charges[0]) == 0 && used(limiter, charges[1]) == 0);
     }
@@ -312,7 +313,7 @@ class ClusterTest {
         limiter.tryAcquire(charges[1].permits(3)).block(LONG);
         overlay(limiter, charges[0]);
         overlay(limiter, charges[2]);
-        assertThatThrownBy(() -> limiter.refund(charges).block(LONG)).isInstanceOf(ForeignValueException.class);
+        assertThatThrownBy(() -> limiter.refund(charges).block(LONG)).is(kind(Kind.FOREIGN_VALUE));
         assertThat(used(limiter, charges[1])).as("given back all the same").isEqualTo(2);
     }
 

@@ -1,5 +1,6 @@
 package io.github.spillgate.redis;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
@@ -9,8 +10,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreUnavailableException;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldAction;
@@ -313,7 +313,7 @@ class ClusterTopologyTest {
         whilePaused(
                 cluster.nodes().get(0),
                 () -> assertThatThrownBy(() -> store.prepare("").block(LONG))
-                        .isInstanceOf(LimitStoreUnreachableException.class)
+                        .is(kind(Kind.UNREACHABLE))
                         .hasMessage("Redis is unavailable: " + nodes.get(0).getHost() + ":"
                                 + nodes.get(0).getPort()
                                 + " did not report the slots of the cluster within 1 s"));
@@ -419,7 +419,7 @@ class ClusterTopologyTest {
         limiter.tryAcquire(charges).block(LONG);
         moveSome(slot, key -> key.contains("one"));
         assertThatThrownBy(() -> limiter.tryAcquire(charges).block(LONG))
-                .isExactlyInstanceOf(LimitStoreUnavailableException.class)
+                .is(kind(Kind.UNAVAILABLE))
                 .hasMessageStartingWith("Redis cannot decide: TRYAGAIN ");
         assertThat(used(limiter, charges[0])).isEqualTo(1);
         assertThat(used(limiter, charges[1])).isEqualTo(1);
@@ -457,7 +457,7 @@ class ClusterTopologyTest {
                                             () -> node.commands().clusterDelSlots(slot))
                                     .hasMessageContaining("already unassigned")));
             assertThatThrownBy(() -> limiter.tryAcquire("unowned").block(LONG))
-                    .isExactlyInstanceOf(LimitStoreUnavailableException.class)
+                    .is(kind(Kind.UNAVAILABLE))
                     .hasMessage("Redis cannot decide: no node of the cluster owns slot " + slot);
             Claim unowned = ClaimForTests.of("unowned", LIMIT);
             Claim known = ClaimForTests.of("key-1", LIMIT);
@@ -482,7 +482,7 @@ class ClusterTopologyTest {
         await().atMost(LONG)
                 .untilAsserted(
                         () -> assertThatThrownBy(() -> limiter.tryAcquire(key).block(LONG))
-                                .isExactlyInstanceOf(LimitStoreUnavailableException.class)
+                                .is(kind(Kind.UNAVAILABLE))
                                 .hasMessage("Redis cannot decide: its nodes disagree on the owner of slot " + slot));
     }
 
@@ -501,10 +501,9 @@ class ClusterTopologyTest {
             assertThat(limiter.tryAcquire("c").toFuture()).isCompletedExceptionally();
             alone.resume();
             waiting.forEach(one -> assertThatThrownBy(() -> one.get(60, TimeUnit.SECONDS))
-                    .hasCauseExactlyInstanceOf(LimitStoreUnreachableException.class));
+                    .satisfies(error -> assertThat(error.getCause()).is(kind(Kind.UNREACHABLE))));
             for (int i = 0; i < 3; i++) {
-                assertThatThrownBy(() -> limiter.tryAcquire("a").block(LONG))
-                        .isExactlyInstanceOf(LimitStoreUnreachableException.class);
+                assertThatThrownBy(() -> limiter.tryAcquire("a").block(LONG)).is(kind(Kind.UNREACHABLE));
             }
         }
     }
@@ -532,7 +531,7 @@ class ClusterTopologyTest {
                             .failsWithin(LONG)
                             .withThrowableThat()
                             .havingCause()
-                            .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                            .is(kind(Kind.UNREACHABLE))
                             .withMessageContaining("no node reported the slots of the cluster within 5 s"));
             next.cancel(true);
             alone.resume();

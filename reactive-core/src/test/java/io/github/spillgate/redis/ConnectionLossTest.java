@@ -1,5 +1,6 @@
 package io.github.spillgate.redis;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
@@ -7,8 +8,7 @@ import static org.awaitility.Awaitility.await;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.redis.lane.Lane;
 import io.github.spillgate.redis.lane.OpenConnection;
@@ -69,7 +69,7 @@ class ConnectionLossTest {
         for (int i = 1; i <= 20; i++) {
             proxy.loseNextReply();
             assertThatThrownBy(() -> limiter.tryAcquire("a", 3).block())
-                    .isExactlyInstanceOf(LimitStoreUnansweredException.class)
+                    .is(kind(Kind.UNANSWERED))
                     .hasMessageStartingWith("Redis did not reply: ");
             assertThat(used()).isEqualTo(5 + 3 * i);
         }
@@ -78,14 +78,12 @@ class ConnectionLossTest {
     @Test
     void aRefundWithALostReplyIsMadeOnce() {
         proxy.loseNextReply();
-        assertThatThrownBy(() -> limiter.refund("a", 1).block())
-                .isExactlyInstanceOf(LimitStoreUnansweredException.class);
+        assertThatThrownBy(() -> limiter.refund("a", 1).block()).is(kind(Kind.UNANSWERED));
         assertThat(used()).isEqualTo(4);
 
         Decision decision = limiter.tryAcquire("a", 2).block();
         proxy.loseNextReply();
-        assertThatThrownBy(() -> limiter.refund(decision).block())
-                .isExactlyInstanceOf(LimitStoreUnansweredException.class);
+        assertThatThrownBy(() -> limiter.refund(decision).block()).is(kind(Kind.UNANSWERED));
         limiter.refund(decision).block();
         assertThat(used()).isEqualTo(4);
     }
@@ -190,17 +188,17 @@ class ConnectionLossTest {
             });
             assertThatThrownBy(sent::get)
                     .as("it was sent, and is in doubt until the silent connection is closed")
-                    .hasCauseExactlyInstanceOf(LimitStoreUnansweredException.class);
+                    .satisfies(error -> assertThat(error.getCause()).is(kind(Kind.UNANSWERED)));
             assertThat(waiting)
                     .allSatisfy(waiter -> assertThatThrownBy(waiter::get)
-                            .hasCauseExactlyInstanceOf(LimitStoreUnavailableException.class)
+                            .satisfies(error -> assertThat(error.getCause()).is(kind(Kind.UNAVAILABLE)))
                             .hasMessageContaining("stopped responding"));
         }
     }
 
     /** The first peeks may find the connection lost. */
     private long used() {
-        return await().ignoreExceptionsInstanceOf(LimitStoreUnavailableException.class)
+        return await().ignoreExceptionsMatching(Kind.UNAVAILABLE::isOf)
                 .until(() -> limiter.peek("a").block().limits().get(0).used(), used -> true);
     }
 

@@ -3,8 +3,8 @@ package io.github.spillgate.redis;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Charge;
-import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.count.Count;
 import io.github.spillgate.count.HoldCount;
@@ -296,7 +296,7 @@ class CountValueOracleTest {
                 ? rewriting.store.take(StoreRequest.peek(List.of(claim)))
                 : rewriting.store.correct(RefundOldest.of(List.of(claim)));
         return use.thenReturn(true)
-                .onErrorReturn(ForeignValueException.class, false)
+                .onErrorReturn(Kind.FOREIGN_VALUE::isOf, false)
                 .block();
     }
 

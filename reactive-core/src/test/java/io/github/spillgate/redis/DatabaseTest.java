@@ -1,13 +1,15 @@
 package io.github.spillgate.redis;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.StoreFailure;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
@@ -88,7 +90,7 @@ class DatabaseTest {
         RateLimiter limiter = limiter(RedisStore.create(client(uri)));
         // Lettuce closes the connection when it reads the error, and may report only that.
         await().untilAsserted(() -> assertThat(StoreFailure.of(limiter.tryAcquire("a")))
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .is(kind(Kind.UNREACHABLE))
                 .hasMessageStartingWith("Redis is unavailable: no connection to 127.0.0.1:" + uri.getPort())
                 .hasMessageContaining("DB index is out of range")
                 .hasMessageContaining("0 to 15")

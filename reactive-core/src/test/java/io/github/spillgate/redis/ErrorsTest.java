@@ -1,13 +1,11 @@
 package io.github.spillgate.redis;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.util.Throwables.getStackTrace;
 
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreRefusedException;
-import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.LimitStoreUnavailableException;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.redis.lane.Errors;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisCommandTimeoutException;
@@ -44,7 +42,7 @@ class ErrorsTest {
             })
     void transientErrorsAreRetryable(String message) {
         assertThat(Errors.translate(new RedisCommandExecutionException(message), new byte[0][]))
-                .isExactlyInstanceOf(LimitStoreUnavailableException.class)
+                .is(kind(Kind.UNAVAILABLE))
                 .hasMessage("Redis cannot decide: " + message);
     }
 
@@ -77,7 +75,7 @@ class ErrorsTest {
             })
     void anUnknownUserCannotReachRedis(String message) {
         assertThat(Errors.translate(new RedisCommandExecutionException(message), new byte[0][]))
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .is(kind(Kind.UNREACHABLE))
                 .hasMessageStartingWith("Redis rejected the connection: " + message + ": expected ");
     }
 
@@ -93,9 +91,9 @@ class ErrorsTest {
             })
     void missingRightsAreReportedAsRefused(String message) {
         assertThat(Errors.translate(new RedisCommandExecutionException(message), new byte[0][]))
-                .isExactlyInstanceOf(LimitStoreRefusedException.class)
+                .is(kind(Kind.REFUSED))
                 .as("no retry helps")
-                .isNotInstanceOf(LimitStoreUnavailableException.class)
+                .isNot(kind(Kind.UNAVAILABLE))
                 .hasMessageStartingWith("Redis denied this user the command: " + message + ": expected ");
     }
 
@@ -107,11 +105,11 @@ class ErrorsTest {
                 new RedisException("Connection disconnected"),
                 new SocketException("Connection reset"))) {
             assertThat(Errors.translate(e, new byte[0][]))
-                    .isExactlyInstanceOf(LimitStoreUnansweredException.class)
+                    .is(kind(Kind.UNANSWERED))
                     .hasMessage("Redis did not reply: " + e.getMessage());
         }
         assertThat(Errors.translate(new CancellationException(), new byte[0][]))
-                .isExactlyInstanceOf(LimitStoreUnansweredException.class)
+                .is(kind(Kind.UNANSWERED))
                 .hasMessage("Redis did not reply: the connection was closed");
     }
 
@@ -125,7 +123,7 @@ class ErrorsTest {
             })
     void anUnsentCommandIsReportedAsUnavailable(String message) {
         assertThat(Errors.translate(new RedisException(message), new byte[0][]))
-                .isExactlyInstanceOf(LimitStoreUnavailableException.class)
+                .is(kind(Kind.UNAVAILABLE))
                 .hasMessage("Redis is unavailable: " + message);
     }
 
@@ -138,7 +136,7 @@ class ErrorsTest {
                 new IOException("recvAddress(..) failed: Connection reset by peer"))) {
             Throwable said = new RedisConnectionException("Unable to connect to 10.0.0.7/<unresolved>:6379", closed);
             assertThat(Errors.unreachable(said))
-                    .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                    .is(kind(Kind.UNREACHABLE))
                     .hasMessage("Redis is unavailable: no connection to 10.0.0.7:6379: closed without a reason, for"
                             + " example because of a wrong password, because the server expects TLS, or because a"
                             + " proxy does not know HELLO or CLIENT: expected a URI such as"
@@ -167,7 +165,7 @@ class ErrorsTest {
         for (Throwable reason :
                 List.of(new SSLHandshakeException(message), new DecoderException(new SSLHandshakeException(message)))) {
             assertThat(Errors.unreachable(new RedisConnectionException("Unable to connect to redis:6379", reason)))
-                    .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                    .is(kind(Kind.UNREACHABLE))
                     .hasMessageStartingWith(
                             "Redis is unavailable: no connection to redis:6379: TLS: " + message + ": expected ")
                     .hasMessageContaining(example);
@@ -177,8 +175,8 @@ class ErrorsTest {
     @Test
     void ofSeveralErrorsTheRetryableOneIsReported() {
         LimitStoreException foreign = Errors.foreign("a".getBytes(StandardCharsets.US_ASCII), null);
-        LimitStoreException refused = new LimitStoreException("refused", null);
-        LimitStoreException passing = new LimitStoreUnavailableException("passing", null);
+        LimitStoreException refused = new LimitStoreException(Kind.REJECTED, "refused");
+        LimitStoreException passing = new LimitStoreException(Kind.UNAVAILABLE, "passing");
         assertThat(Errors.oneOf(Exceptions.multiple(foreign, passing, refused))).isSameAs(passing);
         assertThat(Errors.oneOf(Exceptions.multiple(foreign, refused))).isSameAs(foreign);
     }

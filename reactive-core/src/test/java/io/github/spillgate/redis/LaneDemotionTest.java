@@ -1,13 +1,14 @@
 package io.github.spillgate.redis;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreUnavailableException;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
@@ -88,14 +89,16 @@ class LaneDemotionTest extends LaneFixture {
             Charge charge = Charge.of("somebody", Limit.perHour(1_000_000));
             limiter.tryAcquire(charge).block(LONG);
             admin.replicaof("127.0.0.1", UNUSED_PORT);
-            assertThatExceptionOfType(LimitStoreUnavailableException.class)
+            assertThatExceptionOfType(LimitStoreException.class)
                     .isThrownBy(() -> limiter.tryAcquire(charge).block(LONG))
+                    .is(kind(Kind.UNAVAILABLE))
                     .withMessageContaining("READONLY");
             // The next connection finds out before it is used.
             time.pass(Duration.ofSeconds(1).plusNanos(1));
             await().atMost(LONG)
-                    .untilAsserted(() -> assertThatExceptionOfType(LimitStoreUnreachableException.class)
+                    .untilAsserted(() -> assertThatExceptionOfType(LimitStoreException.class)
                             .isThrownBy(() -> limiter.tryAcquire(charge).block(LONG))
+                            .is(kind(Kind.UNREACHABLE))
                             .withMessageContaining("is a replica of 127.0.0.1:" + UNUSED_PORT));
             admin.replicaofNoOne();
             assertThat(limiter.tryAcquire(charge).block(LONG).isAllowed()).isTrue();

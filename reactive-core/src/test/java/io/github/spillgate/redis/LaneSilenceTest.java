@@ -1,11 +1,11 @@
 package io.github.spillgate.redis;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.catchThrowable;
 import static org.awaitility.Awaitility.await;
 
-import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.redis.lane.Errors;
 import io.github.spillgate.redis.lane.Lane;
 import io.github.spillgate.redis.lane.OpenConnection;
@@ -39,9 +39,7 @@ class LaneSilenceTest extends LaneFixture {
         nanos.incrementAndGet();
         CompletableFuture<String> second = ping();
         for (CompletableFuture<String> given : List.of(first, stillTheFirst)) {
-            assertThat(failure(given))
-                    .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                    .hasMessageContaining("no connection within 5 s");
+            assertThat(failure(given)).is(kind(Kind.UNREACHABLE)).hasMessageContaining("no connection within 5 s");
         }
         assertThat(second).isNotDone();
         redis.resume();
@@ -62,8 +60,7 @@ class LaneSilenceTest extends LaneFixture {
         CompletableFuture<String> stillTheLast = ping();
         pass(6);
         CompletableFuture<String> stillTheLastToo = ping();
-        assertThat(abandoned)
-                .allSatisfy(one -> assertThat(failure(one)).isExactlyInstanceOf(LimitStoreUnreachableException.class));
+        assertThat(abandoned).allSatisfy(one -> assertThat(failure(one)).is(kind(Kind.UNREACHABLE)));
         redis.resume();
         for (CompletableFuture<String> answered : List.of(last, stillTheLast, stillTheLastToo)) {
             assertThat(answered).succeedsWithin(LONG).isEqualTo("PONG");
@@ -112,7 +109,7 @@ class LaneSilenceTest extends LaneFixture {
                     .isEqualTo("PONG");
             passWhileNot(time, silent::isDone);
             assertThat(silent).isCompletedExceptionally();
-            assertThat(Errors.translate(failure(silent))).isExactlyInstanceOf(LimitStoreUnansweredException.class);
+            assertThat(Errors.translate(failure(silent))).is(kind(Kind.UNANSWERED));
             OpenConnection.unobserved(lane.beginClosing());
         }
     }
@@ -156,9 +153,7 @@ class LaneSilenceTest extends LaneFixture {
                     throw new NoSuchMethodError("io.netty.Missing");
                 })
                 .toFuture();
-        assertThat(failure(missing))
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
-                .hasMessageContaining("io.netty.Missing");
+        assertThat(failure(missing)).is(kind(Kind.UNREACHABLE)).hasMessageContaining("io.netty.Missing");
     }
 
     @Test

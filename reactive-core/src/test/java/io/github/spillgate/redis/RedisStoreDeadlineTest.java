@@ -1,12 +1,13 @@
 package io.github.spillgate.redis;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreDeadlineException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
@@ -126,7 +127,7 @@ class RedisStoreDeadlineTest {
                 .flatMap(
                         n -> take(limits, in(Duration.ofMillis(n % 20 == 0 ? -1 : n % 20 == 1 ? 1 : 8)))
                                 .doOnNext(decision -> allowed.incrementAndGet())
-                                .onErrorResume(LimitStoreDeadlineException.class, late -> Mono.empty())
+                                .onErrorResume(Kind.LATE::isOf, late -> Mono.empty())
                                 .doFinally(end -> {
                                     answered.incrementAndGet();
                                     all.countDown();
@@ -206,7 +207,7 @@ class RedisStoreDeadlineTest {
     }
 
     private static void assertTooLate(CompletableFuture<?> failed) {
-        assertThat(failed).failsWithin(LONG).withThrowableThat().withCauseInstanceOf(LimitStoreDeadlineException.class);
+        assertThat(failed).failsWithin(LONG).withThrowableThat().havingCause().is(kind(Kind.LATE));
     }
 
     private Mono<StoreDecision> take(List<Limit> limits, long deadline) {

@@ -1,5 +1,6 @@
 package io.github.spillgate.redis;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static io.github.spillgate.testkit.Unprotected.limiter;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
@@ -8,8 +9,8 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
-import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.spi.StoreDecision;
@@ -341,7 +342,7 @@ class RedisStoreTest {
                     limiter.refund("a", 1),
                     limiter.tryAcquire(Charge.of("b"), Charge.of("a")).then())) {
                 assertThatThrownBy(call::block)
-                        .isInstanceOf(ForeignValueException.class)
+                        .is(kind(Kind.FOREIGN_VALUE))
                         .hasMessageContaining(key)
                         .hasMessageContaining("expected");
             }

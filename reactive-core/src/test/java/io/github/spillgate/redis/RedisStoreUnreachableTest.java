@@ -1,5 +1,6 @@
 package io.github.spillgate.redis;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.util.Throwables.getStackTrace;
 import static org.awaitility.Awaitility.await;
@@ -7,10 +8,10 @@ import static org.awaitility.Awaitility.await;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.StoreFailure;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import io.lettuce.core.ClientOptions;
@@ -57,7 +58,7 @@ class RedisStoreUnreachableTest {
     void aClosedPort() {
         redis.kill();
         assertThat(failureAt(redis.uri()))
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .is(kind(Kind.UNREACHABLE))
                 .hasMessageStartingWith("Redis is unavailable: no connection to " + place() + ": Connection refused");
     }
 
@@ -70,7 +71,7 @@ class RedisStoreUnreachableTest {
         Queue<Throwable> dropped = new ConcurrentLinkedQueue<>();
         Hooks.onErrorDropped(dropped::add);
         try {
-            assertThat(StoreFailure.of(store.prepare(""))).isExactlyInstanceOf(LimitStoreUnreachableException.class);
+            assertThat(StoreFailure.of(store.prepare(""))).is(kind(Kind.UNREACHABLE));
             assertThat(dropped).isEmpty();
         } finally {
             Hooks.resetOnErrorDropped();
@@ -84,8 +85,7 @@ class RedisStoreUnreachableTest {
         RateLimiter limiter =
                 limiter(RedisStore.builder(client).batching(10, 1, 2).build());
         for (int i = 0; i < 5; i++) {
-            assertThat(StoreFailure.of(limiter.tryAcquire("a")))
-                    .isExactlyInstanceOf(LimitStoreUnreachableException.class);
+            assertThat(StoreFailure.of(limiter.tryAcquire("a"))).is(kind(Kind.UNREACHABLE));
         }
     }
 
@@ -112,7 +112,7 @@ class RedisStoreUnreachableTest {
                             .failsWithin(LONG)
                             .withThrowableThat()
                             .havingCause()
-                            .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                            .is(kind(Kind.UNREACHABLE))
                             .withMessageContaining(
                                     "no connection within 5 s: expected a Redis that this host can reach, rediss://"
                                             + " only if it uses TLS"));
@@ -124,7 +124,7 @@ class RedisStoreUnreachableTest {
     @Test
     void anUnknownHost() {
         assertThat(failureAt(RedisURI.create("no-such-host.invalid", 6379)))
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .is(kind(Kind.UNREACHABLE))
                 .hasMessageStartingWith("Redis is unavailable: no connection to no-such-host.invalid:6379: ");
     }
 
@@ -134,7 +134,7 @@ class RedisStoreUnreachableTest {
         uri.setTimeout(Duration.ofMillis(200));
         redis.pause();
         assertThat(failureAt(uri))
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .is(kind(Kind.UNREACHABLE))
                 .hasMessageStartingWith("Redis is unavailable: no connection to " + place() + ": ")
                 .hasMessageContaining("timed out");
         redis.resume();
@@ -168,7 +168,7 @@ class RedisStoreUnreachableTest {
         RateLimiter limiter = limiter(RedisStore.create(client));
         // Redis closes the connection with the rest of the script unread, and then its reply may be lost.
         await().untilAsserted(() -> assertThat(StoreFailure.of(limiter.tryAcquire("a")))
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .is(kind(Kind.UNREACHABLE))
                 .hasMessageContaining("Redis rejected the connection: ")
                 .hasMessageContaining("unauthenticated")
                 .hasMessageContaining("for example redis://user:password@host:6379"));
@@ -184,7 +184,7 @@ class RedisStoreUnreachableTest {
         limiter.tryAcquire("a").block();
         redis.pause();
         assertThat(StoreFailure.of(limiter.tryAcquire("a")))
-                .isExactlyInstanceOf(LimitStoreUnansweredException.class)
+                .is(kind(Kind.UNANSWERED))
                 .hasMessageStartingWith("Redis did not reply: ");
         redis.resume();
     }
@@ -221,7 +221,7 @@ class RedisStoreUnreachableTest {
                             return failure;
                         },
                         failure -> failure.getMessage().contains("rejected the connection"));
-        assertThat(refusal).isExactlyInstanceOf(LimitStoreUnreachableException.class);
+        assertThat(refusal).is(kind(Kind.UNREACHABLE));
         return refusal;
     }
 

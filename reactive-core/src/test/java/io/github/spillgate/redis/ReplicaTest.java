@@ -1,16 +1,18 @@
 package io.github.spillgate.redis;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreUnavailableException;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.StoreFailure;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.AclSetuserArgs;
 import io.lettuce.core.ClientListArgs;
@@ -62,7 +64,7 @@ class ReplicaTest {
         String place = "127.0.0.1:" + primary.uri().getPort();
         for (Mono<?> operation : List.of(limiter.tryAcquire("a"), limiter.peek("a"), limiter.reset("a"))) {
             assertThat(StoreFailure.of(operation))
-                    .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                    .is(kind(Kind.UNREACHABLE))
                     .hasMessage("Redis is unavailable: the configured server is a replica of " + place
                             + ", and a replica rejects writes: expected the URI of the primary, for example"
                             + " redis://" + place + ", or of Sentinels, for example"
@@ -74,8 +76,9 @@ class ReplicaTest {
     void noConnectionToAReplicaIsKept() {
         RateLimiter limiter = limiter(new Unprotected(RedisStore.create(client)));
         for (int i = 0; i < 3; i++) {
-            assertThatExceptionOfType(LimitStoreUnreachableException.class)
-                    .isThrownBy(() -> limiter.tryAcquire("a").block());
+            assertThatExceptionOfType(LimitStoreException.class)
+                    .isThrownBy(() -> limiter.tryAcquire("a").block())
+                    .is(kind(Kind.UNREACHABLE));
         }
         await().until(() ->
                 admin.clientList(ClientListArgs.Builder.typeNormal()).lines().count() == 1);
@@ -106,7 +109,7 @@ class ReplicaTest {
                 "redis://app:password@127.0.0.1:" + replica.uri().getPort()));
         try {
             assertThat(StoreFailure.of(RedisStore.create(asUser)))
-                    .isExactlyInstanceOf(LimitStoreUnavailableException.class)
+                    .is(kind(Kind.UNAVAILABLE))
                     .hasMessageContaining("READONLY");
         } finally {
             asUser.shutdown();

@@ -1,5 +1,6 @@
 package io.github.spillgate.redis;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
@@ -7,14 +8,14 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreUnavailableException;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.testkit.RedisBinary;
 import io.github.spillgate.testkit.RedisClusterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.RedisNode;
 import io.github.spillgate.testkit.SentinelForTests;
+import io.github.spillgate.testkit.StoreFailure;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.AclSetuserArgs;
@@ -80,7 +81,7 @@ class ServerKindTest {
         // On a busy machine the first connection may take longer than a node is waited for.
         await().atMost(LONG)
                 .untilAsserted(() -> assertThat(StoreFailure.of(store.prepare("")))
-                        .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                        .is(kind(Kind.UNREACHABLE))
                         .hasMessage("Redis is unavailable: " + place(uri)
                                 + " is not part of a cluster, and replied ERR This instance has cluster support "
                                 + "disabled: expected"
@@ -93,7 +94,7 @@ class ServerKindTest {
     @Test
     void aClusterStoreWithoutNodesReportsASingleRedis() {
         assertThat(StoreFailure.of(RedisStore.create(clusterClient(single.uri()))))
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .is(kind(Kind.UNREACHABLE))
                 .hasMessageStartingWith("Redis is unavailable: the configured server is not part of a"
                         + " cluster, and replied ERR This instance has cluster support disabled: expected the URIs of")
                 .hasMessageEndingWith("redis.cluster=false");
@@ -103,7 +104,7 @@ class ServerKindTest {
     void aSingleStoreReportsASentinel() {
         RedisURI uri = sentinel();
         assertThat(StoreFailure.of(RedisStore.create(client(uri))))
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .is(kind(Kind.UNREACHABLE))
                 .hasMessage("Redis is unavailable: the configured server is a Sentinel, which runs"
                         + " no scripts; it monitors primary: expected a URI that names a monitored primary, "
                         + "for example redis-sentinel://host:26379/0#primary");
@@ -111,7 +112,7 @@ class ServerKindTest {
         RedisStore withDatabase = RedisStore.create(client(uri));
         // Lettuce closes the connection when it reads the error, and may report only that.
         await().untilAsserted(() -> assertThat(StoreFailure.of(withDatabase))
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .is(kind(Kind.UNREACHABLE))
                 .hasMessageMatching("Redis is unavailable: no connection to " + place(uri)
                         + ", because Redis rejected the connection: ERR unknown command .SELECT.: expected a"
                         + " URI without a database, for example redis://host:6379; the URI of a Sentinel names"
@@ -126,11 +127,11 @@ class ServerKindTest {
         String example = "RedisStore.create(RedisClient.create(\"redis-sentinel://host:26379/0#name\"))";
         await().atMost(LONG)
                 .untilAsserted(() -> assertThat(StoreFailure.of(named))
-                        .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                        .is(kind(Kind.UNREACHABLE))
                         .hasMessageContaining(place(uri) + " is not part of a cluster, and replied ERR unknown command")
                         .hasMessageEndingWith(example));
         assertThat(StoreFailure.of(RedisStore.create(clusterClient(uri))))
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .is(kind(Kind.UNREACHABLE))
                 .hasMessageContaining("is not part of a cluster")
                 .hasMessageEndingWith(example);
     }
@@ -149,7 +150,7 @@ class ServerKindTest {
                 .withAuthentication("app", "password".toCharArray())
                 .build();
         assertThat(StoreFailure.of(RedisStore.create(client(uri))))
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .is(kind(Kind.UNREACHABLE))
                 .hasNoCause()
                 .hasMessageMatching("Redis is unavailable: the configured server replied ERR unknown command"
                         + " .EVAL.: expected a Redis, or a proxy, that runs EVAL and EVALSHA, with TIME, [A-Z, ]+ and"
@@ -172,7 +173,7 @@ class ServerKindTest {
                 .anyMatch(failure -> failure.getMessage().contains(": MOVED "))
                 .anyMatch(failure -> failure.getMessage().contains(": CROSSSLOT "))
                 .allSatisfy(failure -> assertThat(failure)
-                        .isExactlyInstanceOf(LimitStoreUnavailableException.class)
+                        .is(kind(Kind.UNAVAILABLE))
                         .hasMessageContaining("it is one node of a cluster")
                         .hasMessageContaining("RedisStore.create(RedisClusterClient.create(uri))")
                         .hasMessageContaining("redis.cluster=true"));

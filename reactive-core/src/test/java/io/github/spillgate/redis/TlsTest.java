@@ -1,16 +1,18 @@
 package io.github.spillgate.redis;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.testkit.RedisForTests;
+import io.github.spillgate.testkit.StoreFailure;
 import io.github.spillgate.testkit.TlsForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.ClientOptions;
@@ -74,7 +76,7 @@ class TlsTest {
         RedisURI uri = start(tls);
         // Redis breaks the connection as soon as it has said why, and then that may be lost.
         await().untilAsserted(() -> assertThat(failureAt(uri, trusting(tls)))
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .is(kind(Kind.UNREACHABLE))
                 .hasMessageStartingWith(noConnectionTo(uri) + "TLS: ")
                 .hasMessageContaining("expected a client certificate that the server trusts"));
     }
@@ -83,7 +85,7 @@ class TlsTest {
     void anUntrustedAuthorityIsReportedWithTheSetting() {
         RedisURI uri = start(TlsForTests.ofServer());
         assertThat(failureAt(uri, AS_THE_JDK_TRUSTS))
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .is(kind(Kind.UNREACHABLE))
                 .hasMessageStartingWith(noConnectionTo(uri) + "TLS: ")
                 .hasMessageContaining("PKIX path building failed")
                 .hasMessageEndingWith("for example with SslOptions.builder().trustManager(new File(\"ca.crt\"))");
@@ -94,7 +96,7 @@ class TlsTest {
         TlsForTests tls = TlsForTests.ofServerElsewhere();
         RedisURI uri = start(tls);
         assertThat(failureAt(uri, trusting(tls)))
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .is(kind(Kind.UNREACHABLE))
                 .hasMessageStartingWith(noConnectionTo(uri) + "TLS: ")
                 .hasMessageContaining("No subject alternative names matching")
                 .hasMessageEndingWith("for example rediss://redis.example:6379");
@@ -104,7 +106,7 @@ class TlsTest {
     void aPlaintextClientOnATlsServerIsReported() {
         RedisURI uri = plainly(start(TlsForTests.ofServer()));
         assertThat(failureAt(uri, AS_THE_JDK_TRUSTS))
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .is(kind(Kind.UNREACHABLE))
                 .hasMessageStartingWith(noConnectionTo(uri))
                 .hasMessageContaining("rediss://user:password@host:6379");
     }
@@ -118,7 +120,7 @@ class TlsTest {
         SslOptions impatient =
                 SslOptions.builder().handshakeTimeout(Duration.ofMillis(200)).build();
         assertThat(failureAt(uri, impatient))
-                .isExactlyInstanceOf(LimitStoreUnreachableException.class)
+                .is(kind(Kind.UNREACHABLE))
                 .hasMessageStartingWith(noConnectionTo(uri) + "TLS: handshake timed out")
                 .hasMessageEndingWith("for example redis://host:6379");
     }

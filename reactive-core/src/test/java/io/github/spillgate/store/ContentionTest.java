@@ -1,5 +1,6 @@
 package io.github.spillgate.store;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 
@@ -7,8 +8,8 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.store.MapStore.Stored;
@@ -128,7 +129,7 @@ class ContentionTest {
         RateLimiter other = limiter(new HeldMapStore(rows, InstantSource.system()));
         first.onWrite((changes, write) -> other.tryAcquire(hot).then(write));
         assertThat(limiters.get(0).tryAcquire(hot).materialize().block().getThrowable())
-                .isInstanceOf(LimitStoreUnavailableException.class)
+                .is(kind(Kind.UNAVAILABLE))
                 .hasMessageContainingAll("HeldMapStore", "hot", "each of 100 attempts", "leased()");
         assertThat(used(hot)).isEqualTo(100);
     }
@@ -137,7 +138,7 @@ class ContentionTest {
     @Test
     void aLostReplyIsAnErrorAndGrantsNothingTwice() {
         Limit limit = Limit.of(200, Duration.ofHours(5));
-        LimitStoreUnansweredException lost = new LimitStoreUnansweredException("no reply", null);
+        LimitStoreException lost = new LimitStoreException(Kind.UNANSWERED, "no reply");
         AtomicInteger number = new AtomicInteger();
         for (HeldMapStore store : List.of(first, second)) {
             store.onWrite((changes, write) -> switch (number.incrementAndGet() % 8) {

@@ -1,5 +1,6 @@
 package io.github.spillgate.store;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
@@ -7,9 +8,8 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision.Usage;
-import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreDeadlineException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
@@ -250,7 +250,7 @@ class CorrectionsTest {
         rows.put(hold.identity(), foreign);
         assertThatThrownBy(() -> store.take(StoreRequest.take(List.of(claim("b", LOG), claim)))
                         .block())
-                .isInstanceOf(ForeignValueException.class)
+                .is(kind(Kind.FOREIGN_VALUE))
                 .hasMessageContainingAll(claim.identity(), "HeldMapStore", "not written by Spillgate", "delete it");
         assertThat(used("b", LOG)).isZero();
         assertThat(correct(new Refund(claim, taken.usages().get(0), 0), settlement("s-1", taken, 3, later())))
@@ -271,7 +271,7 @@ class CorrectionsTest {
         take("a", LOG, 2);
         assertThatThrownBy(() ->
                         store.reset(List.of(claim("a", LOG)), Time.nanos() - 1).block())
-                .isInstanceOf(LimitStoreDeadlineException.class);
+                .is(kind(Kind.LATE));
         assertThat(used("a", LOG)).isEqualTo(2);
     }
 

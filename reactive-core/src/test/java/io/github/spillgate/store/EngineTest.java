@@ -1,5 +1,6 @@
 package io.github.spillgate.store;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
@@ -7,9 +8,8 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.local.LocalStore;
@@ -188,7 +188,8 @@ class EngineTest {
         request(NEVER, claim("locked"));
         awaitResults(1);
         assertThat(results.get(0))
-                .asInstanceOf(InstanceOfAssertFactories.throwable(LimitStoreUnavailableException.class))
+                .asInstanceOf(InstanceOfAssertFactories.THROWABLE)
+                .is(kind(Kind.UNAVAILABLE))
                 .hasMessageContainingAll("locked it before each of 100 attempts", locked);
         assertThat(rows).isEmpty();
     }
@@ -239,7 +240,7 @@ class EngineTest {
             assertThat(timed.writes).hasSize(2);
             clock.passMillis(101);
             gate.tryEmitEmpty();
-            assertThat(results).hasSize(2).hasOnlyElementsOfType(LimitStoreDeadlineException.class);
+            assertThat(results).hasSize(2).are(kind(Kind.LATE));
             assertThat(rows).isEmpty();
         }
     }
@@ -254,9 +255,7 @@ class EngineTest {
             request(timed, NEVER, claim("b"));
             clock.passMillis(101);
             gate.tryEmitEmpty();
-            assertThat(results)
-                    .filteredOn(LimitStoreDeadlineException.class::isInstance)
-                    .hasSize(2);
+            assertThat(results).filteredOn(kind(Kind.LATE)).hasSize(2);
             assertThat(rows).containsOnlyKeys(key("b"));
             assertThat(timed.reads).hasSize(2);
         }
@@ -284,9 +283,7 @@ class EngineTest {
             clock.passMillis(101);
             writes.tryEmitEmpty();
             assertThat(results).hasSize(7);
-            assertThat(results)
-                    .filteredOn(LimitStoreDeadlineException.class::isInstance)
-                    .hasSize(1);
+            assertThat(results).filteredOn(kind(Kind.LATE)).hasSize(1);
             assertThat(used(clock, "a")).isEqualTo(4);
         }
     }
@@ -360,7 +357,7 @@ class EngineTest {
         }
         awaitResults(1);
         assertThat((Throwable) results.get(0))
-                .isInstanceOf(LimitStoreUnavailableException.class)
+                .is(kind(Kind.UNAVAILABLE))
                 .hasMessageContainingAll("HeldMapStore", "has 3 waiting decisions", "constructor");
         gate.tryEmitEmpty();
         awaitResults(5);

@@ -6,7 +6,8 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.store.CompareAndWriteStore.Change;
@@ -40,7 +41,7 @@ class OutageTest {
                 .limit(limit)
                 .build();
         assertThat(take(limiter).source()).isEqualTo(Source.OTHER);
-        store.onRead((keys, read) -> Mono.error(new LimitStoreUnavailableException("down", null)));
+        store.onRead((keys, read) -> Mono.error(new LimitStoreException(Kind.UNAVAILABLE, "down")));
         for (int i = 0; i < 3; i++) {
             assertThat(take(limiter).source()).isEqualTo(Source.LOCAL);
         }
@@ -64,7 +65,7 @@ class OutageTest {
                 .deadline(Duration.ofSeconds(10))
                 .limit(Limit.of(20, Duration.ofHours(5)))
                 .build();
-        store.onRead((keys, read) -> Mono.error(new LimitStoreUnavailableException("down", null)));
+        store.onRead((keys, read) -> Mono.error(new LimitStoreException(Kind.UNAVAILABLE, "down")));
         for (String key : List.of("a", "locked", "b")) {
             assertThat(take(limiter, key).source()).isEqualTo(Source.LOCAL);
         }

@@ -5,7 +5,8 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreUnreachableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.http.ClientAddressSettings;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
@@ -351,7 +352,7 @@ class RateLimitOptionsTest {
             @Override
             public Mono<Void> prepare(String node) {
                 prepared.incrementAndGet();
-                return Mono.error(new LimitStoreUnreachableException("nothing listens there", null));
+                return Mono.error(new LimitStoreException(Kind.UNREACHABLE, "nothing listens there"));
             }
         };
     }

@@ -3,6 +3,7 @@ package io.github.spillgate.internal.holding;
 import io.github.spillgate.Decision;
 import io.github.spillgate.HoldExpiredException;
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimitedException;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.StoreDecision;
@@ -230,7 +231,7 @@ public final class WhileHolding<T> extends Flux<T> {
 
             @Override
             public void onComplete() {
-                fail(new LimitStoreException("the store has given no decision", null));
+                fail(new LimitStoreException(Kind.REJECTED, "the store has given no decision"));
             }
         }
     }

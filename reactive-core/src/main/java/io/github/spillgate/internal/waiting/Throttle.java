@@ -3,6 +3,7 @@ package io.github.spillgate.internal.waiting;
 import io.github.spillgate.Decision;
 import io.github.spillgate.LimitLookupException;
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.Source;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Time;
@@ -491,7 +492,8 @@ public final class Throttle<T> extends FluxOperator<T, T> {
                                 + " example 1");
                     }
                     return new LimitStoreException(
-                            "the store denies, and reports no time after which a retry could help: " + denial, null);
+                            Kind.REJECTED,
+                            "the store denies, and reports no time after which a retry could help: " + denial);
                 }
             }
         }

@@ -2,6 +2,7 @@ package io.github.spillgate.internal.waiting;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
@@ -672,7 +673,8 @@ final class WaitQueue {
         protected void hookOnComplete() {
             if (!answered) {
                 answered = true;
-                onFailure(new LimitStoreException("the store has given no decision on " + request.claims, null));
+                onFailure(
+                        new LimitStoreException(Kind.REJECTED, "the store has given no decision on " + request.claims));
             }
         }
     }

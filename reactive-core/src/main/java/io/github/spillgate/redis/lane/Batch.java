@@ -1,7 +1,7 @@
 package io.github.spillgate.redis.lane;
 
-import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
@@ -292,7 +292,8 @@ public final class Batch {
             try {
                 decision = decision(reply, pending, isGranted, grantedLater);
             } catch (RuntimeException e) {
-                pending.fail(new LimitStoreException("the answer of Redis cannot be read: " + e.getMessage(), e));
+                pending.fail(new LimitStoreException(
+                        Kind.REJECTED, "the answer of Redis cannot be read: " + e.getMessage(), e));
                 return;
             }
             pending.answer(decision);
@@ -329,8 +330,8 @@ public final class Batch {
                 next = each.removeNext();
                 try {
                     if (server == null || server.isAfter(each.deadline()) || !each.mayRetry()) {
-                        each.fail(new LimitStoreDeadlineException(
-                                "Redis did not decide: it received the request after the deadline"));
+                        each.fail(new LimitStoreException(
+                                Kind.LATE, "Redis did not decide: it received the request after the deadline"));
                     } else {
                         each.retry();
                     }

@@ -1,6 +1,7 @@
 package io.github.spillgate.redis.lane;
 
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -62,9 +63,9 @@ public record BatchBounds(int counts, int inFlight, int waiting) {
         return Math.min(decisions(), share);
     }
 
-    LimitStoreUnavailableException tooManyWait() {
-        return new LimitStoreUnavailableException(
-                "Redis is unavailable: " + waiting + " decisions are waiting for it already", null);
+    LimitStoreException tooManyWait() {
+        return new LimitStoreException(
+                Kind.UNAVAILABLE, "Redis is unavailable: " + waiting + " decisions are waiting for it already");
     }
 
     private static boolean isFar(long roundTrip) {

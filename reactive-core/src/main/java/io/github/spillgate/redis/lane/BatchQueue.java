@@ -1,8 +1,7 @@
 package io.github.spillgate.redis.lane;
 
-import io.github.spillgate.LimitStoreDeadlineException;
 import io.github.spillgate.LimitStoreException;
-import io.github.spillgate.LimitStoreUnansweredException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.internal.Background;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -297,7 +296,8 @@ public final class BatchQueue {
     }
 
     private static LimitStoreException tooLate() {
-        return new LimitStoreDeadlineException("Redis was not asked: the request waited for others until its deadline");
+        return new LimitStoreException(
+                Kind.LATE, "Redis was not asked: the request waited for others until its deadline");
     }
 
     private LimitStoreException loopEnded() {
@@ -422,7 +422,8 @@ public final class BatchQueue {
                 whyUnwritten = batch.whyUnwritten(decoded);
             } catch (RuntimeException e) {
                 // This batch fails, and keeps no place among those in flight.
-                onError(new LimitStoreException("the reply of Redis cannot be read: " + e.getMessage(), e));
+                onError(new LimitStoreException(
+                        Kind.REJECTED, "the reply of Redis cannot be read: " + e.getMessage(), e));
                 return;
             }
             if (!connection.run(() -> replied(decoded, whyUnwritten, roundTrip))) {
@@ -442,7 +443,7 @@ public final class BatchQueue {
             if (hasReply) {
                 return;
             }
-            onError(new LimitStoreUnansweredException("Redis replied with nothing", null));
+            onError(new LimitStoreException(Kind.UNANSWERED, "Redis replied with nothing"));
         }
 
         private void replied(ScriptReply reply, String whyUnwritten, long roundTrip) {

@@ -1,12 +1,7 @@
 package io.github.spillgate.redis.lane;
 
-import io.github.spillgate.ForeignValueException;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
-import io.github.spillgate.LimitStoreRefusedException;
-import io.github.spillgate.LimitStoreUnansweredException;
-import io.github.spillgate.LimitStoreUnavailableException;
-import io.github.spillgate.LimitStoreUnreachableException;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisException;
 import java.nio.charset.StandardCharsets;
@@ -147,14 +142,14 @@ public final class Errors {
         String message = messageOf(e);
         if (!(e instanceof RedisCommandExecutionException)) {
             return isSent(e)
-                    ? new LimitStoreUnansweredException("Redis did not reply: " + message, e)
-                    : new LimitStoreUnavailableException("Redis is unavailable: " + message, e);
+                    ? new LimitStoreException(Kind.UNANSWERED, "Redis did not reply: " + message, e)
+                    : new LimitStoreException(Kind.UNAVAILABLE, "Redis is unavailable: " + message, e);
         }
         if (isUnauthenticated(message) || isNoPermission(message)) {
             String detail = message + advice(message);
             return isNoPermission(message)
-                    ? new LimitStoreRefusedException("Redis denied this user the command: " + detail, e)
-                    : new LimitStoreUnreachableException("Redis rejected the connection: " + detail, e);
+                    ? new LimitStoreException(Kind.REFUSED, "Redis denied this user the command: " + detail, e)
+                    : new LimitStoreException(Kind.UNREACHABLE, "Redis rejected the connection: " + detail, e);
         }
         Matcher unknown = UNKNOWN_COMMAND.matcher(message);
         if (unknown.find()) {
@@ -162,7 +157,8 @@ public final class Errors {
             return unreachable("the configured server replied " + unknown.group() + adviceOnUnknown(unknown.group(1)));
         }
         if (hasCode(message, OTHER_NODE)) {
-            return new LimitStoreUnavailableException(
+            return new LimitStoreException(
+                    Kind.UNAVAILABLE,
                     "Redis cannot decide: it is one node of a cluster, and does not hold all of the keys:"
                             + " expected a store for the cluster, for example"
                             + " RedisStore.create(RedisClusterClient.create(uri)), and in settings redis.cluster=true: "
@@ -170,8 +166,9 @@ public final class Errors {
                     e);
         }
         return hasCode(message, TRANSIENT)
-                ? new LimitStoreUnavailableException("Redis cannot decide: " + message, e)
+                ? new LimitStoreException(Kind.UNAVAILABLE, "Redis cannot decide: " + message, e)
                 : new LimitStoreException(
+                        Kind.REJECTED,
                         "Redis refused the script: " + message
                                 + (RESTRICTED.matcher(message).find() ? RUNS_SCRIPTS : ""),
                         e);
@@ -184,9 +181,10 @@ public final class Errors {
     }
 
     /** Returns our exception for a key with a value that this library has not written. */
-    public static ForeignValueException foreign(byte[] keyBytes, @Nullable Throwable e) {
+    public static LimitStoreException foreign(byte[] keyBytes, @Nullable Throwable e) {
         String key = new String(keyBytes, StandardCharsets.US_ASCII);
-        return new ForeignValueException(
+        return new LimitStoreException(
+                Kind.FOREIGN_VALUE,
                 "the value under the Redis key \"" + key
                         + "\" was not written by Spillgate, and is left unchanged: expected a count or no value;"
                         + " delete it (for example DEL \"" + key + "\"), or configure another namespace",
@@ -199,8 +197,10 @@ public final class Errors {
             return ours;
         }
         if (e instanceof LinkageError) {
-            return new LimitStoreUnreachableException(
-                    "Redis is unavailable: Lettuce does not run with the libraries on the class path: " + e, e);
+            return new LimitStoreException(
+                    Kind.UNREACHABLE,
+                    "Redis is unavailable: Lettuce does not run with the libraries on the class path: " + e,
+                    e);
         }
         String message = messageOf(e);
         Matcher named = UNCONNECTED.matcher(message);
@@ -210,7 +210,8 @@ public final class Errors {
         if (reason instanceof RedisCommandExecutionException) {
             String reply = messageOf(reason);
             String withoutArguments = ARGUMENTS.matcher(reply).replaceFirst("");
-            return new LimitStoreUnreachableException(
+            return new LimitStoreException(
+                    Kind.UNREACHABLE,
                     "Redis is unavailable: no connection" + address + ", because Redis rejected the connection: "
                             + withoutArguments + advice(withoutArguments),
                     withoutArguments.equals(reply) ? e : null);
@@ -225,7 +226,7 @@ public final class Errors {
                         : messageOf(reason)
                                 + (NO_HANDSHAKE.matcher(messageOf(reason)).matches() ? EXPECTED_REPLY : "");
         String why = reason == e && named.matches() ? "" : ": " + detail;
-        return new LimitStoreUnreachableException("Redis is unavailable: no connection" + address + why, e);
+        return new LimitStoreException(Kind.UNREACHABLE, "Redis is unavailable: no connection" + address + why, e);
     }
 
     /** Returns whether Lettuce has lost the reason of a failed attempt to connect. Another attempt may find it out. */
@@ -287,8 +288,8 @@ public final class Errors {
                 + ": expected the URIs of a cluster's nodes, or a store for a single Redis, for example" + expected);
     }
 
-    private static LimitStoreUnreachableException unreachable(String why) {
-        return new LimitStoreUnreachableException("Redis is unavailable: " + why, null);
+    private static LimitStoreException unreachable(String why) {
+        return new LimitStoreException(Kind.UNREACHABLE, "Redis is unavailable: " + why);
     }
 
     /** Returns whether a server does not know this command. */

@@ -1,6 +1,7 @@
 package io.github.spillgate.redis.lane;
 
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.internal.Background;
 import io.lettuce.core.RedisChannelHandler;
 import io.lettuce.core.RedisConnectionStateListener;
@@ -278,9 +279,9 @@ public final class Lane implements CommandSender {
 
     private static LimitStoreException isClosed() {
         return new LimitStoreException(
+                Kind.REJECTED,
                 "the store is closed: expected it to be open, for example by closing it only after the last"
-                        + " limiter that decides with it",
-                null);
+                        + " limiter that decides with it");
     }
 
     private static LimitStoreException noReplyToScript() {

@@ -1,6 +1,7 @@
 package io.github.spillgate.redis.lane;
 
-import io.github.spillgate.LimitStoreUnavailableException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisException;
 import io.lettuce.core.api.StatefulRedisConnection;
@@ -286,9 +287,11 @@ public final class OpenConnection implements CommandSender {
      * Returns the failure of requests that were not sent on this connection, and will not be. Together with its lost
      * commands they count as one failure.
      */
-    LimitStoreUnavailableException unusable(String why) {
-        return new LimitStoreUnavailableException(
-                "Redis is unavailable: " + why, new ConnectionLostException(why, null, lossObservers));
+    LimitStoreException unusable(String why) {
+        return new LimitStoreException(
+                Kind.UNAVAILABLE,
+                "Redis is unavailable: " + why,
+                new ConnectionLostException(why, null, lossObservers));
     }
 
     /** The failure of a command. Without a reply, that is the loss of this connection, if the connection is lost. */

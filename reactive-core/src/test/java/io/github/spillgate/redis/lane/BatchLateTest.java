@@ -1,9 +1,10 @@
 package io.github.spillgate.redis.lane;
 
+import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreDeadlineException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreRequest;
@@ -37,7 +38,7 @@ class BatchLateTest {
         now.set(6 * MILLI);
         answerLate();
         assertThat(retried).containsExactly(sent.get(2));
-        assertThat(failures).hasSize(2).allMatch(LimitStoreDeadlineException.class::isInstance);
+        assertThat(failures).hasSize(2).are(kind(Kind.LATE));
     }
 
     /** A retry may be in another group before it returns. */
@@ -75,7 +76,7 @@ class BatchLateTest {
             answerLate(again);
         }
         assertThat(retried).hasSize(3);
-        assertThat(failures).singleElement().isInstanceOf(LimitStoreDeadlineException.class);
+        assertThat(failures).singleElement().is(kind(Kind.LATE));
     }
 
     @Test

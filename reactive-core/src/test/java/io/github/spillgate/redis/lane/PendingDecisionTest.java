@@ -3,6 +3,7 @@ package io.github.spillgate.redis.lane;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.Source;
 import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
@@ -16,7 +17,7 @@ import reactor.test.subscriber.TestSubscriber;
 /** What a subscriber gets for each end of its decision. */
 class PendingDecisionTest {
 
-    private final LimitStoreException why = new LimitStoreException("Redis is away", null);
+    private final LimitStoreException why = new LimitStoreException(Kind.REJECTED, "Redis is away");
 
     private final List<PendingDecision> sent = new ArrayList<>();
     private final Mono<StoreDecision> decision =

@@ -5,7 +5,8 @@ import static org.assertj.core.api.Assertions.tuple;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
-import io.github.spillgate.LimitStoreRefusedException;
+import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.http.KeySource;
@@ -44,7 +45,7 @@ class SpillgateEndpointTest {
         LimitStore refusing = new WithoutDeadline(LocalStore.bounded(16)) {
             @Override
             public Mono<Void> reset(List<Claim> claims, long deadline) {
-                return Mono.error(new LimitStoreRefusedException("expected the right +del", null));
+                return Mono.error(new LimitStoreException(Kind.REFUSED, "expected the right +del"));
             }
         };
         try (RateLimiter limiter = limiter(refusing, Fallback.local(16))) {
