@@ -17,6 +17,7 @@ import java.util.Collections;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.function.Function;
 import java.util.function.IntFunction;
 import java.util.function.UnaryOperator;
@@ -147,18 +148,52 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
         List<Write> writes =
                 changes.stream().flatMap(change -> change.writes().stream()).toList();
         List<String> keys = writes.stream().map(Write::key).toList();
+        if (writes.size() == 1 && writes.get(0).version() != 0) {
+            return run(
+                    Step.WRITE,
+                    connection ->
+                            update(connection, writes.get(0), changes.get(0).deadline()));
+        }
         return run(Step.WRITE, connection -> {
             Statement statement = connection
                     .createStatement(statements.write())
                     .bind(0, named(keys))
                     .bind(1, column(writes, one -> HexFormat.of().formatHex(one.value()), String[]::new))
                     .bind(2, column(writes, Write::version, Long[]::new))
-                    .bind(3, column(writes, Write::expiresAt, Long[]::new))
-                    .bind(4, ofChanges(changes, i -> i, Integer[]::new))
-                    .bind(5, ofChanges(changes, i -> changes.get(i).deadline(), Long[]::new));
+                    .bind(3, column(writes, Write::nextVersion, Long[]::new))
+                    .bind(4, column(writes, Write::expiresAt, Long[]::new))
+                    .bind(5, ofChanges(changes, i -> i, Integer[]::new))
+                    .bind(6, ofChanges(changes, i -> changes.get(i).deadline(), Long[]::new));
             return results(statement, row -> written(connection, row, keys))
                     .flatMap(all -> all.get(0))
                     .onErrorResume(PostgresErrors::isUnwritten, error -> read(connection, keys));
+        });
+    }
+
+    private Mono<Rows> update(Connection connection, Write write, long deadline) {
+        Statement statement = connection
+                .createStatement(statements.update())
+                .bind(0, named(List.of(write.key()))[0])
+                .bind(1, HexFormat.of().formatHex(write.value()))
+                .bind(2, write.version())
+                .bind(3, write.nextVersion())
+                .bind(4, write.expiresAt())
+                .bind(5, deadline);
+        return results(statement, row -> updated(row, write.key()))
+                .flatMap(all -> all.isEmpty() || all.get(0).isEmpty()
+                        ? readUnwritten(connection, List.of(write.key()))
+                        : Mono.just(all.get(0).get()));
+    }
+
+    /** Returns the row unless it was written; empty if it is too long to be in the reply. */
+    private static Optional<Rows> updated(Readable reply, String key) {
+        long micros = value(reply, 0, Long.class);
+        if (value(reply, 1, Boolean.class)) {
+            return Optional.of(new Rows(micros, List.of()));
+        }
+        return Optional.ofNullable(reply.get(3, String.class)).map(value -> {
+            Row row = new Row(key, HexFormat.of().parseHex(value), value(reply, 2, Long.class));
+            return new Rows(micros, List.of(row));
         });
     }
 
@@ -167,17 +202,20 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
         Long[] unwritten = reply.get(1, Long[].class);
         return unwritten == null
                 ? Mono.just(new Rows(value(reply, 0, Long.class), List.of()))
-                : read(
-                                connection,
-                                Stream.of(unwritten)
-                                        .map(n -> keys.get(n.intValue() - 1))
-                                        .toList())
-                        // Other rows may have been written.
-                        .onErrorMap(error -> new LimitStoreException(
-                                Kind.UNANSWERED,
-                                String.valueOf(
-                                        errors.translate(error, Step.READ).getMessage()),
-                                error));
+                : readUnwritten(
+                        connection,
+                        Stream.of(unwritten)
+                                .map(n -> keys.get(n.intValue() - 1))
+                                .toList());
+    }
+
+    private Mono<Rows> readUnwritten(Connection connection, List<String> keys) {
+        return read(connection, keys)
+                // Other rows may have been written.
+                .onErrorMap(error -> new LimitStoreException(
+                        Kind.UNANSWERED,
+                        String.valueOf(errors.translate(error, Step.READ).getMessage()),
+                        error));
     }
 
     private String[] named(List<String> keys) {

@@ -11,16 +11,13 @@ import java.util.function.UnaryOperator;
  *
  * @param check returns the number of the server's version, and whether the table is missing
  */
-record Statements(String check, String create, String read, String write, String sweep) {
+record Statements(String check, String create, String read, String write, String update, String sweep) {
     // Design notes.
     //
     // All values are parameters, so none is quoted, and the server plans a statement once for each connection. For
     // that, each array is in a subquery: the planner would otherwise see its length, and plan again each time. Arrays
     // of numbers and of text are what R2DBC encodes, so values are in hexadecimal. The name of the table is quoted,
     // because it may be a word of SQL, such as user.
-    //
-    // Versions are times in microseconds, and grow with each write of a row: also those of a row that was deleted and
-    // inserted again.
     //
     // The collation "C" compares bytes. LATERAL keeps the planner from joining with the whole table.
 
@@ -49,6 +46,7 @@ record Statements(String check, String create, String read, String write, String
                         .replaceAll("\\s+", " "),
                 named.apply(text("read.sql")),
                 named.apply(text("write.sql")),
+                named.apply(text("update.sql")),
                 named.apply(text("sweep.sql")));
     }
 

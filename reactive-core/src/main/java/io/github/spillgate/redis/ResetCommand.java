@@ -2,8 +2,8 @@ package io.github.spillgate.redis;
 
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
+import io.github.spillgate.internal.StoreClock;
 import io.github.spillgate.redis.lane.CountKeys;
-import io.github.spillgate.redis.lane.RedisClock;
 import io.github.spillgate.redis.lane.ScriptReply;
 import io.github.spillgate.redis.lane.ScriptRequest;
 import io.github.spillgate.spi.Claim;
@@ -45,7 +45,7 @@ final class ResetCommand {
 
     private Mono<byte[]> reset(int slot, byte[][] names, List<Claim> marked, long deadline) {
         return router.send(slot, names, (server, sender) -> {
-            AtomicReference<@Nullable RedisClock> used = new AtomicReference<>();
+            AtomicReference<@Nullable StoreClock> used = new AtomicReference<>();
             return server.script(Script.Purpose.RESET)
                     .run(sender, names, clock -> {
                         used.set(clock);
@@ -58,12 +58,12 @@ final class ResetCommand {
         });
     }
 
-    private static boolean isBefore(long deadline, @Nullable RedisClock clock) {
+    private static boolean isBefore(long deadline, @Nullable StoreClock clock) {
         return clock != null && !clock.isAfter(deadline);
     }
 
     /** Only the reply to a late reset, which changes nothing, has a time: a new bound of the deadline by that clock. */
-    private static void checkInTime(ScriptReply reply, @Nullable RedisClock clock) {
+    private static void checkInTime(ScriptReply reply, @Nullable StoreClock clock) {
         if (reply.hasTime()) {
             if (clock != null) {
                 clock.record(reply.micros());

@@ -1,9 +1,9 @@
 package io.github.spillgate.redis;
 
 import io.github.spillgate.internal.Background;
+import io.github.spillgate.internal.StoreClock;
 import io.github.spillgate.redis.lane.CommandSender;
 import io.github.spillgate.redis.lane.Errors;
-import io.github.spillgate.redis.lane.RedisClock;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisFuture;
 import io.lettuce.core.RedisNoScriptException;
@@ -69,7 +69,7 @@ final class ScriptRunner {
      *
      * @param request returns the request when it is sent, because it may depend on the server's clock
      */
-    Mono<byte[]> run(CommandSender sender, byte[][] keys, Function<RedisClock, byte[]> request) {
+    Mono<byte[]> run(CommandSender sender, byte[][] keys, Function<StoreClock, byte[]> request) {
         Call call = new Call(sender, keys, request);
         return sender.send(call).onErrorResume(ScriptRunner::isUnknown, call::runUnknown);
     }
@@ -90,19 +90,19 @@ final class ScriptRunner {
 
         private final CommandSender sender;
         private final byte[][] keys;
-        private final Function<RedisClock, byte[]> request;
+        private final Function<StoreClock, byte[]> request;
 
         /** The last load that had a reply when this was sent; used by the thread that sends it, and afterwards. */
         private volatile @Nullable Load known;
 
-        Call(CommandSender sender, byte[][] keys, Function<RedisClock, byte[]> request) {
+        Call(CommandSender sender, byte[][] keys, Function<StoreClock, byte[]> request) {
             this.sender = sender;
             this.keys = keys;
             this.request = request;
         }
 
         @Override
-        public Publisher<byte[]> on(RedisReactiveCommands<byte[], byte[]> commands, RedisClock clock) {
+        public Publisher<byte[]> on(RedisReactiveCommands<byte[], byte[]> commands, StoreClock clock) {
             Load load = replied.get();
             known = load;
             if (load != null && load.isFollowedByText()) {
@@ -112,7 +112,7 @@ final class ScriptRunner {
             return load == null || load.hasHelped ? reply : reply.doOnNext(any -> load.hasHelped = true);
         }
 
-        private Flux<byte[]> evalText(RedisReactiveCommands<byte[], byte[]> commands, RedisClock clock) {
+        private Flux<byte[]> evalText(RedisReactiveCommands<byte[], byte[]> commands, StoreClock clock) {
             return commands.eval(script.text(), ScriptOutputType.VALUE, keys, request.apply(clock));
         }
 

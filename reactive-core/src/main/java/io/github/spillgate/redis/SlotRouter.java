@@ -1,9 +1,9 @@
 package io.github.spillgate.redis;
 
+import io.github.spillgate.internal.StoreClock;
 import io.github.spillgate.redis.lane.CommandSender;
 import io.github.spillgate.redis.lane.Errors;
 import io.github.spillgate.redis.lane.Redirect;
-import io.github.spillgate.redis.lane.RedisClock;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
@@ -68,7 +68,7 @@ final class SlotRouter {
     }
 
     /** Runs a script with a request that is made when it is sent, for example because it depends on the time. */
-    Mono<byte[]> run(int slot, Script.Purpose script, byte[][] keys, Function<RedisClock, byte[]> request) {
+    Mono<byte[]> run(int slot, Script.Purpose script, byte[][] keys, Function<StoreClock, byte[]> request) {
         return send(slot, keys, (server, sender) -> server.script(script).run(sender, keys, request));
     }
 

@@ -13,6 +13,7 @@ import io.github.spillgate.spi.StoreRequest;
 import java.time.Duration;
 import java.util.List;
 import java.util.UUID;
+import java.util.function.LongSupplier;
 import reactor.core.publisher.Mono;
 
 /**
@@ -21,8 +22,8 @@ import reactor.core.publisher.Mono;
  *
  * <p>Decisions share reads and writes. While a row is being read or written, further decisions on it wait, and are then
  * made together. If another process has changed a row in between, its decisions are computed again on the new row. A
- * decision that changes nothing, such as a denial, needs no write. Results are emitted on {@code
- * Schedulers.parallel()}.
+ * decision that changes nothing, such as a denial, needs no write. A row that this process has written is not read
+ * again while no other process changes it. Results are emitted on {@code Schedulers.parallel()}.
  */
 public abstract class CompareAndWriteStore implements LimitStore {
 
@@ -43,6 +44,11 @@ public abstract class CompareAndWriteStore implements LimitStore {
     @SuppressWarnings("this-escape") // it is only stored
     protected CompareAndWriteStore(int inFlight, int waiting) {
         engine = new Engine(this, inFlight, waiting);
+    }
+
+    /** Replaces what is known of the store's clock, for a test that sets it. */
+    void useClock(LongSupplier micros) {
+        engine.written().useClock(micros);
     }
 
     /**
@@ -70,9 +76,8 @@ public abstract class CompareAndWriteStore implements LimitStore {
      *
      * @param key the key
      * @param value the value; empty if there is none, or if it has expired
-     * @param version a number that each write of this key changes to one that it never had; 0 if there is no row. An
-     *     expired row keeps its version for longer than a decision takes, so that it is not mistaken for one that never
-     *     was
+     * @param version the number that the last write gave it; 0 if there is no row. An expired row keeps its version for
+     *     longer than a decision takes, so that it is not mistaken for one that never was
      */
     @SuppressWarnings("ArrayRecordComponent") // not compared
     public record Row(String key, byte[] value, long version) {}
@@ -91,11 +96,12 @@ public abstract class CompareAndWriteStore implements LimitStore {
      * @param key the key
      * @param value the new value; if it is empty, the row is deleted, or must not exist
      * @param version the version that the row must have; 0 if there must be none
+     * @param nextVersion the version that the row gets, a number that no row has had
      * @param expiresAt the time until which the row is kept, in milliseconds of the store's clock; or for longer, if it
      *     would have been kept for longer without this write
      */
     @SuppressWarnings("ArrayRecordComponent") // not compared
-    public record Write(String key, byte[] value, long version, long expiresAt) {}
+    public record Write(String key, byte[] value, long version, long nextVersion, long expiresAt) {}
 
     /**
      * All rows of decisions that depend on each other, also those that keep their value.

@@ -45,6 +45,7 @@ final class Engine {
     private final CompareAndWriteStore store;
     private final int mostInFlight;
     private final int mostWaiting;
+    private final WrittenRows written = new WrittenRows();
 
     private final Queue<Task<?>> submitted = new ConcurrentLinkedQueue<>();
     private final Queue<Collection<String>> freed = new ConcurrentLinkedQueue<>();
@@ -78,6 +79,10 @@ final class Engine {
 
     CompareAndWriteStore store() {
         return store;
+    }
+
+    WrittenRows written() {
+        return written;
     }
 
     <T> Mono<T> run(Task.Work<T> work) {

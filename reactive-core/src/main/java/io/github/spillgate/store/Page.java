@@ -11,6 +11,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
@@ -106,7 +107,8 @@ final class Page {
         for (PageEntry entry : entries.values()) {
             byte[] value = entry.written(micros);
             isAnyChanged |= entry.isChanged;
-            writes.add(new Write(entry.row.key(), value, entry.row.version(), entry.expiresAt));
+            long version = ThreadLocalRandom.current().nextLong(1, Long.MAX_VALUE);
+            writes.add(new Write(entry.row.key(), value, entry.row.version(), version, entry.expiresAt));
         }
         return isAnyChanged ? writes : List.of();
     }

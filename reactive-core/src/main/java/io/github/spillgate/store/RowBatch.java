@@ -11,6 +11,7 @@ import io.github.spillgate.store.CompareAndWriteStore.Write;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
@@ -18,7 +19,7 @@ import java.util.Set;
 import java.util.function.BiConsumer;
 import reactor.core.publisher.Mono;
 
-/** Tasks that share a read, and then a write of what has changed; after a conflict another write. */
+/** Tasks that share a read, unless their rows are known, and then a write of what has changed; perhaps further ones. */
 final class RowBatch {
     // Design notes.
     //
@@ -26,7 +27,7 @@ final class RowBatch {
     // be written twice in one step. Each group is answered as soon as its result is known.
     //
     // A change has all rows of its group, also those that keep their value: a decision on a row that another process
-    // has changed since would be wrong.
+    // has changed since would be wrong. A group that changes nothing is computed on rows that were read.
     //
     // The deadline of a change is on the store's clock. When a reply arrives, that clock shows at least the time in the
     // reply. So the time in the reply, plus what is left now, is not after the deadline. It is earlier by the time that
@@ -37,6 +38,14 @@ final class RowBatch {
 
     private final Engine engine;
 
+    // Requests follow each other, so one thread at a time uses these.
+
+    /** The rows as they were last read or remembered. */
+    private final Map<String, Row> rows = new HashMap<>();
+
+    /** The keys of the rows that were read, and not only remembered. */
+    private final Set<String> read = new HashSet<>();
+
     /** How often this batch was written. */
     private int writes;
 
@@ -46,60 +55,100 @@ final class RowBatch {
 
     void start(List<Task<?>> tasks) {
         Collection<TaskGroup> groups = groups(tasks);
-        List<String> keys = new ArrayList<>();
-        groups.forEach(group -> keys.addAll(group.keys));
-        send(Mono.defer(() -> engine.store().read(keys)), groups, (rows, byKey) -> compute(groups, rows, byKey));
+        long micros = engine.written().micros();
+        for (TaskGroup group : micros == 0 ? List.<TaskGroup>of() : groups) {
+            for (String key : group.keys) {
+                Row row = engine.written().find(key, micros);
+                if (row != null) {
+                    rows.put(key, row);
+                }
+            }
+        }
+        compute(groups, micros);
     }
 
-    /** Sends a request about groups, and passes the reply on with its rows by their keys. */
-    private void send(Mono<Rows> request, Collection<TaskGroup> groups, BiConsumer<Rows, Map<String, Row>> onReply) {
+    /** Sends a request about groups, notes the rows of the reply, and passes it on. */
+    private void send(Mono<Rows> request, Collection<TaskGroup> groups, BiConsumer<Long, Map<String, Row>> onReply) {
         request.single()
-                .map(rows -> {
+                .map(reply -> {
+                    engine.written().noteClock(reply.micros());
                     Map<String, Row> byKey = new HashMap<>();
-                    rows.rows().forEach(row -> byKey.put(row.key(), row));
-                    return (Runnable) () -> onReply.accept(rows, byKey);
+                    reply.rows().forEach(row -> byKey.put(row.key(), row));
+                    return (Runnable) () -> onReply.accept(reply.micros(), byKey);
                 })
                 .subscribe(Runnable::run, error -> fail(groups, error));
     }
 
-    /** Computes groups on their rows, and writes what has changed. */
-    private void compute(Collection<TaskGroup> groups, Rows rows, Map<String, Row> byKey) {
+    /** Computes groups on their rows, after a read if that is necessary, and writes what has changed. */
+    private void compute(Collection<TaskGroup> groups, long micros) {
         long now = Time.nanos();
+        List<String> unknown = new ArrayList<>();
         List<TaskGroup> done = new ArrayList<>();
         List<TaskGroup> changed = new ArrayList<>();
         List<Change> changes = new ArrayList<>();
         for (TaskGroup group : groups) {
-            List<Write> some = group.compute(rows.micros(), byKey, now);
-            (some.isEmpty() ? done : changed).add(group);
+            boolean isRead = read.containsAll(group.keys);
+            List<Write> some = isRead || rows.keySet().containsAll(group.keys) ? group.compute(micros, now) : List.of();
             if (!some.isEmpty()) {
-                changes.add(new Change(some, group.deadline(rows.micros(), now)));
+                changed.add(group);
+                changes.add(new Change(some, group.deadline(micros, now)));
+            } else if (isRead) {
+                done.add(group);
+            } else {
+                unknown.addAll(group.keys);
             }
+        }
+        if (!unknown.isEmpty()) {
+            read(unknown, groups);
+            return;
         }
         answer(done, changed.isEmpty());
         if (!changed.isEmpty() && writes++ == Task.MOST_TRIES) {
             fail(changed, contention(changed.get(0)));
         } else if (!changed.isEmpty()) {
-            send(Mono.defer(() -> engine.store().write(changes)), changed, (reply, current) -> {
-                List<TaskGroup> written = new ArrayList<>();
-                List<TaskGroup> locked = new ArrayList<>();
-                List<TaskGroup> conflicting = new ArrayList<>();
-                for (int i = 0; i < changes.size(); i++) {
-                    TaskGroup group = changed.get(i);
-                    if (!group.hasAny(current)) {
-                        written.add(group);
-                    } else if (group.hasSameVersions(byKey, current)
-                            && reply.micros() <= changes.get(i).deadline()) {
-                        locked.add(group);
-                    } else {
-                        conflicting.add(group);
-                    }
+            write(changes, changed);
+        }
+    }
+
+    private void read(List<String> keys, Collection<TaskGroup> groups) {
+        send(Mono.defer(() -> engine.store().read(keys)), groups, (micros, current) -> {
+            replace(keys, current);
+            compute(groups, micros);
+        });
+    }
+
+    private void write(List<Change> changes, List<TaskGroup> groups) {
+        send(Mono.defer(() -> engine.store().write(changes)), groups, (micros, current) -> {
+            List<TaskGroup> written = new ArrayList<>();
+            List<TaskGroup> locked = new ArrayList<>();
+            List<TaskGroup> conflicting = new ArrayList<>();
+            for (int i = 0; i < changes.size(); i++) {
+                TaskGroup group = groups.get(i);
+                if (!group.hasAny(current)) {
+                    written.add(group);
+                    engine.written().put(changes.get(i).writes());
+                } else if (group.hasSameVersions(current)
+                        && micros <= changes.get(i).deadline()) {
+                    locked.add(group);
+                } else {
+                    conflicting.add(group);
+                    replace(group.keys, current);
                 }
-                answer(written, locked.isEmpty() && conflicting.isEmpty());
-                postpone(locked, conflicting.isEmpty());
-                if (!conflicting.isEmpty()) {
-                    compute(conflicting, reply, current);
-                }
-            });
+            }
+            answer(written, locked.isEmpty() && conflicting.isEmpty());
+            postpone(locked, conflicting.isEmpty());
+            if (!conflicting.isEmpty()) {
+                compute(conflicting, micros);
+            }
+        });
+    }
+
+    /** Replaces rows, those that are missing too, by what was read. */
+    private void replace(Collection<String> keys, Map<String, Row> current) {
+        engine.written().remove(keys);
+        read.addAll(keys);
+        for (String key : keys) {
+            rows.compute(key, (unused, before) -> current.get(key));
         }
     }
 
@@ -173,23 +222,24 @@ final class RowBatch {
         private final Set<String> keys = new LinkedHashSet<>();
         private final List<Task<?>> tasks = new ArrayList<>();
 
-        boolean hasSameVersions(Map<String, Row> before, Map<String, Row> after) {
-            return keys.stream()
-                    .allMatch(key -> after.containsKey(key)
-                            && row(after, key).version() == row(before, key).version());
+        boolean hasSameVersions(Map<String, Row> current) {
+            return keys.stream().allMatch(key -> {
+                Row row = current.get(key);
+                return row != null && row.version() == row(key).version();
+            });
         }
 
-        boolean hasAny(Map<String, Row> rows) {
-            return keys.stream().anyMatch(rows::containsKey);
+        boolean hasAny(Map<String, Row> current) {
+            return keys.stream().anyMatch(current::containsKey);
         }
 
         /** Returns what to write; empty if the tasks change nothing, or have failed. */
-        List<Write> compute(long micros, Map<String, Row> rows, long now) {
+        List<Write> compute(long micros, long now) {
             try {
                 Page page = new Page(
                         engine.store().source(),
                         micros,
-                        keys.stream().map(key -> row(rows, key)).toList());
+                        keys.stream().map(this::row).toList());
                 for (Task<?> task : tasks) {
                     if (isOver(task, now)) {
                         engine.failLate(task);
@@ -204,7 +254,7 @@ final class RowBatch {
             }
         }
 
-        private Row row(Map<String, Row> rows, String key) {
+        private Row row(String key) {
             Row row = rows.get(key);
             if (row == null) {
                 throw new LimitStoreException(

@@ -1,7 +1,7 @@
 -- Writes those changes whose rows are as expected, in time, and returns which rows were not written.
---   $1 to $4 for each row: the key, the value in hexadecimal, the expected version (0 if there must be no row), the
---            expiry
---   $5, $6   for each row: the number of its change, and the deadline of that
+--   $1 to $5 for each row: the key, the value in hexadecimal, the expected version (0 if there must be no row), the
+--            next version, the expiry
+--   $6, $7   for each row: the number of its change, and the deadline of that
 --   returns  the clock, and the numbers of the rows that were not written, if any. Not their values: the rows stay
 --            locked until a long reply is sent, and a process that is stopped does not receive it
 --
@@ -20,8 +20,8 @@
 WITH sg_given AS MATERIALIZED (
   SELECT *
   FROM unnest((SELECT $1::text[]), (SELECT $2::text[]), (SELECT $3::bigint[]), (SELECT $4::bigint[]),
-      (SELECT $5::int[]), (SELECT $6::bigint[])) WITH ORDINALITY
-    AS g (key, value, version, expires_at, change, deadline, n)
+      (SELECT $5::bigint[]), (SELECT $6::int[]), (SELECT $7::bigint[])) WITH ORDINALITY
+    AS g (key, value, version, next_version, expires_at, change, deadline, n)
 ), sg_locked AS MATERIALIZED (
   SELECT t.*
   FROM sg_given AS g
@@ -35,15 +35,15 @@ WITH sg_given AS MATERIALIZED (
   HAVING bool_and(coalesce(l.version, 0) = g.version AND c.micros <= g.deadline)
 ), sg_updated AS (
   UPDATE TABLE AS t
-  SET value = decode(g.value, 'hex'), version = greatest(t.version + 1, c.micros),
+  SET value = decode(g.value, 'hex'), version = g.next_version,
     expires_at = CASE WHEN g.value = '' THEN 0 ELSE greatest(t.expires_at, g.expires_at) END
-  FROM sg_given AS g JOIN sg_fit USING (change) CROSS JOIN sg_clock AS c
+  FROM sg_given AS g JOIN sg_fit USING (change)
   WHERE t.key = g.key AND g.version <> 0
   RETURNING t.key
 ), sg_inserted AS (
   INSERT INTO TABLE AS t (key, value, version, expires_at)
-  SELECT g.key, decode(g.value, 'hex'), c.micros, g.expires_at
-  FROM sg_given AS g JOIN sg_fit USING (change) CROSS JOIN sg_clock AS c
+  SELECT g.key, decode(g.value, 'hex'), g.next_version, g.expires_at
+  FROM sg_given AS g JOIN sg_fit USING (change)
   WHERE g.version = 0
   ORDER BY g.key
   ON CONFLICT (key) DO NOTHING

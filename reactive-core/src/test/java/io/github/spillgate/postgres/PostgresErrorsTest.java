@@ -186,7 +186,7 @@ class PostgresErrorsTest extends PostgresFixture {
     }
 
     private static Change change() {
-        return new Change(List.of(new Write("a", new byte[1], 0, Long.MAX_VALUE)), Long.MAX_VALUE);
+        return new Change(List.of(new Write("a", new byte[1], 0, 1, Long.MAX_VALUE)), Long.MAX_VALUE);
     }
 
     private static Throwable error(Mono<?> mono) {

@@ -4,6 +4,8 @@ import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.postgres.TripProxy.End;
 import io.github.spillgate.postgres.TripProxy.Trip;
@@ -12,6 +14,7 @@ import io.github.spillgate.store.CompareAndWriteStore.Row;
 import io.github.spillgate.store.CompareAndWriteStore.Rows;
 import io.github.spillgate.store.CompareAndWriteStore.Write;
 import io.github.spillgate.testkit.HeldThreads;
+import io.github.spillgate.testkit.Unprotected;
 import io.r2dbc.spi.ConnectionFactories;
 import java.io.IOException;
 import java.time.Duration;
@@ -48,6 +51,22 @@ class PostgresTripsTest extends PostgresFixture {
         });
         assertThat(write(store, 9, 1)).hasSize(MOST_KEYS);
         assertThat(requests).containsExactly(Trip.WRITE, Trip.READ);
+    }
+
+    @Test
+    void aDecisionOnARowThatThisProcessHasWrittenIsOneRoundTrip() {
+        PostgresStore store = store("");
+        Queue<Trip> requests = new ConcurrentLinkedQueue<>();
+        RateLimiter limiter = Unprotected.limiter(store, Limit.perHour(5));
+        limiter.tryAcquire("a").block();
+        proxy.observe((trip, end) -> {
+            if (end == End.REQUEST && trip != Trip.SWEEP) {
+                requests.add(trip);
+            }
+        });
+        limiter.tryAcquire("a").block();
+        limiter.tryAcquire("a").block();
+        assertThat(requests).containsExactly(Trip.UPDATE, Trip.UPDATE);
     }
 
     /** PostgreSQL cannot send a reply that is longer than the buffers, and has not ended the statement. */
@@ -130,7 +149,8 @@ class PostgresTripsTest extends PostgresFixture {
     }
 
     private static Change change(String key, int length, long version) {
-        return new Change(List.of(new Write(key, new byte[length], version, Long.MAX_VALUE)), Long.MAX_VALUE);
+        return new Change(
+                List.of(new Write(key, new byte[length], version, version + 100, Long.MAX_VALUE)), Long.MAX_VALUE);
     }
 
     @AfterEach

@@ -2,6 +2,7 @@ package io.github.spillgate.postgres;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.store.ClockForTests;
 import io.github.spillgate.testkit.PostgresForTests;
 import io.r2dbc.spi.Connection;
 import java.time.Duration;
@@ -17,6 +18,7 @@ public final class SqlClock implements AutoCloseable {
 
     private final Connection connection;
     private final PostgresStore store;
+    private volatile long shown;
 
     public SqlClock(PostgresForTests postgres) {
         connection = Objects.requireNonNull(
@@ -29,6 +31,7 @@ public final class SqlClock implements AutoCloseable {
                 .timeout(Duration.ofSeconds(30))
                 .statements(SqlClock::changed)
                 .build();
+        ClockForTests.set(store, () -> shown);
     }
 
     private static String changed(String text) {
@@ -45,6 +48,7 @@ public final class SqlClock implements AutoCloseable {
 
     /** Sets the time, in microseconds. */
     public void show(long micros) {
+        shown = micros;
         execute("UPDATE " + TIME + " SET micros = " + micros);
     }
 

@@ -34,6 +34,7 @@ final class TripProxy implements AutoCloseable {
         CREATE,
         READ,
         WRITE,
+        UPDATE,
         SWEEP,
         READ_TO_REGISTER,
         REGISTER,
@@ -49,6 +50,8 @@ final class TripProxy implements AutoCloseable {
                 return SWEEP;
             } else if (sql.contains("sg_given")) {
                 return WRITE;
+            } else if (sql.contains("sg_locked")) {
+                return UPDATE;
             } else if (sql.contains("WITH ORDINALITY")) {
                 return READ;
             } else if (sql.contains("CREATE UNLOGGED")) {
@@ -58,7 +61,7 @@ final class TripProxy implements AutoCloseable {
         }
 
         private Trip with(String values) {
-            if (this != READ && this != WRITE) {
+            if (this != READ && this != WRITE && this != UPDATE) {
                 return this;
             } else if (MARK.matcher(values).find()) {
                 return this == READ ? READ_TO_RECONCILE : RECONCILE;

@@ -3,6 +3,7 @@ package io.github.spillgate.redis;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.store.ClockForTests;
 import io.github.spillgate.store.MapStore;
 import io.github.spillgate.store.MapStore.Stored;
 import io.github.spillgate.testkit.ManualClock;
@@ -110,6 +111,7 @@ class RegisterTest {
         RedisStore lua = scripted.store(client, keyspace.namespace(), false);
         Map<String, Stored> rows = new ConcurrentHashMap<>();
         MapStore java = new MapStore(rows, clock);
+        ClockForTests.set(java, () -> clock.instant().toEpochMilli() * 1_000);
         Random random = new Random(7);
         int most = 0;
         for (int i = 0; i < 300; i++) {

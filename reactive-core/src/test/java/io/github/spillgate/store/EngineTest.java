@@ -18,8 +18,10 @@ import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.store.CompareAndWriteStore.Change;
+import io.github.spillgate.store.CompareAndWriteStore.Write;
 import io.github.spillgate.store.MapStore.Stored;
 import io.github.spillgate.testkit.DecidedClaims;
+import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
@@ -65,7 +67,6 @@ class EngineTest {
         assertThat(store.reads).hasSize(1);
         gate.tryEmitEmpty();
         awaitResults(101);
-        assertThat(store.reads).hasSize(2);
         assertThat(store.writes).hasSize(2);
         assertThat(used("hot")).isEqualTo(101);
     }
@@ -84,8 +85,8 @@ class EngineTest {
         gate.tryEmitEmpty();
         awaitResults(802);
         // 101 keys need 2 batches; 600 decisions on one key need 3, of which one has other keys, too.
-        assertThat(store.reads).hasSize(2 + 4);
-        assertThat(store.reads.stream().mapToInt(List::size)).allMatch(keys -> keys <= 64);
+        assertThat(store.writes).hasSize(2 + 4);
+        assertThat(store.writes.stream().mapToInt(List::size)).allMatch(keys -> keys <= 64);
     }
 
     @Test
@@ -114,14 +115,65 @@ class EngineTest {
         assertThat(store.writes).hasSize(1);
     }
 
+    @Test
+    void aRowThatThisProcessHasWrittenIsNotReadAgain() {
+        for (int i = 1; i <= 3; i++) {
+            request(NEVER, claim("a"));
+            awaitResults(i);
+        }
+        assertThat(store.reads).hasSize(1);
+        assertThat(store.writes).hasSize(3);
+        assertThat(used("a")).isEqualTo(3);
+    }
+
+    /** The row that it remembers is full, and another process has reset it. */
+    @Test
+    void aDenialIsDecidedOnARowThatWasRead() {
+        Claim claim = claim("full", Limit.of(1, Duration.ofHours(5)));
+        request(NEVER, claim);
+        awaitResults(1);
+        new MapStore(rows, InstantSource.system()).reset(List.of(claim), NEVER).block();
+        request(NEVER, claim);
+        awaitResults(2);
+        assertThat(((StoreDecision) results.get(1)).isAllowed()).isTrue();
+        StoreDecision usage =
+                requireNonNull(store.take(StoreRequest.peek(List.of(claim))).block());
+        assertThat(usage.usages().get(0).used()).isEqualTo(1);
+    }
+
+    @Test
+    void aRowThatAnotherProcessHasWrittenSinceIsNotOverwritten() {
+        request(NEVER, claim("a"));
+        awaitResults(1);
+        new MapStore(rows, InstantSource.system())
+                .take(StoreRequest.take(List.of(claim("a"))))
+                .block();
+        request(NEVER, claim("a"), claim("b"));
+        awaitResults(2);
+        assertThat(used("a")).isEqualTo(3);
+        assertThat(used("b")).isEqualTo(1);
+    }
+
+    /** Another process may have deleted it. */
+    @Test
+    void aRowThatHasExpiredIsReadAgain() {
+        ManualClock clock = new ManualClock();
+        HeldMapStore timed = new HeldMapStore(rows, clock);
+        Claim claim = claim("short", Limit.of(5, Duration.ofSeconds(1)));
+        timed.take(StoreRequest.take(List.of(claim))).block();
+        clock.advanceMillis(60_000);
+        timed.take(StoreRequest.take(List.of(claim))).block();
+        assertThat(timed.reads).hasSize(2);
+    }
+
     /** Otherwise one of its keys could be in flight whenever the other one is free. */
     @Test
     void aDecisionOnTwoBusyKeysIsNotOvertakenForever() {
         List<Sinks.Empty<Void>> gates = new ArrayList<>();
-        store.onRead((keys, read) -> {
+        store.onWrite((changes, write) -> {
             Sinks.Empty<Void> gate = Sinks.empty();
             gates.add(gate);
-            return read.delayUntil(rows -> gate.asMono());
+            return write.delayUntil(rows -> gate.asMono());
         });
         request(NEVER, claim("a"));
         request(NEVER, claim("b"));
@@ -130,13 +182,17 @@ class EngineTest {
         request(NEVER, claim("b"));
         gates.get(0).tryEmitEmpty();
         awaitResults(1);
-        assertThat(store.reads).hasSize(2);
+        assertThat(store.writes).hasSize(2);
         gates.get(1).tryEmitEmpty();
         awaitResults(2);
         await().until(() -> gates.size() == 3);
         gates.get(2).tryEmitEmpty();
         awaitResults(5);
-        assertThat(store.reads.get(2)).containsExactlyInAnyOrder(key("a"), key("b"));
+        assertThat(store.writes.get(2))
+                .singleElement()
+                .satisfies(change -> assertThat(change.writes())
+                        .extracting(Write::key)
+                        .containsExactlyInAnyOrder(key("a"), key("b")));
     }
 
     @Test

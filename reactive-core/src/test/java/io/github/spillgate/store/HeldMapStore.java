@@ -1,6 +1,8 @@
 package io.github.spillgate.store;
 
+import java.time.Instant;
 import java.time.InstantSource;
+import java.time.temporal.ChronoUnit;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CopyOnWriteArrayList;
@@ -19,6 +21,7 @@ final class HeldMapStore extends CompareAndWriteStore {
 
     HeldMapStore(Map<String, MapStore.Stored> rows, InstantSource clock) {
         map = new MapStore(rows, clock);
+        useClock(() -> ChronoUnit.MICROS.between(Instant.EPOCH, clock.instant()));
     }
 
     HeldMapStore(Map<String, MapStore.Stored> rows, InstantSource clock, int inFlight, int waiting) {

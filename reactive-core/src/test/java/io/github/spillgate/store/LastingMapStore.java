@@ -12,6 +12,7 @@ public final class LastingMapStore extends MapStore {
 
     public LastingMapStore(LongSupplier micros) {
         super(new ConcurrentHashMap<>(), () -> Instant.EPOCH.plus(micros.getAsLong(), ChronoUnit.MICROS));
+        useClock(micros);
     }
 
     @Override
@@ -21,7 +22,7 @@ public final class LastingMapStore extends MapStore {
 
     private static Change lasting(Change change) {
         List<Write> writes = change.writes().stream()
-                .map(one -> new Write(one.key(), one.value(), one.version(), Long.MAX_VALUE))
+                .map(one -> new Write(one.key(), one.value(), one.version(), one.nextVersion(), Long.MAX_VALUE))
                 .toList();
         return new Change(writes, change.deadline());
     }

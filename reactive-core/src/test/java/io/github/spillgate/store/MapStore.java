@@ -5,13 +5,10 @@ import java.time.InstantSource;
 import java.time.temporal.ChronoUnit;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.atomic.AtomicLong;
 import reactor.core.publisher.Mono;
 
 /** The example of docs/own-store.md. Several of them may share a map, as processes share a database. */
 public class MapStore extends CompareAndWriteStore {
-
-    private static final AtomicLong VERSIONS = new AtomicLong();
 
     /** The longest time from a read to its write, in milliseconds. */
     private static final long LONGEST = 60_000;
@@ -55,7 +52,7 @@ public class MapStore extends CompareAndWriteStore {
         if (one.value().length == 0) {
             rows.remove(one.key());
         } else {
-            rows.put(one.key(), new Stored(one.value(), VERSIONS.incrementAndGet(), expiresAt));
+            rows.put(one.key(), new Stored(one.value(), one.nextVersion(), expiresAt));
         }
     }
 

@@ -11,6 +11,7 @@ import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.store.CompareAndWriteStore.Change;
+import io.github.spillgate.store.CompareAndWriteStore.Rows;
 import io.github.spillgate.store.CompareAndWriteStore.Write;
 import io.github.spillgate.store.MapStore.Stored;
 import io.github.spillgate.testkit.Unprotected;
@@ -41,11 +42,12 @@ class OutageTest {
                 .limit(limit)
                 .build();
         assertThat(take(limiter).source()).isEqualTo(Source.OTHER);
-        store.onRead((keys, read) -> Mono.error(new LimitStoreException(Kind.UNAVAILABLE, "down")));
+        Mono<Rows> down = Mono.error(new LimitStoreException(Kind.UNAVAILABLE, "down"));
+        store.onRead((keys, read) -> down).onWrite((changes, write) -> down);
         for (int i = 0; i < 3; i++) {
             assertThat(take(limiter).source()).isEqualTo(Source.LOCAL);
         }
-        store.onRead((keys, read) -> read);
+        store.onRead((keys, read) -> read).onWrite((changes, write) -> write);
         RateLimiter direct = RateLimiter.builder("api")
                 .store(new Unprotected(new MapStore(rows, InstantSource.system())))
                 .limit(limit)
@@ -65,7 +67,8 @@ class OutageTest {
                 .deadline(Duration.ofSeconds(10))
                 .limit(Limit.of(20, Duration.ofHours(5)))
                 .build();
-        store.onRead((keys, read) -> Mono.error(new LimitStoreException(Kind.UNAVAILABLE, "down")));
+        Mono<Rows> down = Mono.error(new LimitStoreException(Kind.UNAVAILABLE, "down"));
+        store.onRead((keys, read) -> down).onWrite((changes, write) -> down);
         for (String key : List.of("a", "locked", "b")) {
             assertThat(take(limiter, key).source()).isEqualTo(Source.LOCAL);
         }

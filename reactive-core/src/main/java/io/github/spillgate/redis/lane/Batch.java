@@ -2,6 +2,7 @@ package io.github.spillgate.redis.lane;
 
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
+import io.github.spillgate.internal.StoreClock;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
@@ -50,7 +51,7 @@ public final class Batch {
     private int usages;
 
     /** The clock of the server to which the batch was sent last. */
-    private volatile @Nullable RedisClock clock;
+    private volatile @Nullable StoreClock clock;
 
     public Batch(CountKeys countKeys, int expectedSize) {
         this.countKeys = countKeys;
@@ -122,7 +123,7 @@ public final class Batch {
     }
 
     /** Returns the request to the script, for a server with this clock. */
-    public byte[] request(RedisClock server) {
+    public byte[] request(StoreClock server) {
         clock = server;
         ScriptRequest request = new ScriptRequest(ScriptRequest.GROUP_LENGTH * groups.size());
         for (DecisionGroup group : groups) {
@@ -133,7 +134,7 @@ public final class Batch {
 
     /** Records the server's time in a reply that has just arrived. */
     void recordTime(ScriptReply reply) {
-        RedisClock server = clock;
+        StoreClock server = clock;
         if (server != null && reply.hasTime()) {
             server.record(reply.micros());
         }
@@ -250,7 +251,7 @@ public final class Batch {
             deadline = decision.deadline() - deadline < 0 ? decision.deadline() : deadline;
         }
 
-        void addTo(ScriptRequest request, RedisClock server) {
+        void addTo(ScriptRequest request, StoreClock server) {
             List<Claim> claims = first.claims();
             long deadlineMicros = deadline == LimitStore.NO_DEADLINE ? 0 : server.microsAt(deadline);
             int number = first.mode() == Mode.LEASE ? first.parts() : times;
@@ -323,7 +324,7 @@ public final class Batch {
 
         /** Redis has executed nothing. By its clock the earliest deadline had passed, or may have. */
         private void retryOrFail() {
-            RedisClock server = clock;
+            StoreClock server = clock;
             PendingDecision next;
             for (PendingDecision each = first; each != null; each = next) {
                 // First, because a retry puts the decision into another group.

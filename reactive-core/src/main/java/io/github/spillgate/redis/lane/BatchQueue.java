@@ -3,6 +3,7 @@ package io.github.spillgate.redis.lane;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.internal.Background;
+import io.github.spillgate.internal.StoreClock;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -251,7 +252,7 @@ public final class BatchQueue {
             }
             queue.remove();
             waiting.decrementAndGet();
-            if (RedisClock.isAfter(next.deadline(), now)) {
+            if (StoreClock.isAfter(next.deadline(), now)) {
                 deliver(() -> next.fail(tooLate()));
             } else if (next.markSent()) {
                 addOrFail(flight, next);

@@ -1,5 +1,6 @@
 package io.github.spillgate.redis.lane;
 
+import io.github.spillgate.internal.StoreClock;
 import io.lettuce.core.api.reactive.RedisReactiveCommands;
 import java.util.function.Function;
 import org.reactivestreams.Publisher;
@@ -27,6 +28,6 @@ public interface CommandSender {
          * @param commands the commands of the connection
          * @param clock the clock of the connection's server
          */
-        Publisher<T> on(RedisReactiveCommands<byte[], byte[]> commands, RedisClock clock);
+        Publisher<T> on(RedisReactiveCommands<byte[], byte[]> commands, StoreClock clock);
     }
 }

@@ -1,5 +1,6 @@
 package io.github.spillgate.redis.lane;
 
+import io.github.spillgate.internal.StoreClock;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisCommandInterruptedException;
@@ -78,7 +79,7 @@ public final class Handshake {
     static EventLoop runFirst(
             StatefulRedisConnection<byte[], byte[]> connection,
             Function<RedisAsyncCommands<byte[], byte[]>, RedisFuture<byte[]>> script,
-            RedisClock clock) {
+            StoreClock clock) {
         try {
             return run(connection, script, clock);
         } catch (RuntimeException e) {
@@ -93,7 +94,7 @@ public final class Handshake {
     private static EventLoop run(
             StatefulRedisConnection<byte[], byte[]> connection,
             Function<RedisAsyncCommands<byte[], byte[]>, RedisFuture<byte[]>> script,
-            RedisClock clock) {
+            StoreClock clock) {
         CompletableFuture<@Nullable EventLoop> loop = new CompletableFuture<>();
         // Sent only once the callback is there, which would otherwise run on this thread after a quick reply.
         connection.setAutoFlushCommands(false);
@@ -122,7 +123,7 @@ public final class Handshake {
     }
 
     /** Redis also replies while it loads its data. Without its time, the first requests would have no deadline. */
-    private static void requestTime(StatefulRedisConnection<byte[], byte[]> connection, RedisClock clock) {
+    private static void requestTime(StatefulRedisConnection<byte[], byte[]> connection, StoreClock clock) {
         try {
             List<byte[]> time = await(connection.async().time().toCompletableFuture(), "TIME", connection.getTimeout());
             clock.record(number(time.get(0)) * 1_000_000 + number(time.get(1)));

@@ -3,6 +3,7 @@ package io.github.spillgate.redis.lane;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.internal.Background;
+import io.github.spillgate.internal.StoreClock;
 import io.lettuce.core.RedisChannelHandler;
 import io.lettuce.core.RedisConnectionStateListener;
 import io.lettuce.core.RedisException;
@@ -305,7 +306,7 @@ public final class Lane implements CommandSender {
     private final class Opening implements RedisConnectionStateListener {
 
         private final long since = nanoTime.getAsLong();
-        private final RedisClock clock = new RedisClock(nanoTime);
+        private final StoreClock clock = new StoreClock(nanoTime);
         private final CompletableFuture<OpenConnection> outcome = new CompletableFuture<>();
         private final Mono<OpenConnection> awaited =
                 Mono.fromFuture(outcome, true).cache();

@@ -2,6 +2,7 @@ package io.github.spillgate.redis.lane;
 
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
+import io.github.spillgate.internal.StoreClock;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisException;
 import io.lettuce.core.api.StatefulRedisConnection;
@@ -54,7 +55,7 @@ public final class OpenConnection implements CommandSender {
 
     private final StatefulRedisConnection<byte[], byte[]> connection;
     private final EventLoop loop;
-    private final RedisClock clock;
+    private final StoreClock clock;
     private final LongSupplier nanoTime;
 
     /** A newer connection of the lane has a higher number. */
@@ -90,7 +91,7 @@ public final class OpenConnection implements CommandSender {
     OpenConnection(
             StatefulRedisConnection<byte[], byte[]> connection,
             EventLoop loop,
-            RedisClock clock,
+            StoreClock clock,
             LongSupplier nanoTime,
             long number,
             Duration longestSilence,

@@ -8,7 +8,7 @@ package io.github.spillgate.redis.lane;
 //                    BatchBounds. WaitingDecisions until there is a connection
 //   Connections      Lane opens an OpenConnection and replaces it; LoopLanes and LoopClient do so on the event loops
 //                    of the application. Handshake: the first commands; CommandSender: all others
-//   The scripts      ScriptRequest encodes the argument, ScriptReply decodes the reply; CountKeys; RedisClock
+//   The scripts      ScriptRequest encodes the argument, ScriptReply decodes the reply; CountKeys; StoreClock
 //                    translates deadlines to the server's clock
 //   Errors           Errors translates those of Lettuce and Redis; Redirect, ConnectionLostException
 

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException.Kind;
+import io.github.spillgate.internal.StoreClock;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreRequest;
@@ -119,7 +120,7 @@ class BatchLateTest {
 
     /** The reply has a time, and one usage with the status for LATE. */
     private void answerLate(Batch late) {
-        late.request(new RedisClock(now::get));
+        late.request(new StoreClock(now::get));
         byte[] reply = new byte[ScriptReply.TIME_LENGTH + ScriptReply.USAGE_LENGTH];
         reply[ScriptReply.TIME_LENGTH + ScriptReply.STATUS] = 4; // LATE
         late.parts().forEach(part -> part.answer(new ScriptReply(reply)));

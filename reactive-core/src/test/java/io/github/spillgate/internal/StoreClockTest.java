@@ -1,4 +1,4 @@
-package io.github.spillgate.redis.lane;
+package io.github.spillgate.internal;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
@@ -10,13 +10,13 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-class RedisClockTest {
+class StoreClockTest {
 
     private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
     private static final long MILLI = TimeUnit.MILLISECONDS.toNanos(1);
 
     private final AtomicLong now = new AtomicLong(-5 * SECOND);
-    private final RedisClock clock = new RedisClock(now::get);
+    private final StoreClock clock = new StoreClock(now::get);
 
     @Test
     void nothingIsKnownBeforeTheFirstReply() {

@@ -1,16 +1,15 @@
-package io.github.spillgate.redis.lane;
+package io.github.spillgate.internal;
 
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A lower bound of the clock of one Redis server, from the times in its replies.
+ * A lower bound of the clock of a store's server, from the times in its replies. Thread-safe.
  *
- * <p>Translates a local deadline into a time on the server's clock that is not after the deadline. Times are recorded
- * by one thread at a time; deadlines are translated by any thread.
+ * <p>Translates a local deadline into a time on the server's clock that is not after the deadline.
  */
-public final class RedisClock {
+public final class StoreClock {
     // Design notes.
     //
     // A reply with the server's time T arrives at local time t. The server read its clock before t, so its clock shows
@@ -22,7 +21,7 @@ public final class RedisClock {
     // A server with a clock that is set back would accept late requests for as long as the step, so the best offset is
     // dropped once there have been newer replies for one to two periods.
     //
-    // A bound that is too low, for example after a slow reply, makes Redis refuse a request that is not late. The
+    // A bound that is too low, for example after a slow reply, makes the server refuse a request that is not late. The
     // caller then retries, with the bound of that reply.
 
     /** The time, in nanoseconds, in which the best offset is searched; it counts in the next period too. */
@@ -39,12 +38,12 @@ public final class RedisClock {
     private final LongSupplier nanoTime;
     private volatile @Nullable Bound bound;
 
-    public RedisClock(LongSupplier nanoTime) {
+    public StoreClock(LongSupplier nanoTime) {
         this.nanoTime = nanoTime;
     }
 
     /** Records the server's time in a reply that has just arrived. */
-    public void record(long micros) {
+    public synchronized void record(long micros) {
         long now = nanoTime.getAsLong();
         Offset offset = new Offset(TimeUnit.MICROSECONDS.toNanos(micros) - now, now);
         Bound known = bound;
