@@ -42,8 +42,7 @@ record Statements(String check, String create, String read, String write, String
                 "SELECT current_setting('server_version_num')::int, to_regclass('" + table + "') IS NULL",
                 text("schema.sql")
                         .replace(TABLE, table)
-                        .replace("UNLOGGED ", isLogged ? "" : "UNLOGGED ")
-                        .replaceAll("\\s+", " "),
+                        .replace("UNLOGGED ", isLogged ? "" : "UNLOGGED "),
                 named.apply(text("read.sql")),
                 named.apply(text("write.sql")),
                 named.apply(text("update.sql")),
@@ -60,14 +59,14 @@ record Statements(String check, String create, String read, String write, String
         return "SELECT pg_advisory_xact_lock(hashtextextended('create a table of Spillgate', 0)); " + create;
     }
 
-    /** Returns a file without its comments. */
+    /** Returns a file without its comments and line ends. */
     private static String text(String file) {
         try (InputStream in = Statements.class.getResourceAsStream(file)) {
             if (in == null) {
                 throw new IllegalStateException("io/github/spillgate/postgres/" + file + " is not on the class path");
             }
             String text = new String(in.readAllBytes(), StandardCharsets.UTF_8);
-            return text.replaceAll("(?m)^--.*\n", "").strip();
+            return text.replaceAll("(?m)^--.*\n", "").strip().replaceAll("\\s+", " ");
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
