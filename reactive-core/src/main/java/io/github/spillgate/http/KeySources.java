@@ -36,7 +36,7 @@ final class KeySources {
         return List.of(sources);
     }
 
-    static void checkSecret(byte[] secret) {
+    private static void checkSecret(byte[] secret) {
         Checks.present(secret, "secret", "32 bytes drawn at random");
         if (secret.length < LEAST_SECRET) {
             throw new IllegalArgumentException(

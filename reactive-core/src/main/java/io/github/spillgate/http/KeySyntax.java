@@ -95,7 +95,8 @@ public final class KeySyntax {
      * @throws IllegalArgumentException if the secret is shorter
      */
     public KeySyntax secret(byte[] secret) {
-        KeySources.checkSecret(secret);
+        // Checks the secret.
+        KeySource.principal().hashed(secret);
         return new KeySyntax(client, beans, secret.clone());
     }
 
@@ -121,8 +122,12 @@ public final class KeySyntax {
         return Stream.concat(UNNAMED.keySet().stream(), NAMED.keySet().stream().map(kind -> kind + ":"));
     }
 
-    /** Returns how {@code address} is determined. */
-    ClientAddress client() {
+    /**
+     * Returns how {@code address} is determined.
+     *
+     * @return the source of the address
+     */
+    public ClientAddress client() {
         return client;
     }
 

@@ -303,6 +303,15 @@ public final class Rule {
     }
 
     /**
+     * Returns the path variables that the key reads.
+     *
+     * @return the names; empty for a key without {@link KeySource#pathVariable(String)}
+     */
+    public Set<String> pathVariables() {
+        return KeySources.traits(key).pathVariables();
+    }
+
+    /**
      * Returns the name and the limits, for a log message.
      *
      * @return text such as {@code login: 5/15m}
@@ -721,8 +730,15 @@ public final class Rule {
             return this;
         }
 
-        /** Sets the texts of the settings of the present key and lookups, for displays of the rule. */
-        Builder texts(@Nullable String key, @Nullable String limits, @Nullable String cost) {
+        /**
+         * Sets the texts from which the key and the lookups were read, for displays of the rule.
+         *
+         * @param key the text of the key; null for that of the source
+         * @param limits the name of the lookup of limits; null for {@code function}
+         * @param cost the name of the lookup of costs; null for {@code function}
+         * @return this builder
+         */
+        public Builder texts(@Nullable String key, @Nullable String limits, @Nullable String cost) {
             this.keyText = key;
             this.limitsFrom = limits;
             this.costFrom = cost;
@@ -751,10 +767,7 @@ public final class Rule {
                         + (limitSource == null ? "" : " for keys that the lookup does not find")
                         + ": expected one, for example .limit(Limit.perMinute(120))");
             }
-            String tooMuch = whyTooMuch();
-            if (tooMuch != null) {
-                throw refused(tooMuch);
-            }
+            checkCost();
             boolean needsPrincipal = KeySources.traits(source).needsPrincipal();
             if (needsPrincipal && phase == Phase.BEFORE_AUTHENTICATION) {
                 throw new IllegalStateException("rule " + name + " is decided before authentication, and its key "
@@ -768,23 +781,15 @@ public final class Rule {
             return rule;
         }
 
-        /**
-         * Returns why one of the limits denies every request; null if none does. If limits or costs are looked up, only
-         * the requests are denied for which the lookup finds nothing.
-         */
-        @Nullable
-        String whyTooMuch() {
-            if (limitSource != null || costSource != null) {
-                return null;
-            }
+        /** If limits or costs are looked up, only the requests are denied for which the lookup finds nothing. */
+        private void checkCost() {
             for (Limit limit : limits) {
-                if (cost > limit.capacity()) {
-                    return "cost " + cost + " exceeds limit " + limit
+                if (cost > limit.capacity() && limitSource == null && costSource == null) {
+                    throw refused("cost " + cost + " exceeds limit " + limit
                             + ", so every request would be denied: expected at most " + limit.capacity()
-                            + ", or this limit in a rule of its own";
+                            + ", or this limit in a rule of its own");
                 }
             }
-            return null;
         }
 
         private IllegalArgumentException refused(String why) {

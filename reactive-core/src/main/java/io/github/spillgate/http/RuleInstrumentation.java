@@ -67,14 +67,14 @@ public final class RuleInstrumentation {
      * proxy is trusted, a lookup fails, or no decision is possible. Adapters that are configured by settings do this by
      * default.
      *
-     * @param keys the syntax of keys, which contains the trusted proxies of {@code address}
+     * @param client the source of addresses, with the proxies that are trusted
      * @param remedy the setting that fixes it, for example {@code client-address.header}
      * @return the instrumentation
      */
-    public RuleInstrumentation warnings(KeySyntax keys, String remedy) {
-        Checks.some(keys, "keys", "KeySyntax.of(client)");
+    public RuleInstrumentation warnings(ClientAddress client, String remedy) {
+        Checks.present(client, "client", "ClientAddress.ofPeer()");
         Checks.present(remedy, "remedy", "client-address.header");
-        return new RuleInstrumentation(listeners, tracers, new MisconfigurationLog(keys.client(), remedy));
+        return new RuleInstrumentation(listeners, tracers, new MisconfigurationLog(client, remedy));
     }
 
     private static <T> List<T> with(List<T> some, T another) {

@@ -97,32 +97,28 @@ public final class RuleReader {
             methods.forEach(RegisteredMethods::check);
             return rule.methods(methods.toArray(String[]::new));
         });
-        KeySource key = checked(setting + ".key", settings.key(), text -> {
-            KeySource parsed = keys.parse(text);
-            KeySources.traits(parsed)
-                    .pathVariables()
-                    .forEach(variable -> paths.checkVariable(settings.paths(), variable));
-            return parsed;
-        });
+        KeySource key = checked(setting + ".key", settings.key(), keys::parse);
         rule.key(key);
         checkLimits(setting + ".limits", settings);
         settings.limits().forEach(rule::limit);
+        Rule known = checked(setting + ".limits", settings.limits(), any -> rule.build());
+        known.pathVariables()
+                .forEach(variable -> checked(setting + ".key", settings.key(), any -> {
+                    paths.checkVariable(settings.paths(), variable);
+                    return any;
+                }));
         String limitsFrom = settings.limitsFrom();
         if (limitsFrom != null) {
             rule.limits(named(setting + ".limits-from", limitsFrom, Rule.LimitSource.class));
         }
-        checked(setting + ".cost", settings.cost(), cost -> rule.cost(cost));
         String costFrom = settings.costFrom();
         if (costFrom != null) {
             rule.cost(named(setting + ".cost-from", costFrom, Rule.CostSource.class));
         }
         rule.texts(settings.key(), limitsFrom, costFrom);
-        String tooMuch = rule.whyTooMuch();
-        if (tooMuch != null) {
-            throw new WrongSettingException(setting + ".cost", settings.cost(), tooMuch, null);
-        }
+        checked(setting + ".cost", settings.cost(), cost -> rule.cost(cost).build());
         Rule.Phase phase = settings.phase();
-        if (phase == Rule.Phase.BEFORE_AUTHENTICATION && KeySources.traits(key).needsPrincipal()) {
+        if (phase == Rule.Phase.BEFORE_AUTHENTICATION && known.needsPrincipal()) {
             throw new WrongSettingException(
                     setting + ".phase",
                     phase,
@@ -153,7 +149,7 @@ public final class RuleReader {
                 .whenUndecided(settings.whenUndecided())
                 .whenLookupFails(settings.whenLookupFails())
                 .shadow(settings.shadow());
-        return checked(setting + ".limits", settings.limits(), any -> rule.build());
+        return rule.build();
     }
 
     private String[] checkedPaths(String setting, List<String> patterns) {

@@ -25,7 +25,7 @@ class MisconfigurationLogTest extends RulesFixture {
     @AutoClose
     private final LogForTests log = LogForTests.listen();
 
-    private final KeySyntax syntax = KeySyntax.of(ClientAddress.ofPeer());
+    private final ClientAddress peer = ClientAddress.ofPeer();
 
     @Test
     void anUntrustedProxyIsLoggedOnceWithItsRemedy() {
@@ -49,7 +49,7 @@ class MisconfigurationLogTest extends RulesFixture {
         for (ClientAddress client :
                 List.of(ClientAddress.ofXForwardedFor("10.0.0.0/8"), ClientAddress.ofForwarded("10.0.0.0/8"))) {
             assertAllowed(
-                    rules(limiter, warnings(KeySyntax.of(client)), address("address", 100)),
+                    rules(limiter, warnings(client), address("address", 100)),
                     SentRequest.get("/").header("X-Forwarded-For", "203.0.113.7"));
         }
         assertThat(log.lines(UNTRUSTED)).isEmpty();
@@ -193,11 +193,11 @@ class MisconfigurationLogTest extends RulesFixture {
     @Test
     void nullIsRejected() {
         assertThatNullPointerException()
-                .isThrownBy(() -> RuleInstrumentation.none().warnings(syntax, null))
+                .isThrownBy(() -> RuleInstrumentation.none().warnings(peer, null))
                 .withMessageStartingWith("remedy is null: expected");
         assertThatNullPointerException()
                 .isThrownBy(() -> RuleInstrumentation.none().warnings(null, "the-setting"))
-                .withMessageStartingWith("keys are null: expected");
+                .withMessageStartingWith("client is null: expected");
     }
 
     private static Rule.Builder broken(String name) {
@@ -219,10 +219,10 @@ class MisconfigurationLogTest extends RulesFixture {
 
     @Override
     Rules rules(Rule.Builder... rules) {
-        return rules(limiter, warnings(syntax), rules);
+        return rules(limiter, warnings(peer), rules);
     }
 
-    private static RuleInstrumentation warnings(KeySyntax keys) {
-        return RuleInstrumentation.none().warnings(keys, "the-setting");
+    private static RuleInstrumentation warnings(ClientAddress client) {
+        return RuleInstrumentation.none().warnings(client, "the-setting");
     }
 }

@@ -418,7 +418,7 @@ public final class RateLimiting {
         }
 
         private RuleInstrumentation instrumentation() {
-            return instrumentation.warnings(keys(), "client-address.header and trusted-proxies");
+            return instrumentation.warnings(keys().client(), "client-address.header and trusted-proxies");
         }
 
         private KeySyntax keys() {

@@ -216,7 +216,7 @@ public final class SpillgateAutoConfiguration {
             return all;
         }
         ForwardHeadersStrategy.warnIfMisleading(environment);
-        return all.warnings(keys, "spillgate.client-address.header and trusted-proxies");
+        return all.warnings(keys.client(), "spillgate.client-address.header and trusted-proxies");
     }
 
     @Bean
