@@ -25,6 +25,7 @@ class ArchitectureTest {
     private static final String SPI = "io.github.spillgate.spi";
     private static final String INTERNAL = "io.github.spillgate.internal";
     private static final String WAITING = "io.github.spillgate.internal.waiting";
+    private static final String SYNTAX = "io.github.spillgate.internal.syntax";
     private static final String HOLDING = "io.github.spillgate.internal.holding";
     private static final String REDIS = "io.github.spillgate.redis";
     private static final String LANE = "io.github.spillgate.redis.lane";
@@ -36,6 +37,9 @@ class ArchitectureTest {
     private static final String LEDGER = "io.github.spillgate.failover.ledger";
     private static final String LEASE = "io.github.spillgate.failover.lease";
     private static final String HTTP = "io.github.spillgate.http";
+    private static final String ADDRESS = "io.github.spillgate.http.address";
+    private static final String RESPONSE = "io.github.spillgate.http.response";
+    private static final String SETTINGS = "io.github.spillgate.http.settings";
     private static final String METRICS = "io.github.spillgate.metrics";
 
     @Test
@@ -68,6 +72,7 @@ class ArchitectureTest {
     @Test
     void helpersDependOnNoOtherPackage() {
         onlyUses(INTERNAL, INTERNAL, "java..", "reactor.core..", "reactor.util.context", "org.jspecify..");
+        onlyUses(SYNTAX, SYNTAX, INTERNAL, "java..", "org.jspecify..");
     }
 
     @Test
@@ -125,7 +130,7 @@ class ArchitectureTest {
         noClasses()
                 .that()
                 .resideInAnyPackage(
-                        API, SPI, INTERNAL, COUNT, LOCAL, REDIS, LANE, FAILOVER, LEDGER, LEASE, HTTP, METRICS)
+                        API, SPI, INTERNAL, COUNT, LOCAL, REDIS, LANE, FAILOVER, LEDGER, LEASE, HTTP + "..", METRICS)
                 .should(use(STORE))
                 .check(OurClasses.ALL);
     }
@@ -202,12 +207,31 @@ class ArchitectureTest {
 
     @Test
     void httpUsesTheApiAndOnlyMetricsUsesHttp() {
-        onlyUses(HTTP, HTTP, API, SPI, INTERNAL, "java..", "javax.crypto..", "org.jspecify..", "reactor..");
+        onlyUses(
+                HTTP,
+                HTTP,
+                ADDRESS,
+                RESPONSE,
+                API,
+                SPI,
+                INTERNAL,
+                SYNTAX,
+                "java..",
+                "javax.crypto..",
+                "org.jspecify..",
+                "reactor..");
         noClasses()
                 .that()
-                .resideOutsideOfPackages(HTTP, METRICS)
-                .should(use(HTTP))
+                .resideOutsideOfPackages(HTTP + "..", METRICS)
+                .should(use(HTTP + ".."))
                 .check(OurClasses.ALL);
+    }
+
+    @Test
+    void addressesAndResponsesNeedNoRuleAndNoRuleNeedsSettings() {
+        onlyUses(ADDRESS, ADDRESS, INTERNAL, SYNTAX, "java..", "org.jspecify..");
+        onlyUses(RESPONSE, RESPONSE, API, "java..", "org.jspecify..");
+        onlyUses(SETTINGS, SETTINGS, HTTP, ADDRESS, API, INTERNAL, SYNTAX, "java..", "org.jspecify..");
     }
 
     @Test
@@ -232,7 +256,7 @@ class ArchitectureTest {
     void httpDoesNotUseTheNetwork() {
         noClasses()
                 .that()
-                .resideInAPackage(HTTP)
+                .resideInAPackage(HTTP + "..")
                 .should(use("java.net..", "java.util.regex"))
                 .check(OurClasses.ALL);
     }

@@ -6,6 +6,7 @@ import io.github.spillgate.http.ResolvedRule.Refusal;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.LookupTimeout;
+import io.github.spillgate.internal.Scalars;
 import io.github.spillgate.internal.Time;
 import java.time.Duration;
 import java.util.ArrayList;

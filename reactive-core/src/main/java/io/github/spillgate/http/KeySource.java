@@ -1,7 +1,9 @@
 package io.github.spillgate.http;
 
+import io.github.spillgate.http.address.ClientAddress;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Text;
+import io.github.spillgate.internal.syntax.HttpTokens;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
@@ -169,7 +171,7 @@ public interface KeySource {
     /**
      * Returns a source of a value that a request may not have.
      *
-     * @param text the source in {@link KeySyntax}
+     * @param text the source as in settings
      * @param value the function that reads the value
      */
     private static KeySource of(String text, Function<RuleMatch, Optional<String>> value) {

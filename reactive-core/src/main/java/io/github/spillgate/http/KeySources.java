@@ -1,6 +1,7 @@
 package io.github.spillgate.http;
 
 import io.github.spillgate.internal.Checks;
+import io.github.spillgate.internal.Scalars;
 import java.security.GeneralSecurityException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -73,7 +74,7 @@ final class KeySources {
     /**
      * A value of the request.
      *
-     * @param text the source in {@link KeySyntax}
+     * @param text the source as in settings
      * @param mayBeMissing whether a request may be without the value
      * @param value the function that reads the value
      */

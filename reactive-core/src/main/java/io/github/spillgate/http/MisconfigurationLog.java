@@ -2,6 +2,7 @@ package io.github.spillgate.http;
 
 import io.github.spillgate.http.Rule.WhenLookupFails;
 import io.github.spillgate.http.Rule.WhenUndecided;
+import io.github.spillgate.http.address.ClientAddress;
 import io.github.spillgate.internal.LoggedCauses;
 import io.github.spillgate.internal.Text;
 import io.github.spillgate.internal.Time;

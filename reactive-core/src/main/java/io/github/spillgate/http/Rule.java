@@ -4,6 +4,8 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Text;
+import io.github.spillgate.internal.syntax.HttpTokens;
+import io.github.spillgate.internal.syntax.StatusSet;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;

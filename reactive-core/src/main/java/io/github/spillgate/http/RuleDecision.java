@@ -6,6 +6,8 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.ResolvedRule.Refusal;
 import io.github.spillgate.http.Rule.WhenUndecided;
+import io.github.spillgate.http.response.Problem;
+import io.github.spillgate.internal.Scalars;
 import io.github.spillgate.internal.Time;
 import java.util.ArrayList;
 import java.util.List;

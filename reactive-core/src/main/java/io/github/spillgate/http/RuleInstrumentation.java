@@ -1,5 +1,6 @@
 package io.github.spillgate.http;
 
+import io.github.spillgate.http.address.ClientAddress;
 import io.github.spillgate.internal.Checks;
 import java.util.ArrayList;
 import java.util.List;

@@ -4,6 +4,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.http.PathSyntax.PathMatcher;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.internal.Checks;
+import io.github.spillgate.internal.syntax.PathForms;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;

@@ -5,6 +5,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.http.response.Problem;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Text;
 import java.time.Duration;

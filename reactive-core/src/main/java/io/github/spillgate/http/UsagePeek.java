@@ -4,6 +4,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.internal.Bounds;
+import io.github.spillgate.internal.Scalars;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.StoreDecision;
 import java.util.ArrayList;

@@ -4,6 +4,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimitedException;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.http.response.Problem;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;

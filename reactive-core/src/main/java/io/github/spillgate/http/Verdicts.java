@@ -1,8 +1,12 @@
 package io.github.spillgate.http;
 
 import io.github.spillgate.Decision;
+import io.github.spillgate.http.response.Problem;
+import io.github.spillgate.http.response.RateLimitHeaders;
+import io.github.spillgate.http.response.ResponseFields;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Text;
+import io.github.spillgate.internal.syntax.Spelling;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;

@@ -1,6 +1,27 @@
 /**
- * Rate limiting for HTTP, independent of a framework: rules, the address of the client, rate limit header fields, and
- * the response to denied requests. Adapters connect it to a framework.
+ * Rate limiting for HTTP, independent of a framework. Adapters connect it to one.
+ *
+ * <ul>
+ *   <li>What users write: {@link io.github.spillgate.http.Rule Rule}, {@link io.github.spillgate.http.KeySource
+ *       KeySource} (the built-in ones in {@code KeySources}), and functions of a {@link
+ *       io.github.spillgate.http.RuleMatch RuleMatch}
+ *   <li>What an adapter calls: {@link io.github.spillgate.http.Rules Rules}, which returns a {@link
+ *       io.github.spillgate.http.Verdict Verdict}; {@link io.github.spillgate.http.Verdicts Verdicts}, all verdicts on
+ *       a request, with what happens when its response is sent and has ended
+ *   <li>What an adapter implements: {@link io.github.spillgate.http.Request Request}, {@link
+ *       io.github.spillgate.http.PathSyntax PathSyntax}
+ *   <li>How a request is decided: {@code RuleSet} matches the rules; {@code RuleDecision} charges them together, {@code
+ *       ShadowDecision} each shadow rule alone; {@code ChargeResolver} looks up what each charges, a {@code
+ *       ResolvedRule}, or fails with a {@link io.github.spillgate.http.RuleLookupException RuleLookupException}, {@code
+ *       AmbiguousKeyException} or {@code ImpossibleVerdictException}
+ *   <li>Usage without a charge: {@code UsagePeek}; {@code NoRequest} stands for the request if only the key is known
+ *   <li>Reports: {@link io.github.spillgate.http.RuleInstrumentation RuleInstrumentation} has each {@link
+ *       io.github.spillgate.http.RuleListener RuleListener} and {@link io.github.spillgate.http.RuleTracer RuleTracer};
+ *       {@code DecisionEvents} calls them, and {@code MisconfigurationLog}
+ * </ul>
+ *
+ * <p>Apart from these: the client's address in {@code http.address}, header fields and problems in {@code
+ * http.response}, and rules from settings in {@code http.settings}.
  */
 @NullMarked
 package io.github.spillgate.http;

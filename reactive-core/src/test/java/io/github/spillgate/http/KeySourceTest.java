@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.Rule.Phase;
+import io.github.spillgate.http.address.ClientAddress;
 import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.time.Duration;

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.Rule.WhenLookupFails;
 import io.github.spillgate.http.Rule.WhenUndecided;
+import io.github.spillgate.http.address.ClientAddress;
 import io.github.spillgate.testkit.LogForTests;
 import io.github.spillgate.testkit.VirtualTime;
 import java.io.IOException;

@@ -4,6 +4,7 @@ import static io.github.spillgate.testkit.LimiterForTests.address;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.internal.syntax.PathForms;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;

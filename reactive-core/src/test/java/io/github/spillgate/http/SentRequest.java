@@ -37,6 +37,11 @@ public final class SentRequest implements Request {
         return new SentRequest(method, path);
     }
 
+    /** Returns the failure of a lookup of limits. */
+    public static RuleLookupException failedLookup() {
+        return RuleLookupException.failed("limits-from", new IllegalStateException("broken"));
+    }
+
     SentRequest from(String address) {
         this.peer = address;
         return this;

@@ -9,7 +9,6 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
-import io.github.spillgate.http.Decisions;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.RuleListener.Outcome;
@@ -91,7 +90,7 @@ class MetricNamesTest {
                 Duration.ofMillis(1));
         DecisionMetrics.of(registry).decided("test", nearlyUsedUp(rule, Source.REDIS), Duration.ofMillis(1));
         rules.refused(match);
-        rules.lookupFailed(match, Decisions.failedLookup());
+        rules.lookupFailed(match, SentRequest.failedLookup());
         rules.undecided(match, new IllegalStateException("broken"));
         rules.expired(match, new HoldExpiredException(rule.limits(), Duration.ofMinutes(1), "broken"));
         Matcher sample = SAMPLE.matcher(registry.scrape());

@@ -2,8 +2,8 @@ package io.github.spillgate.testkit;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.http.PathSyntax;
-import io.github.spillgate.http.RateLimitHeaders;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.http.response.RateLimitHeaders;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.Base64;

@@ -5,13 +5,13 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.params.provider.Arguments.arguments;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
-import io.github.spillgate.http.KeySyntax;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.WhenAmbiguous;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.Rule.WhenUndecided;
+import io.github.spillgate.http.address.ClientAddress;
+import io.github.spillgate.http.settings.KeySyntax;
 import io.lettuce.core.RedisURI;
 import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;

@@ -6,8 +6,8 @@ import static io.github.spillgate.testkit.RateLimitFields.items;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.http.RateLimitHeaders;
 import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.response.RateLimitHeaders;
 import io.lettuce.core.RedisURI;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;

@@ -2,7 +2,7 @@ package io.github.spillgate.testkit;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.http.RateLimitHeaders;
+import io.github.spillgate.http.response.RateLimitHeaders;
 import java.net.http.HttpResponse;
 import java.util.HashMap;
 import java.util.List;

@@ -1,6 +1,6 @@
 package io.github.spillgate.vertx;
 
-import io.github.spillgate.http.Problem;
+import io.github.spillgate.http.response.Problem;
 import io.vertx.core.buffer.Buffer;
 import io.vertx.core.http.HttpServerResponse;
 import io.vertx.ext.web.RoutingContext;

@@ -1,6 +1,6 @@
 package io.github.spillgate.vertx;
 
-import io.github.spillgate.http.Problem;
+import io.github.spillgate.http.response.Problem;
 import io.vertx.core.VertxException;
 
 /** The failure of a denied request if {@link DenialWriter#failing()} is used. */

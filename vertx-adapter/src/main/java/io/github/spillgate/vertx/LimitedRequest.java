@@ -1,11 +1,11 @@
 package io.github.spillgate.vertx;
 
 import io.github.spillgate.Decision;
-import io.github.spillgate.http.Problem;
-import io.github.spillgate.http.RateLimitHeaders;
-import io.github.spillgate.http.ResponseFields;
 import io.github.spillgate.http.Verdict;
 import io.github.spillgate.http.Verdicts;
+import io.github.spillgate.http.response.Problem;
+import io.github.spillgate.http.response.RateLimitHeaders;
+import io.github.spillgate.http.response.ResponseFields;
 import io.netty.channel.Channel;
 import io.netty.channel.ChannelFutureListener;
 import io.netty.channel.EventLoop;

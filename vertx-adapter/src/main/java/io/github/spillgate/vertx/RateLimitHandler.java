@@ -2,10 +2,10 @@ package io.github.spillgate.vertx;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.RateLimitedException;
-import io.github.spillgate.http.RateLimitHeaders;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.Verdict;
+import io.github.spillgate.http.response.RateLimitHeaders;
 import io.github.spillgate.internal.Checks;
 import io.vertx.core.Context;
 import io.vertx.core.Handler;

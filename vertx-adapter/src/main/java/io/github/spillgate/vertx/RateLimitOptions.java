@@ -1,6 +1,6 @@
 package io.github.spillgate.vertx;
 
-import io.github.spillgate.http.ClientAddressSettings;
+import io.github.spillgate.http.settings.ClientAddressSettings;
 import io.github.spillgate.internal.Checks;
 import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;
@@ -91,8 +91,8 @@ public final class RateLimitOptions {
      * Reads options from JSON.
      *
      * @param json the settings
-     * @throws io.github.spillgate.http.WrongSettingException if a setting does not exist or has the wrong type; the
-     *     message names it and what was expected
+     * @throws io.github.spillgate.http.settings.WrongSettingException if a setting does not exist or has the wrong
+     *     type; the message names it and what was expected
      */
     public RateLimitOptions(JsonObject json) {
         all = new Settings(

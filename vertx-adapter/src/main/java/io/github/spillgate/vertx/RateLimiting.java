@@ -1,6 +1,6 @@
 package io.github.spillgate.vertx;
 
-import static io.github.spillgate.http.WrongSettingException.checked;
+import static io.github.spillgate.http.settings.WrongSettingException.checked;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.DecisionListener;
@@ -8,19 +8,19 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.failover.LocalFallback;
 import io.github.spillgate.http.KeySource;
-import io.github.spillgate.http.KeySyntax;
-import io.github.spillgate.http.RateLimitHeaders;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.http.RuleListener;
 import io.github.spillgate.http.RuleMatch;
-import io.github.spillgate.http.RuleReader;
 import io.github.spillgate.http.RuleTracer;
 import io.github.spillgate.http.Rules;
-import io.github.spillgate.http.Spelling;
-import io.github.spillgate.http.WrongSettingException;
+import io.github.spillgate.http.response.RateLimitHeaders;
+import io.github.spillgate.http.settings.KeySyntax;
+import io.github.spillgate.http.settings.RuleReader;
+import io.github.spillgate.http.settings.WrongSettingException;
 import io.github.spillgate.internal.Checks;
+import io.github.spillgate.internal.syntax.Spelling;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.postgres.PostgresStore;
 import io.github.spillgate.redis.RedisStore;

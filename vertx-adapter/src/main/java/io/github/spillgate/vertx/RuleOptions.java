@@ -6,7 +6,7 @@ import io.github.spillgate.http.Rule.WhenAmbiguous;
 import io.github.spillgate.http.Rule.WhenLookupFails;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.Rule.WhenUndecided;
-import io.github.spillgate.http.RuleSettings;
+import io.github.spillgate.http.settings.RuleSettings;
 import io.github.spillgate.internal.Checks;
 import io.vertx.core.json.JsonObject;
 import java.time.Duration;
@@ -37,8 +37,8 @@ public final class RuleOptions implements RuleSettings {
      * Reads a rule from JSON.
      *
      * @param json the settings
-     * @throws io.github.spillgate.http.WrongSettingException if a setting does not exist or has the wrong type; the
-     *     message names it and what was expected
+     * @throws io.github.spillgate.http.settings.WrongSettingException if a setting does not exist or has the wrong
+     *     type; the message names it and what was expected
      */
     public RuleOptions(JsonObject json) {
         this(new Settings(
@@ -149,7 +149,7 @@ public final class RuleOptions implements RuleSettings {
     /**
      * Sets the key that is charged, the client's address by default.
      *
-     * @param key a key in the format of {@link io.github.spillgate.http.KeySyntax}
+     * @param key a key in the format of {@link io.github.spillgate.http.settings.KeySyntax}
      * @return this
      */
     public RuleOptions setKey(@Nullable String key) {

@@ -1,10 +1,10 @@
 package io.github.spillgate.vertx;
 
-import static io.github.spillgate.http.WrongSettingException.checked;
+import static io.github.spillgate.http.settings.WrongSettingException.checked;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.http.Spelling;
-import io.github.spillgate.http.WrongSettingException;
+import io.github.spillgate.http.settings.WrongSettingException;
+import io.github.spillgate.internal.syntax.Spelling;
 import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;
 import java.math.BigDecimal;

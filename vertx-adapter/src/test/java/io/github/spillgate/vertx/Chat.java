@@ -2,7 +2,7 @@ package io.github.spillgate.vertx;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.http.ClientAddress;
+import io.github.spillgate.http.address.ClientAddress;
 import io.vertx.core.Context;
 import io.vertx.core.Vertx;
 import io.vertx.core.http.ServerWebSocket;

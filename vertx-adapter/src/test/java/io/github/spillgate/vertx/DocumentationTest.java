@@ -4,7 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.http.WrongSettingException;
+import io.github.spillgate.http.settings.WrongSettingException;
 import io.github.spillgate.testkit.ClientForTests;
 import io.github.spillgate.testkit.ShownResponse;
 import io.github.spillgate.testkit.ShownTests;
@@ -41,6 +41,9 @@ class DocumentationTest {
 
             import io.github.spillgate.*;
             import io.github.spillgate.http.*;
+            import io.github.spillgate.http.address.*;
+            import io.github.spillgate.http.response.*;
+            import io.github.spillgate.http.settings.*;
             import io.github.spillgate.http.Rule.Phase;
             import io.github.spillgate.local.CachedLimits;
             import io.github.spillgate.metrics.*;

@@ -8,7 +8,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
-import io.github.spillgate.http.WrongSettingException;
+import io.github.spillgate.http.settings.WrongSettingException;
 import io.github.spillgate.testkit.PostgresForTests;
 import io.vertx.core.Vertx;
 import io.vertx.core.json.JsonObject;

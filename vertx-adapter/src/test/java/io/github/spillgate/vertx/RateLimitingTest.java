@@ -10,7 +10,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.http.Rule.Phase;
-import io.github.spillgate.http.WrongSettingException;
+import io.github.spillgate.http.settings.WrongSettingException;
 import io.github.spillgate.metrics.DecisionMetrics;
 import io.github.spillgate.metrics.RuleMetrics;
 import io.github.spillgate.testkit.LogForTests;

@@ -1,6 +1,6 @@
 package io.github.spillgate.webflux;
 
-import io.github.spillgate.http.Problem;
+import io.github.spillgate.http.response.Problem;
 import org.springframework.core.io.buffer.DataBuffer;
 import org.springframework.http.HttpHeaders;
 import org.springframework.http.HttpStatusCode;

@@ -1,10 +1,10 @@
 package io.github.spillgate.webflux;
 
 import io.github.spillgate.Decision;
-import io.github.spillgate.http.Problem;
-import io.github.spillgate.http.ResponseFields;
 import io.github.spillgate.http.Verdict;
 import io.github.spillgate.http.Verdicts;
+import io.github.spillgate.http.response.Problem;
+import io.github.spillgate.http.response.ResponseFields;
 import io.netty.channel.Channel;
 import java.util.List;
 import java.util.Optional;

@@ -1,8 +1,8 @@
 package io.github.spillgate.webflux;
 
-import io.github.spillgate.http.Problem;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.Verdict;
+import io.github.spillgate.http.response.Problem;
 import io.github.spillgate.internal.Checks;
 import org.springframework.web.reactive.function.server.HandlerFilterFunction;
 import org.springframework.web.reactive.function.server.HandlerFunction;

@@ -1,8 +1,8 @@
 package io.github.spillgate.webflux;
 
 import io.github.spillgate.Decision;
-import io.github.spillgate.http.Problem;
-import io.github.spillgate.http.RateLimitHeaders;
+import io.github.spillgate.http.response.Problem;
+import io.github.spillgate.http.response.RateLimitHeaders;
 import io.github.spillgate.internal.Checks;
 import java.util.ArrayList;
 import java.util.Collection;

@@ -47,7 +47,7 @@ public @interface RateLimited {
 
     /**
      * The key that is charged, such as {@code address}, {@code principal} or {@code header:X-Api-Key}; {@link
-     * io.github.spillgate.http.KeySyntax KeySyntax} lists all.
+     * io.github.spillgate.http.settings.KeySyntax KeySyntax} lists all.
      *
      * @return the key source
      */

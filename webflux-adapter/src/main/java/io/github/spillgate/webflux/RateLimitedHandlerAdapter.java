@@ -1,12 +1,12 @@
 package io.github.spillgate.webflux;
 
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.http.KeySyntax;
 import io.github.spillgate.http.PathSyntax;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.Verdict;
+import io.github.spillgate.http.settings.KeySyntax;
 import io.github.spillgate.internal.Checks;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;

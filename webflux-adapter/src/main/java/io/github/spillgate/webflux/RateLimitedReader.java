@@ -1,9 +1,9 @@
 package io.github.spillgate.webflux;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.http.KeySyntax;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.WhenMissing;
+import io.github.spillgate.http.settings.KeySyntax;
 import java.lang.reflect.AnnotatedElement;
 import java.lang.reflect.Method;
 import java.util.ArrayList;

@@ -2,7 +2,7 @@ package io.github.spillgate.webflux;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.http.ClientAddress;
+import io.github.spillgate.http.address.ClientAddress;
 import java.net.InetSocketAddress;
 import org.springframework.web.reactive.socket.CloseStatus;
 import org.springframework.web.reactive.socket.HandshakeInfo;

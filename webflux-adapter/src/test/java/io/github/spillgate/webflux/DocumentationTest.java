@@ -64,6 +64,9 @@ class DocumentationTest {
 
             import io.github.spillgate.*;
             import io.github.spillgate.http.*;
+            import io.github.spillgate.http.address.*;
+            import io.github.spillgate.http.response.*;
+            import io.github.spillgate.http.settings.*;
             import io.github.spillgate.local.CachedLimits;
             import io.github.spillgate.metrics.*;
             import io.github.spillgate.spi.LimitStore;

@@ -4,9 +4,9 @@ import static io.github.spillgate.testkit.LimiterForTests.address;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.address.ClientAddress;
 import io.github.spillgate.testkit.ClientForTests;
 import java.net.http.HttpClient;
 import java.net.http.HttpResponse;

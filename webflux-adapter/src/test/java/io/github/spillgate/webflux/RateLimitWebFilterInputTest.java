@@ -4,12 +4,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.RuleListener;
 import io.github.spillgate.http.RuleMatch;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.http.address.ClientAddress;
 import io.github.spillgate.testkit.Thorough;
 import java.time.Duration;
 import java.util.Map;

@@ -4,13 +4,13 @@ import static io.github.spillgate.webflux.Limiters.address;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
-import io.github.spillgate.http.KeySyntax;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.http.address.ClientAddress;
+import io.github.spillgate.http.settings.KeySyntax;
 import java.net.http.HttpResponse;
 import java.security.Principal;
 import java.time.Duration;

@@ -5,11 +5,11 @@ import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.awaitility.Awaitility.await;
 
-import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
-import io.github.spillgate.http.KeySyntax;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.RuleInstrumentation;
+import io.github.spillgate.http.address.ClientAddress;
+import io.github.spillgate.http.settings.KeySyntax;
 import io.github.spillgate.testkit.ClientForTests;
 import io.github.spillgate.webflux.first.Reports;
 import java.net.http.HttpResponse;

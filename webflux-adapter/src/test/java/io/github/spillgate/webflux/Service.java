@@ -1,11 +1,11 @@
 package io.github.spillgate.webflux;
 
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.http.ClientAddress;
-import io.github.spillgate.http.KeySyntax;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.http.address.ClientAddress;
+import io.github.spillgate.http.settings.KeySyntax;
 import io.github.spillgate.testkit.ClientForTests;
 import java.net.URI;
 import java.net.http.HttpRequest;

@@ -3,7 +3,7 @@ package io.github.spillgate.webflux.autoconfigure;
 import io.github.spillgate.http.PathSyntax;
 import io.github.spillgate.http.PathSyntax.PathMatcher;
 import io.github.spillgate.http.RuleMatch;
-import io.github.spillgate.http.RuleSettings;
+import io.github.spillgate.http.settings.RuleSettings;
 import io.github.spillgate.webflux.PathPatterns;
 import java.util.List;
 import java.util.function.Predicate;

@@ -1,7 +1,7 @@
 package io.github.spillgate.webflux.autoconfigure;
 
-import io.github.spillgate.http.RuleReader;
-import io.github.spillgate.http.Spelling;
+import io.github.spillgate.http.settings.RuleReader;
+import io.github.spillgate.internal.syntax.Spelling;
 import java.util.List;
 import org.springframework.beans.factory.ListableBeanFactory;
 import org.springframework.util.ClassUtils;

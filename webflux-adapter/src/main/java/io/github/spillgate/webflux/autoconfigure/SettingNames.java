@@ -1,6 +1,6 @@
 package io.github.spillgate.webflux.autoconfigure;
 
-import io.github.spillgate.http.Spelling;
+import io.github.spillgate.internal.syntax.Spelling;
 import java.lang.reflect.Constructor;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;

@@ -1,9 +1,9 @@
 package io.github.spillgate.webflux.autoconfigure;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.http.Spelling;
-import io.github.spillgate.http.WrongSettingException;
+import io.github.spillgate.http.settings.WrongSettingException;
 import io.github.spillgate.internal.Text;
+import io.github.spillgate.internal.syntax.Spelling;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;

@@ -1,13 +1,13 @@
 package io.github.spillgate.webflux.autoconfigure;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.http.ClientAddressSettings;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rule.WhenAmbiguous;
 import io.github.spillgate.http.Rule.WhenLookupFails;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.Rule.WhenUndecided;
-import io.github.spillgate.http.RuleSettings;
+import io.github.spillgate.http.settings.ClientAddressSettings;
+import io.github.spillgate.http.settings.RuleSettings;
 import io.github.spillgate.webflux.RateLimitWebFilter;
 import java.time.Duration;
 import java.util.List;

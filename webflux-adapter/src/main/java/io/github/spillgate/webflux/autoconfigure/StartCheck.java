@@ -3,7 +3,7 @@ package io.github.spillgate.webflux.autoconfigure;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rules;
-import io.github.spillgate.http.WrongSettingException;
+import io.github.spillgate.http.settings.WrongSettingException;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.webflux.RateLimited;
 import io.github.spillgate.webflux.RateLimitedHandlerAdapter;

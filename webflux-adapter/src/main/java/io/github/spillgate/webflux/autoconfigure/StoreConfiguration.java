@@ -2,7 +2,7 @@ package io.github.spillgate.webflux.autoconfigure;
 
 import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.failover.LocalFallback;
-import io.github.spillgate.http.WrongSettingException;
+import io.github.spillgate.http.settings.WrongSettingException;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.postgres.PostgresStore;
 import io.github.spillgate.redis.RedisStore;

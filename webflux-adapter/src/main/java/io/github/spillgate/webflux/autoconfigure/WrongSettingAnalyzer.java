@@ -1,6 +1,6 @@
 package io.github.spillgate.webflux.autoconfigure;
 
-import io.github.spillgate.http.WrongSettingException;
+import io.github.spillgate.http.settings.WrongSettingException;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.context.properties.source.ConfigurationProperty;
 import org.springframework.boot.context.properties.source.ConfigurationPropertyName;

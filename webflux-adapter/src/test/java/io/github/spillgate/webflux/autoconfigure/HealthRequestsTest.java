@@ -6,7 +6,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.RuleMatch;
-import io.github.spillgate.http.RuleSettings;
+import io.github.spillgate.http.settings.RuleSettings;
 import io.github.spillgate.testkit.ClientForTests;
 import io.github.spillgate.testkit.Thorough;
 import io.github.spillgate.webflux.BootForTests;

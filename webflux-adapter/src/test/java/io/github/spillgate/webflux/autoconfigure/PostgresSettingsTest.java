@@ -8,7 +8,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
-import io.github.spillgate.http.WrongSettingException;
+import io.github.spillgate.http.settings.WrongSettingException;
 import io.github.spillgate.postgres.PostgresStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.PostgresForTests;

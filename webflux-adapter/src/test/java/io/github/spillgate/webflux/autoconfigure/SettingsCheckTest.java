@@ -5,7 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rules;
-import io.github.spillgate.http.WrongSettingException;
+import io.github.spillgate.http.settings.WrongSettingException;
 import java.util.AbstractMap;
 import java.util.List;
 import java.util.Map;

@@ -2,9 +2,9 @@ package io.github.spillgate.webflux.autoconfigure;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.Rules;
-import io.github.spillgate.http.WrongSettingException;
+import io.github.spillgate.http.address.ClientAddress;
+import io.github.spillgate.http.settings.WrongSettingException;
 import io.github.spillgate.webflux.RateLimitWebFilter;
 import io.github.spillgate.webflux.RateLimited;
 import java.lang.reflect.Proxy;

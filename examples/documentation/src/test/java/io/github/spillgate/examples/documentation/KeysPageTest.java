@@ -2,9 +2,9 @@ package io.github.spillgate.examples.documentation;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.github.spillgate.http.ClientAddress;
 import io.github.spillgate.http.KeySource;
-import io.github.spillgate.http.KeySyntax;
+import io.github.spillgate.http.address.ClientAddress;
+import io.github.spillgate.http.settings.KeySyntax;
 import io.github.spillgate.testkit.Snippets;
 import java.io.IOException;
 import java.nio.file.Files;

@@ -1,6 +1,6 @@
 package io.github.spillgate.examples.grpc;
 
-import io.github.spillgate.http.ClientAddress;
+import io.github.spillgate.http.address.ClientAddress;
 import io.grpc.Grpc;
 import io.grpc.Metadata;
 import io.grpc.ServerCall;

@@ -1,7 +1,7 @@
 package io.github.spillgate.examples.grpc;
 
 import io.github.spillgate.Decision;
-import io.github.spillgate.http.RateLimitHeaders;
+import io.github.spillgate.http.response.RateLimitHeaders;
 import io.grpc.ForwardingServerCall.SimpleForwardingServerCall;
 import io.grpc.Metadata;
 import io.grpc.ServerCall;
