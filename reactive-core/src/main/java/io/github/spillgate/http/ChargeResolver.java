@@ -12,6 +12,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Function;
@@ -41,7 +42,7 @@ final class ChargeResolver {
     /**
      * Resolves the charges of several rules at the same time.
      *
-     * @param start when the lookups begin, as returned by {@link RuleDecision#now}
+     * @param start when the lookups begin, as returned by {@link Time#nanos}
      */
     static Mono<List<ResolvedRule>> resolveAll(List<RuleMatch> matches, long start) {
         List<Mono<ResolvedRule>> resolved = new ArrayList<>(matches.size());
@@ -100,7 +101,7 @@ final class ChargeResolver {
 
     /** Returns the rule if the key of its request cannot be found. */
     private ResolvedRule withoutKey(Throwable why) {
-        return why instanceof AmbiguousKeyException
+        return why instanceof KeySources.AmbiguousKeyException
                 ? ResolvedRule.refused(match, Refusal.AMBIGUOUS_KEY)
                 : ResolvedRule.undecided(match, why);
     }
@@ -244,6 +245,75 @@ final class ChargeResolver {
 
         List<RuleLookupException> failures() {
             return failure == null ? List.of() : List.of(failure);
+        }
+    }
+
+    /** Stands for the request of a lookup by key alone. A lookup that reads it fails, and so finds no wrong limits. */
+    private enum NoRequest implements Request {
+        INSTANCE;
+
+        static RuleMatch match(Rule rule) {
+            return new RuleMatch(rule, INSTANCE, Map.of());
+        }
+
+        private static UnsupportedOperationException unknown() {
+            return new UnsupportedOperationException("the lookup reads the request, and here only the key is known:"
+                    + " expected a lookup by its key alone, or rules.peek(request)");
+        }
+
+        @Override
+        public String method() {
+            throw unknown();
+        }
+
+        @Override
+        public String path() {
+            throw unknown();
+        }
+
+        @Override
+        public String peer() {
+            throw unknown();
+        }
+
+        @Override
+        public List<String> headers(String name) {
+            throw unknown();
+        }
+
+        @Override
+        public List<String> queryParameters(String name) {
+            throw unknown();
+        }
+
+        @Override
+        public List<String> cookies(String name) {
+            throw unknown();
+        }
+
+        @Override
+        public Map<String, String> pathVariables() {
+            throw unknown();
+        }
+
+        @Override
+        public Mono<String> principal() {
+            throw unknown();
+        }
+
+        @Override
+        public Optional<String> attribute(String name) {
+            throw unknown();
+        }
+
+        @Override
+        public Verdicts verdicts() {
+            throw unknown();
+        }
+
+        @Override
+        public <T> T as(Class<T> type) {
+            throw unknown();
         }
     }
 }

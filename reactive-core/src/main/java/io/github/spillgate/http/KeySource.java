@@ -186,7 +186,7 @@ public interface KeySource {
         for (int i = 1; i < values.size(); i++) {
             if (!Objects.equals(values.get(i), first)) {
                 if (match.rule().whenAmbiguous() == Rule.WhenAmbiguous.DENY) {
-                    throw new AmbiguousKeyException();
+                    throw new KeySources.AmbiguousKeyException();
                 }
                 return Optional.empty();
             }

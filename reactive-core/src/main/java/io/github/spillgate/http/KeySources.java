@@ -65,6 +65,17 @@ final class KeySources {
         private static final Traits OF_A_FUNCTION = new Traits(false, false, true, Set.of());
     }
 
+    /** A request has several different values where its key has one, and the rule denies it. */
+    static final class AmbiguousKeyException extends RuntimeException {
+
+        private static final long serialVersionUID = 1L;
+
+        AmbiguousKeyException() {
+            // Without a stack trace: clients can cause it.
+            super("the request has several different values of its key: expected one", null, false, false);
+        }
+    }
+
     /** A source with known traits. */
     private interface BuiltInSource extends KeySource {
 

@@ -34,7 +34,7 @@ final class RuleDecision {
     private final Verdicts verdicts;
     private final List<RuleMatch> enforced;
     private final List<ShadowDecision> shadows;
-    private final DecisionEvents events;
+    private final RuleInstrumentation events;
     private final long start = Time.nanos();
     private final Disposable.Swap permits = Disposables.swap();
     private volatile boolean isEnded;
@@ -44,7 +44,7 @@ final class RuleDecision {
             Verdicts verdicts,
             List<RuleMatch> enforced,
             List<ShadowDecision> shadows,
-            DecisionEvents events) {
+            RuleInstrumentation events) {
         this.limiter = limiter;
         this.verdicts = verdicts;
         this.enforced = enforced;
@@ -58,7 +58,7 @@ final class RuleDecision {
      * @param matches the rules that match the request, at least one
      * @return the verdict; never an error
      */
-    static Mono<Verdict> of(RateLimiter limiter, DecisionEvents events, Request request, List<RuleMatch> matches) {
+    static Mono<Verdict> of(RateLimiter limiter, RuleInstrumentation events, Request request, List<RuleMatch> matches) {
         return Mono.deferContextual(context -> {
             Verdicts verdicts = request.verdicts();
             List<RuleMatch> fresh = notYetApplied(matches, verdicts);
@@ -75,7 +75,7 @@ final class RuleDecision {
                     enforced.add(match);
                 }
             }
-            DecisionEvents withSpans = enforced.isEmpty() ? events : events.start(enforced, context);
+            RuleInstrumentation withSpans = enforced.isEmpty() ? events : events.start(enforced, context);
             return new RuleDecision(limiter, verdicts, enforced, shadows, withSpans).decide();
         });
     }
@@ -255,6 +255,16 @@ final class RuleDecision {
             shadows.forEach(ShadowDecision::end);
             enforced.forEach(match -> verdicts.forget(match.rule()));
             shadows.forEach(shadow -> verdicts.forget(shadow.rule()));
+        }
+    }
+
+    /** The rules cannot be one verdict, because their limits are too many or would share a count. */
+    static final class ImpossibleVerdictException extends IllegalArgumentException {
+
+        private static final long serialVersionUID = 1L;
+
+        ImpossibleVerdictException(IllegalArgumentException why) {
+            super(why.getMessage(), why);
         }
     }
 }

@@ -6,15 +6,21 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.response.Problem;
+import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.internal.Checks;
+import io.github.spillgate.internal.Scalars;
 import io.github.spillgate.internal.Text;
+import io.github.spillgate.internal.Time;
+import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
+import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.util.Logger;
 import reactor.util.Loggers;
@@ -35,11 +41,11 @@ public final class Rules {
 
     private final RateLimiter limiter;
     private final PathSyntax syntax;
-    private final DecisionEvents events;
+    private final RuleInstrumentation events;
     private final boolean isOff;
     private volatile RuleSet rules;
 
-    private Rules(RateLimiter limiter, PathSyntax syntax, DecisionEvents events, boolean isOff, RuleSet rules) {
+    private Rules(RateLimiter limiter, PathSyntax syntax, RuleInstrumentation events, boolean isOff, RuleSet rules) {
         this.limiter = limiter;
         this.syntax = syntax;
         this.events = events;
@@ -95,7 +101,7 @@ public final class Rules {
         RuleSet first = RuleSet.of(rules, syntax);
         checkHoldTimes(first.rules(), limiter.deadline());
         warnOfSharedCount(first.sharingOneCount());
-        return new Rules(limiter, syntax, new DecisionEvents(instrumentation, List.of()), false, first);
+        return new Rules(limiter, syntax, instrumentation, false, first);
     }
 
     /**
@@ -110,7 +116,7 @@ public final class Rules {
         return new Rules(
                 Checks.present(limiter, "limiter", "RateLimiter.builder(\"api\")...build()"),
                 Checks.present(syntax, "syntax", "PathPatterns.ofSpring()"),
-                new DecisionEvents(RuleInstrumentation.none(), List.of()),
+                RuleInstrumentation.none(),
                 true,
                 RuleSet.of(List.of(), syntax));
     }
@@ -244,7 +250,61 @@ public final class Rules {
      *     rule is included; an error if a key or limits cannot be looked up
      */
     public Mono<Decision> peek(Request request) {
-        return Mono.defer(() -> UsagePeek.of(limiter, list(), request));
+        return Mono.defer(() -> {
+            long start = Time.nanos();
+            List<Mono<ResolvedRule>> resolved = new ArrayList<>();
+            for (Rule rule : list()) {
+                if (!rule.isShadow()) {
+                    RuleMatch match = new RuleMatch(rule, request, request.pathVariables());
+                    resolved.add(ChargeResolver.resolveForPeek(match, start));
+                }
+            }
+            return request.onRequestThread(ChargeResolver.whenResolved(Scalars.collect(resolved), this::peek));
+        });
+    }
+
+    private Mono<Decision> peek(List<ResolvedRule> resolvedRules) {
+        List<Charge> charges = new ArrayList<>(resolvedRules.size());
+        for (ResolvedRule resolved : resolvedRules) {
+            if (resolved.error() != null) {
+                return Mono.error(resolved.error());
+            }
+            if (resolved.charge() != null) {
+                charges.add(resolved.charge());
+            }
+        }
+        return charges.isEmpty()
+                ? Mono.empty()
+                : Flux.fromIterable(batches(charges))
+                        .concatMap(limiter::peek)
+                        .collectList()
+                        .map(Rules::join);
+    }
+
+    /** As many charges in each as one peek can read. Several peeks need not be atomic, because nothing is charged. */
+    private static List<List<Charge>> batches(List<Charge> charges) {
+        List<List<Charge>> batches = new ArrayList<>(1);
+        int counts = Bounds.MOST_CLAIMS;
+        for (Charge charge : charges) {
+            counts += charge.limits().size();
+            if (counts > Bounds.MOST_CLAIMS) {
+                batches.add(new ArrayList<>());
+                counts = charge.limits().size();
+            }
+            batches.get(batches.size() - 1).add(charge);
+        }
+        return batches;
+    }
+
+    private static Decision join(List<Decision> decisions) {
+        Decision last = decisions.get(decisions.size() - 1);
+        return decisions.size() == 1
+                ? last
+                : StoreDecision.ofPeek(
+                        ((StoreDecision) last).reply(),
+                        decisions.stream()
+                                .flatMap(one -> ((StoreDecision) one).usages().stream())
+                                .toList());
     }
 
     /**

@@ -30,12 +30,12 @@ final class ShadowDecision {
      * @param context the Reactor Context of the request
      */
     ShadowDecision(
-            RateLimiter limiter, DecisionEvents events, Verdicts verdicts, RuleMatch match, ContextView context) {
+            RateLimiter limiter, RuleInstrumentation events, Verdicts verdicts, RuleMatch match, ContextView context) {
         this.limiter = limiter;
         this.verdicts = verdicts;
         this.match = match;
         this.decision = Mono.defer(() -> {
-                    DecisionEvents withSpans = events.start(List.of(match), context);
+                    RuleInstrumentation withSpans = events.start(List.of(match), context);
                     return withSpans.traced(() -> decide(withSpans));
                 })
                 .contextWrite(context)
@@ -76,7 +76,7 @@ final class ShadowDecision {
         return decision.next().flatMap(made -> limiter.settle(made, actual));
     }
 
-    private Mono<Decision> decide(DecisionEvents events) {
+    private Mono<Decision> decide(RuleInstrumentation events) {
         long start = Time.nanos();
         return ChargeResolver.resolve(match, start)
                 .flatMap(resolved -> {
@@ -87,7 +87,7 @@ final class ShadowDecision {
                 .doOnError(error -> events.undecided(match, error));
     }
 
-    private Mono<Decision> charge(ResolvedRule resolved, long start, DecisionEvents events) {
+    private Mono<Decision> charge(ResolvedRule resolved, long start, RuleInstrumentation events) {
         events.lookupsFailed(resolved);
         if (resolved.error() != null) {
             return Mono.error(resolved.error());
@@ -104,7 +104,7 @@ final class ShadowDecision {
     }
 
     /** Holds permits as an enforced rule does, so that the rule reports the requests that it would deny. */
-    private void hold(ResolvedRule resolved, Decision made, DecisionEvents events) {
+    private void hold(ResolvedRule resolved, Decision made, RuleInstrumentation events) {
         if (made.isCharged() && resolved.isHold()) {
             verdicts.hold(limiter.keepHolding(made, why -> events.expired(List.of(resolved), why)));
         }

@@ -12,12 +12,10 @@
  *       io.github.spillgate.http.PathSyntax PathSyntax}
  *   <li>How a request is decided: {@code RuleSet} matches the rules; {@code RuleDecision} charges them together, {@code
  *       ShadowDecision} each shadow rule alone; {@code ChargeResolver} looks up what each charges, a {@code
- *       ResolvedRule}, or fails with a {@link io.github.spillgate.http.RuleLookupException RuleLookupException}, {@code
- *       AmbiguousKeyException} or {@code ImpossibleVerdictException}
- *   <li>Usage without a charge: {@code UsagePeek}; {@code NoRequest} stands for the request if only the key is known
- *   <li>Reports: {@link io.github.spillgate.http.RuleInstrumentation RuleInstrumentation} has each {@link
- *       io.github.spillgate.http.RuleListener RuleListener} and {@link io.github.spillgate.http.RuleTracer RuleTracer};
- *       {@code DecisionEvents} calls them, and {@code MisconfigurationLog}
+ *       ResolvedRule}, or fails with a {@link io.github.spillgate.http.RuleLookupException RuleLookupException}
+ *   <li>Reports: {@link io.github.spillgate.http.RuleInstrumentation RuleInstrumentation} calls each {@link
+ *       io.github.spillgate.http.RuleListener RuleListener} and {@link io.github.spillgate.http.RuleTracer RuleTracer},
+ *       and {@code MisconfigurationLog}
  * </ul>
  *
  * <p>Apart from these: the client's address in {@code http.address}, header fields and problems in {@code

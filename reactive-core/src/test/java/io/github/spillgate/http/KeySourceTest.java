@@ -74,7 +74,7 @@ class KeySourceTest {
                 .cookie("session", "yours");
         for (KeySource source :
                 List.of(KeySource.header("X-Api-Key"), KeySource.query("api_key"), KeySource.cookie("session"))) {
-            assertThatThrownBy(() -> key(source, twice)).isInstanceOf(AmbiguousKeyException.class);
+            assertThatThrownBy(() -> key(source, twice)).isInstanceOf(KeySources.AmbiguousKeyException.class);
         }
         assertThat(key(
                         KeySource.header("X-Api-Key"),
