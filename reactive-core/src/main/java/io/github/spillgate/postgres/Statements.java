@@ -40,9 +40,7 @@ record Statements(String check, String create, String read, String write, String
                 text -> change.apply(text.replace("CLOCK", CLOCK)).replace("TABLE", table);
         return new Statements(
                 "SELECT current_setting('server_version_num')::int, to_regclass('" + table + "') IS NULL",
-                text("schema.sql")
-                        .replace(TABLE, table)
-                        .replace("UNLOGGED ", isLogged ? "" : "UNLOGGED "),
+                text("schema.sql").replace(TABLE, table).replace("UNLOGGED ", isLogged ? "" : "UNLOGGED "),
                 named.apply(text("read.sql")),
                 named.apply(text("write.sql")),
                 named.apply(text("update.sql")),

@@ -11,7 +11,6 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
-import io.github.spillgate.redis.lane.LoopLanes;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisClusterForTests;
@@ -27,6 +26,7 @@ import io.netty.channel.ChannelHandler;
 import io.netty.channel.ChannelHandlerContext;
 import io.netty.channel.ChannelOutboundHandlerAdapter;
 import io.netty.channel.EventLoop;
+import io.netty.util.internal.ThreadExecutorMap;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -131,7 +131,7 @@ class ClusterTest {
                 .limit(3)
                 .toList();
         EventLoop loop = limiter.tryAcquire(keys.get(0))
-                .mapNotNull(decision -> LoopLanes.currentLoop())
+                .mapNotNull(decision -> (EventLoop) ThreadExecutorMap.currentExecutor())
                 .block(LONG);
         long before = calls(node);
         int writesBefore = writes.get();

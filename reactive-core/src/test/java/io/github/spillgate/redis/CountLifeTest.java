@@ -455,11 +455,12 @@ class CountLifeTest extends ScriptedFixture {
     }
 
     private String keyOf(Claim claim) {
-        return new String(new CountKeys(keyspace.namespace()).count(claim), StandardCharsets.US_ASCII);
+        return new String(new CountKeys(keyspace.namespace()).counts(List.of(claim))[0], StandardCharsets.US_ASCII);
     }
 
     private String keyOf(Claim claim, boolean isFast) {
-        return new String(new CountKeys(keyspace.namespace() + isFast).count(claim), StandardCharsets.US_ASCII);
+        return new String(
+                new CountKeys(keyspace.namespace() + isFast).counts(List.of(claim))[0], StandardCharsets.US_ASCII);
     }
 
     private static int life(Mono<StoreDecision> decision) {

@@ -15,7 +15,7 @@ import java.util.regex.Pattern;
 /**
  * What a store has left in Redis, looked at from outside. Its namespace is no other's, though tests share the server.
  */
-final class Keyspace {
+public final class Keyspace {
 
     private static final AtomicInteger NUMBER = new AtomicInteger();
 
@@ -23,24 +23,24 @@ final class Keyspace {
     private final StatefulRedisConnection<byte[], byte[]> binary;
     private final String namespace = "test-" + NUMBER.incrementAndGet() + "-" + System.nanoTime();
 
-    Keyspace(RedisClient client) {
+    public Keyspace(RedisClient client) {
         this.connection = client.connect();
         this.binary = client.connect(ByteArrayCodec.INSTANCE);
     }
 
-    String namespace() {
+    public String namespace() {
         return namespace;
     }
 
-    RedisCommands<String, String> commands() {
+    public RedisCommands<String, String> commands() {
         return connection.sync();
     }
 
-    List<String> keys() {
+    public List<String> keys() {
         return commands().keys(namespace + ":*");
     }
 
-    String onlyKey() {
+    public String onlyKey() {
         List<String> keys = keys();
         if (keys.size() != 1) {
             throw new AssertionError("expected one key, but found " + keys);
@@ -48,12 +48,12 @@ final class Keyspace {
         return keys.get(0);
     }
 
-    byte[] bytes(String key) {
+    public byte[] bytes(String key) {
         return binary.sync().get(key.getBytes(StandardCharsets.US_ASCII));
     }
 
     /** Replaces a value; an empty one is deleted. */
-    void put(String key, byte[] bytes) {
+    public void put(String key, byte[] bytes) {
         byte[] name = key.getBytes(StandardCharsets.US_ASCII);
         if (bytes.length == 0) {
             binary.sync().del(name);
@@ -62,29 +62,29 @@ final class Keyspace {
         }
     }
 
-    long memoryOf(String key) {
+    public long memoryOf(String key) {
         return commands().memoryUsage(key);
     }
 
     /** The clock of Redis, in milliseconds. */
-    long now() {
+    public long now() {
         List<String> time = commands().time();
         return Long.parseLong(time.get(0)) * 1_000 + Long.parseLong(time.get(1)) / 1_000;
     }
 
     /** When a key expires by the clock of Redis, in milliseconds. One script, so that no time passes in between. */
-    long expiryOf(String key) {
+    public long expiryOf(String key) {
         String script = "local left, time = redis.call('PTTL', KEYS[1]), redis.call('TIME')"
                 + " return time[1] * 1000 + math.floor(time[2] / 1000) + left";
         return commands().<Long>eval(script, ScriptOutputType.INTEGER, key);
     }
 
     /** How often the server has run a command since it was started, with all subcommands. */
-    long callsOf(String command) {
+    public long callsOf(String command) {
         return callsOf(command, commands());
     }
 
-    static long callsOf(String command, RedisServerCommands<String, String> server) {
+    public static long callsOf(String command, RedisServerCommands<String, String> server) {
         return Pattern.compile("cmdstat_" + Pattern.quote(command) + "(?:\\|[^:]+)?:calls=(\\d+)")
                 .matcher(server.info("commandstats"))
                 .results()

@@ -357,7 +357,7 @@ class ReconcileTest extends ScriptedFixture {
     }
 
     private String keyOf(Claim claim) {
-        return new String(new CountKeys(keyspace.namespace()).count(claim), StandardCharsets.US_ASCII);
+        return new String(new CountKeys(keyspace.namespace()).counts(List.of(claim))[0], StandardCharsets.US_ASCII);
     }
 
     private Reconciliation foreignClaim(String id, Limit limit) {

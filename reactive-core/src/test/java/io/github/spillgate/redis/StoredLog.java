@@ -6,13 +6,13 @@ import java.util.ArrayList;
 import java.util.List;
 
 /** A log as it lies in Redis, read without any script. */
-record StoredLog(
+public record StoredLog(
         long used, long newest, long count, long base, int first, int last, List<Long> slots, List<Long> counts) {
 
     private static final int HEAD = 44;
     private static final int ENTRY = 9;
 
-    static StoredLog parse(byte[] bytes) {
+    public static StoredLog parse(byte[] bytes) {
         int first = (int) number(bytes, 21, 2);
         int last = (int) number(bytes, 23, 2);
         long base = number(bytes, 30, 6);
@@ -31,7 +31,7 @@ record StoredLog(
     }
 
     /** Checks that the parts of each log agree: what is used is the sum of the entries, and these are in order. */
-    static void checkAll(Keyspace keyspace) {
+    public static void checkAll(Keyspace keyspace) {
         for (String key : keyspace.keys()) {
             byte[] bytes = keyspace.bytes(key);
             if (bytes.length >= HEAD && bytes[2] == 'L') {
@@ -40,7 +40,7 @@ record StoredLog(
         }
     }
 
-    void check() {
+    public void check() {
         assertThat(counts.stream().mapToLong(Long::longValue).sum() + count).isEqualTo(used);
         if (used == 0) {
             assertThat(slots).isEmpty();

@@ -53,14 +53,14 @@ public final class Batch {
     /** The clock of the server to which the batch was sent last. */
     private volatile @Nullable StoreClock clock;
 
-    public Batch(CountKeys countKeys, int expectedSize) {
+    Batch(CountKeys countKeys, int expectedSize) {
         this.countKeys = countKeys;
         this.counts = new HashMap<>(2 * expectedSize);
         this.keys = new ArrayList<>(expectedSize);
         this.groups = new ArrayList<>(expectedSize);
     }
 
-    public void add(PendingDecision decision) {
+    void add(PendingDecision decision) {
         size++;
         List<Claim> claims = decision.claims();
         BatchCount[] touched = new BatchCount[claims.size()];
@@ -106,11 +106,11 @@ public final class Batch {
         return batches;
     }
 
-    public int numberOfGroups() {
+    int numberOfGroups() {
         return groups.size();
     }
 
-    public int size() {
+    int size() {
         return size;
     }
 
@@ -141,7 +141,7 @@ public final class Batch {
     }
 
     /** Returns parts, of which each can be answered by another thread. */
-    public List<BatchPart> parts() {
+    List<BatchPart> parts() {
         int number = Math.min(groups.size(), (size + MOST_IN_GROUP - 1) / MOST_IN_GROUP);
         if (number == 1) {
             return List.of(new BatchPart(groups));
@@ -158,7 +158,7 @@ public final class Batch {
         return reply.textAfter(usages);
     }
 
-    public static final class BatchPart {
+    static final class BatchPart {
 
         private final List<DecisionGroup> groups;
 

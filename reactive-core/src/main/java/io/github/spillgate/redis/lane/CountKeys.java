@@ -27,7 +27,7 @@ public final class CountKeys {
         prefixBytes = prefix.getBytes(StandardCharsets.US_ASCII);
     }
 
-    public byte[] count(Claim claim) {
+    byte[] count(Claim claim) {
         return key(claim, "");
     }
 

@@ -26,7 +26,7 @@ public final class Errors {
     private static final Pattern CODE = Pattern.compile("(?:^|: -)([A-Z]+) ");
 
     /** The smallest set of rights for a user; the documentation has the same line. */
-    public static final String RIGHTS =
+    static final String RIGHTS =
             "~spillgate:* +role +eval +evalsha +time +getrange +strlen +set +setrange +del +pexpire";
 
     /** The codes of a Redis that cannot decide now, for example because it is out of memory (OOM) or is starting. */
@@ -181,7 +181,7 @@ public final class Errors {
     }
 
     /** Returns our exception for a key with a value that this library has not written. */
-    public static LimitStoreException foreign(byte[] keyBytes, @Nullable Throwable e) {
+    static LimitStoreException foreign(byte[] keyBytes, @Nullable Throwable e) {
         String key = new String(keyBytes, StandardCharsets.US_ASCII);
         return new LimitStoreException(
                 Kind.FOREIGN_VALUE,

@@ -56,12 +56,12 @@ import reactor.core.publisher.Mono;
 public final class Lane implements CommandSender {
 
     public static final int LONGEST_ATTEMPT_SECONDS = 5;
-    public static final int MOST_ATTEMPTS = 13;
+    static final int MOST_ATTEMPTS = 13;
     static final int LONGEST_RETIREMENT_SECONDS = 60;
     static final int SHORTEST_RETIREMENT_SECONDS = 1;
 
     /** How often an attempt is repeated if Lettuce has lost the reason of its failure. */
-    public static final int MOST_REPETITIONS = 2;
+    static final int MOST_REPETITIONS = 2;
 
     /** After how many connections that only replied to EVAL an error names that. */
     private static final int MOST_MUTE = 2;

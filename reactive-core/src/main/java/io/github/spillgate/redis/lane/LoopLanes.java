@@ -55,7 +55,7 @@ public final class LoopLanes {
     // loop closes the connections.
 
     /** The highest number of event loops with lanes. Each has a connection to each server. */
-    public static final int MOST_LOOPS = 32;
+    static final int MOST_LOOPS = 32;
 
     /** The highest number of event loops that are remembered because they reject connections of Lettuce. */
     private static final int MOST_INCOMPATIBLE = 256;
@@ -97,7 +97,7 @@ public final class LoopLanes {
     }
 
     /** Returns the event loop that runs the current thread; null on any other thread. */
-    public static @Nullable EventLoop currentLoop() {
+    static @Nullable EventLoop currentLoop() {
         EventExecutor executor = ThreadExecutorMap.currentExecutor();
         return executor instanceof EventLoop loop ? loop : null;
     }

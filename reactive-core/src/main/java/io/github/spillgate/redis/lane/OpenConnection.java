@@ -132,7 +132,7 @@ public final class OpenConnection implements CommandSender {
      * Runs a task that sends several commands, and writes them to the socket in one system call. Must be called on the
      * event loop, and not from within such a task.
      */
-    public void sendTogether(Runnable sends) {
+    void sendTogether(Runnable sends) {
         List<PendingCommand<?>> commands = new ArrayList<>();
         unflushed = commands;
         connection.setAutoFlushCommands(false);
@@ -152,7 +152,7 @@ public final class OpenConnection implements CommandSender {
      *
      * @return false if the loop has ended, and the task will not run
      */
-    public boolean run(Runnable task) {
+    boolean run(Runnable task) {
         if (loop.inEventLoop()) {
             task.run();
             return true;
@@ -194,12 +194,12 @@ public final class OpenConnection implements CommandSender {
     }
 
     /** Returns whether commands are in flight and Redis has replied within this time. */
-    public boolean isAnswering(long nanos) {
+    boolean isAnswering(long nanos) {
         return sent != answered && nanoTime.getAsLong() - activeAt <= nanos;
     }
 
     /** Returns whether Redis has replied here to a command that was sent after this time. */
-    public boolean hasAnsweredSince(long time) {
+    boolean hasAnsweredSince(long time) {
         return answered > 0 && answeredSentAt - time > 0;
     }
 
@@ -210,7 +210,7 @@ public final class OpenConnection implements CommandSender {
      * @param serverAnsweredSince returns whether Redis has replied, on any connection, to a command that was sent after
      *     a time
      */
-    public boolean isSilentAlone(long nanos, LongPredicate serverAnsweredSince) {
+    boolean isSilentAlone(long nanos, LongPredicate serverAnsweredSince) {
         long newest = answered;
         if (isStalled()) {
             return true;
@@ -225,7 +225,7 @@ public final class OpenConnection implements CommandSender {
     }
 
     /** Returns whether only this connection was found to be silent, and no reply has arrived since. */
-    public boolean isStalled() {
+    boolean isStalled() {
         return stalledAfter == answered && sent != answered;
     }
 
@@ -242,7 +242,7 @@ public final class OpenConnection implements CommandSender {
     }
 
     /** Closes the connection without waiting; commands in flight fail. */
-    public void close() {
+    void close() {
         unobserved(beginClosing());
     }
 

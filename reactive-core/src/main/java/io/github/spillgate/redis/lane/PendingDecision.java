@@ -157,7 +157,7 @@ public final class PendingDecision implements RemoteSubscription {
     }
 
     /** Marks the decision as sent; returns false if it was cancelled. */
-    public boolean markSent() {
+    boolean markSent() {
         return STAGE.compareAndSet(this, WAITING, SENT);
     }
 

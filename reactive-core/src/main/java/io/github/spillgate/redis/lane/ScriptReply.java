@@ -19,13 +19,13 @@ public final class ScriptReply {
 
     private static final Status[] STATUSES = Status.values();
 
-    public static final int TIME_LENGTH = 7;
-    public static final int STATUS = 4;
+    static final int TIME_LENGTH = 7;
+    static final int STATUS = 4;
     private static final int LIFE = STATUS + 1;
     private static final int FIRST = LIFE + 2;
     private static final int SECOND = FIRST + 7;
     private static final int THIRD = SECOND + 7;
-    public static final int USAGE_LENGTH = THIRD + 7;
+    static final int USAGE_LENGTH = THIRD + 7;
 
     private final byte[] bytes;
     private final Reply reply;
@@ -52,7 +52,7 @@ public final class ScriptReply {
     }
 
     /** Returns how many of a group of equal requests are granted; of a lease, how many permits. */
-    public long granted(int usage) {
+    long granted(int usage) {
         return number(start(usage), 4);
     }
 

@@ -28,7 +28,7 @@ public final class ScriptRequest {
     private static final int COUNTS_DENIED = 1;
 
     private static final int LIMITS_LENGTH = 2;
-    public static final int LIMIT_LENGTH = 1 + 7 + 6 + 6 + 1;
+    static final int LIMIT_LENGTH = 1 + 7 + 6 + 6 + 1;
     private static final int CLAIM_LENGTH = 2 + 7;
 
     /** The expected length of a request that is rare or short. */
@@ -48,7 +48,7 @@ public final class ScriptRequest {
      *
      * @param expectedLength the length of everything behind the limits; a longer request is possible
      */
-    public ScriptRequest(int expectedLength) {
+    ScriptRequest(int expectedLength) {
         body = new byte[expectedLength];
     }
 
@@ -60,7 +60,7 @@ public final class ScriptRequest {
      * @param deadlineMicros the deadline on the server's clock in microseconds; 0 if there is none
      * @param claims the number of claims that follow
      */
-    public ScriptRequest addGroup(StoreRequest.Mode mode, int times, long deadlineMicros, int claims) {
+    ScriptRequest addGroup(StoreRequest.Mode mode, int times, long deadlineMicros, int claims) {
         return add(number(mode), 1).add(times, 4).add(deadlineMicros, 7).add(claims, 1);
     }
 
@@ -78,7 +78,7 @@ public final class ScriptRequest {
      * @param key the index of its key, from 0
      * @param claim the claim
      */
-    public ScriptRequest addClaim(int key, Claim claim) {
+    ScriptRequest addClaim(int key, Claim claim) {
         add(key + 1, 2).addLimit(claim).addExact(claim.permits());
         return claim.limit().holdsPermits() ? addId(claim.holdId()) : this;
     }
@@ -201,7 +201,7 @@ public final class ScriptRequest {
     }
 
     /** Returns the encoded request. */
-    public byte[] toBytes() {
+    byte[] toBytes() {
         byte[] bytes = new byte[LIMITS_LENGTH + LIMIT_LENGTH * limits.size() + length];
         int at = LittleEndian.put(bytes, 0, limits.size(), 2);
         for (Claim claim : limits) {

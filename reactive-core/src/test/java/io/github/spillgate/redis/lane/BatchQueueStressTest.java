@@ -1,4 +1,4 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
@@ -7,7 +7,9 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
-import io.github.spillgate.redis.lane.BatchBounds;
+import io.github.spillgate.redis.Keyspace;
+import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.redis.StoredLog;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;

@@ -1,4 +1,4 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import static io.github.spillgate.testkit.LoopRequests.awaitLane;
 import static io.github.spillgate.testkit.LoopRequests.request;
@@ -10,8 +10,8 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.redis.lane.Lane;
-import io.github.spillgate.redis.lane.LoopLanes;
+import io.github.spillgate.redis.Keyspace;
+import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;

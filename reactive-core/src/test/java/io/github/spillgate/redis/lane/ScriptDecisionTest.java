@@ -1,11 +1,9 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.redis.Script.Purpose;
-import io.github.spillgate.redis.lane.ScriptReply;
-import io.github.spillgate.redis.lane.ScriptRequest;
+import io.github.spillgate.redis.ScriptTest;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreRequest.Mode;
 import io.github.spillgate.testkit.ClaimForTests;
@@ -19,7 +17,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
-import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -59,11 +56,9 @@ class ScriptDecisionTest {
         }
         RedisCommands<byte[], byte[]> redis =
                 client.connect(ByteArrayCodec.INSTANCE).sync();
-        byte[] text =
-                Script.readAll(UnaryOperator.identity()).get(Purpose.DECIDE).text();
         byte[] key = ("decision-" + UUID.randomUUID()).getBytes(StandardCharsets.US_ASCII);
-        ScriptReply reply =
-                new ScriptReply(redis.eval(text, ScriptOutputType.VALUE, new byte[][] {key}, request.toBytes()));
+        ScriptReply reply = new ScriptReply(
+                redis.eval(ScriptTest.decide(), ScriptOutputType.VALUE, new byte[][] {key}, request.toBytes()));
         List<Long> granted = new ArrayList<>();
         for (int i = 0; i < limits.length; i++) {
             granted.add(reply.granted(i));

@@ -1,4 +1,4 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
@@ -6,9 +6,6 @@ import static org.assertj.core.api.Assertions.catchThrowable;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.LimitStoreException.Kind;
-import io.github.spillgate.redis.lane.Errors;
-import io.github.spillgate.redis.lane.Lane;
-import io.github.spillgate.redis.lane.OpenConnection;
 import io.github.spillgate.testkit.CommandProxy;
 import io.github.spillgate.testkit.VirtualTime;
 import io.lettuce.core.RedisClient;

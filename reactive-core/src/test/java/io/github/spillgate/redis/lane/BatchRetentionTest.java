@@ -1,15 +1,9 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.redis.lane.BatchBounds;
-import io.github.spillgate.redis.lane.BatchQueue;
-import io.github.spillgate.redis.lane.CountKeys;
-import io.github.spillgate.redis.lane.OpenConnection;
-import io.github.spillgate.redis.lane.PendingDecision;
-import io.github.spillgate.redis.lane.ScriptReply;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;

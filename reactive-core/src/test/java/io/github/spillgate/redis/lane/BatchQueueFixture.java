@@ -1,16 +1,12 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.redis.lane.BatchBounds;
-import io.github.spillgate.redis.lane.BatchQueue;
-import io.github.spillgate.redis.lane.CountKeys;
-import io.github.spillgate.redis.lane.Lane;
-import io.github.spillgate.redis.lane.LoopLanes;
-import io.github.spillgate.redis.lane.OpenConnection;
+import io.github.spillgate.redis.Keyspace;
+import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;

@@ -1,8 +1,7 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import static org.awaitility.Awaitility.await;
 
-import io.github.spillgate.redis.lane.Lane;
 import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;

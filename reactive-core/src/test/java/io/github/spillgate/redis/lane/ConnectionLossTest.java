@@ -1,4 +1,4 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
@@ -10,8 +10,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.redis.lane.Lane;
-import io.github.spillgate.redis.lane.OpenConnection;
+import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.CommandProxy;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;

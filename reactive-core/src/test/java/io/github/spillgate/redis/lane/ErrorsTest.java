@@ -1,4 +1,4 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
@@ -6,7 +6,7 @@ import static org.assertj.core.util.Throwables.getStackTrace;
 
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
-import io.github.spillgate.redis.lane.Errors;
+import io.github.spillgate.redis.AclTest;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisCommandTimeoutException;
 import io.lettuce.core.RedisConnectionException;
@@ -25,6 +25,11 @@ import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.Exceptions;
 
 class ErrorsTest {
+
+    @Test
+    void theErrorNamesTheSameUserAsTheDocumentation() throws IOException {
+        assertThat(AclTest.documentedUsers().get(0)).isEqualTo(Errors.RIGHTS);
+    }
 
     @ParameterizedTest
     @ValueSource(

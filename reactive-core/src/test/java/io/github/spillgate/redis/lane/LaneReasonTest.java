@@ -1,10 +1,8 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.catchThrowable;
 
-import io.github.spillgate.redis.lane.Lane;
-import io.github.spillgate.redis.lane.OpenConnection;
 import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisCommandExecutionException;

@@ -1,10 +1,9 @@
-package io.github.spillgate.redis;
+package io.github.spillgate.redis.lane;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.count.Count;
-import io.github.spillgate.redis.lane.ScriptRequest;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.testkit.ClaimForTests;
 import java.util.Arrays;
