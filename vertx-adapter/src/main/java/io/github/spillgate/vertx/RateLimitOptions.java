@@ -1,12 +1,16 @@
 package io.github.spillgate.vertx;
 
 import io.github.spillgate.http.settings.ClientAddressSettings;
+import io.github.spillgate.http.settings.ClientAddressSettings.Header;
+import io.github.spillgate.http.settings.WrongSettingException;
 import io.github.spillgate.internal.Checks;
-import io.vertx.core.json.JsonArray;
+import io.github.spillgate.vertx.Settings.Schema;
+import io.github.spillgate.vertx.Settings.Setting;
 import io.vertx.core.json.JsonObject;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
-import java.util.stream.Stream;
+import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -66,12 +70,49 @@ public final class RateLimitOptions {
         FAIL
     }
 
-    private final Settings all;
-    private final Settings redis;
-    private final Settings postgres;
-    private final Settings local;
-    private final Settings client;
-    private final Settings headers;
+    private static final Schema ALL = new Schema(Map.of(
+            "redis", "{\"uri\": \"redis://localhost:6379\"}",
+            "postgres", "{\"uri\": \"r2dbc:postgresql://localhost/orders\"}",
+            "local", "{\"counts\": 100000}",
+            "client-address", "{\"ipv6-prefix\": 56}",
+            "headers", "{\"retry-after\": false}"));
+    private static final Setting<String> NAME = ALL.optionalText("name", "orders");
+    private static final Setting<StoreType> STORE = ALL.choice("store", StoreType.class, StoreType.AUTO);
+    private static final Setting<String> REDIS_URI = ALL.optionalText("redis.uri", "redis://localhost:6379");
+    private static final Setting<Boolean> REDIS_CLUSTER = ALL.flag("redis.cluster", false);
+    private static final Setting<String> REDIS_NAMESPACE = ALL.text("redis.namespace", "spillgate");
+    private static final Setting<String> POSTGRES_URI =
+            ALL.optionalText("postgres.uri", "r2dbc:postgresql://localhost/orders");
+    private static final Setting<String> POSTGRES_NAMESPACE = ALL.text("postgres.namespace", "spillgate");
+    private static final Setting<String> POSTGRES_TABLE = ALL.text("postgres.table", "spillgate_counts");
+    private static final Setting<Boolean> POSTGRES_CREATE_TABLE = ALL.flag("postgres.create-table", true);
+    private static final Setting<Boolean> POSTGRES_LOGGED = ALL.flag("postgres.logged", false);
+    private static final Setting<Integer> POSTGRES_CONNECTIONS = ALL.integer("postgres.connections", 3);
+    private static final Setting<Duration> DEADLINE = ALL.duration("deadline", Duration.ofMillis(100));
+    private static final Setting<Duration> READY_TIMEOUT = ALL.duration("ready-timeout", Duration.ofSeconds(2));
+    private static final Setting<Duration> CACHE_DENIALS = ALL.duration("cache-denials", Duration.ofSeconds(1));
+    private static final Setting<Double> DEBT = ALL.decimal("debt", 1.0, 1.5);
+    private static final Setting<Duration> LONGEST_HOLD = ALL.duration("longest-hold", Duration.ofHours(1));
+    private static final Setting<FallbackType> FALLBACK =
+            ALL.choice("fallback", FallbackType.class, FallbackType.LOCAL);
+    private static final Setting<Integer> LOCAL_COUNTS = ALL.integer("local.counts", 100_000);
+    private static final Setting<Double> LOCAL_SHARE = ALL.decimal("local.share", null, 0.25);
+    private static final Setting<Header> CLIENT_ADDRESS_HEADER =
+            ALL.choice("client-address.header", Header.class, Header.NONE);
+    private static final Setting<List<String>> TRUSTED_PROXIES =
+            ALL.texts("client-address.trusted-proxies", "10.0.0.0/8");
+    private static final Setting<Integer> IPV6_PREFIX = ALL.integer("client-address.ipv6-prefix", 64);
+    private static final Setting<Integer> MAX_HOPS = ALL.integer("client-address.max-hops", 16);
+    private static final Setting<String> SECRET = ALL.optionalText("secret", "a text of at least 16 bytes");
+    private static final Setting<Boolean> RATE_LIMIT = ALL.flag("headers.rate-limit", true);
+    private static final Setting<Boolean> X_RATE_LIMIT = ALL.flag("headers.x-rate-limit", true);
+    private static final Setting<Boolean> RETRY_AFTER = ALL.flag("headers.retry-after", true);
+    private static final Setting<Boolean> PREFLIGHTS = ALL.flag("preflights", true);
+    private static final Setting<Denials> DENIALS = ALL.choice("denials", Denials.class, Denials.RESPOND);
+    private static final Setting<Boolean> ENABLED = ALL.flag("enabled", true);
+    private static final Setting<List<RuleOptions>> RULES = ALL.objects("rules", RuleOptions.EXAMPLE, RuleOptions::new);
+
+    private final Settings settings;
 
     /** Creates options with the defaults. */
     public RateLimitOptions() {
@@ -84,59 +125,18 @@ public final class RateLimitOptions {
      * @param other the options to copy
      */
     public RateLimitOptions(RateLimitOptions other) {
-        this(Checks.present(other, "other", "new RateLimitOptions()").toJson());
+        settings = new Settings(Checks.some(other, "options", "new RateLimitOptions()").settings);
     }
 
     /**
      * Reads options from JSON.
      *
      * @param json the settings
-     * @throws io.github.spillgate.http.settings.WrongSettingException if a setting does not exist or has the wrong
-     *     type; the message names it and what was expected
+     * @throws WrongSettingException if a setting does not exist or has the wrong type; the message names it and what
+     *     was expected
      */
     public RateLimitOptions(JsonObject json) {
-        all = new Settings(
-                "", Checks.present(json, "json", "{\"name\": \"orders\"}").copy());
-        redis = all.below("redis");
-        postgres = all.below("postgres");
-        local = all.below("local");
-        client = all.below("client-address");
-        headers = all.below("headers");
-        // Reads each once, so that a wrong value is reported here.
-        Stream.<Runnable>of(
-                        this::getName,
-                        this::getStore,
-                        this::getRedisUri,
-                        this::isRedisCluster,
-                        this::getRedisNamespace,
-                        this::getPostgresUri,
-                        this::getPostgresNamespace,
-                        this::getPostgresTable,
-                        this::isPostgresCreateTable,
-                        this::isPostgresLogged,
-                        this::getPostgresConnections,
-                        this::getDeadline,
-                        this::getReadyTimeout,
-                        this::getCacheDenials,
-                        this::getDebt,
-                        this::getLongestHold,
-                        this::getFallback,
-                        this::getLocalCounts,
-                        this::getLocalShare,
-                        this::getClientAddressHeader,
-                        this::getTrustedProxies,
-                        this::getIpv6Prefix,
-                        this::getMaxHops,
-                        this::getSecret,
-                        this::isRateLimitFields,
-                        this::isXRateLimitFields,
-                        this::isRetryAfterField,
-                        this::isPreflights,
-                        this::getDenials,
-                        this::isEnabled,
-                        this::getRules)
-                .forEach(Runnable::run);
-        Stream.of(redis, postgres, local, client, headers, all).forEach(Settings::rejectUnknown);
+        settings = new Settings(ALL, "", Checks.present(json, "json", "{\"name\": \"orders\"}"));
     }
 
     /**
@@ -145,7 +145,7 @@ public final class RateLimitOptions {
      * @return a copy of those that were set, including the secret
      */
     public JsonObject toJson() {
-        return all.toJson();
+        return settings.toJson();
     }
 
     /**
@@ -155,13 +155,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setName(@Nullable String name) {
-        all.put("name", name);
-        return this;
+        return set(NAME, name);
     }
 
     /** {@return the name; null if it is not set} */
     public @Nullable String getName() {
-        return all.text("name");
+        return settings.find(NAME);
     }
 
     /**
@@ -171,13 +170,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setStore(@Nullable StoreType store) {
-        all.put("store", store);
-        return this;
+        return set(STORE, store);
     }
 
     /** {@return where permits are counted} */
     public StoreType getStore() {
-        return all.choice("store", StoreType.class, StoreType.AUTO);
+        return settings.get(STORE);
     }
 
     /**
@@ -187,13 +185,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setRedisUri(@Nullable String redisUri) {
-        redis.put("uri", redisUri);
-        return this;
+        return set(REDIS_URI, redisUri);
     }
 
     /** {@return the address of Redis; null if it is not set} */
     public @Nullable String getRedisUri() {
-        return redis.text("uri");
+        return settings.find(REDIS_URI);
     }
 
     /**
@@ -203,13 +200,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setRedisCluster(boolean redisCluster) {
-        redis.put("cluster", redisCluster);
-        return this;
+        return set(REDIS_CLUSTER, redisCluster);
     }
 
     /** {@return whether Redis is a cluster} */
     public boolean isRedisCluster() {
-        return redis.flag("cluster", false);
+        return settings.get(REDIS_CLUSTER);
     }
 
     /**
@@ -219,13 +215,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setRedisNamespace(@Nullable String redisNamespace) {
-        redis.put("namespace", redisNamespace);
-        return this;
+        return set(REDIS_NAMESPACE, redisNamespace);
     }
 
     /** {@return the first part of all keys in Redis} */
     public String getRedisNamespace() {
-        return redis.text("namespace", "spillgate");
+        return settings.get(REDIS_NAMESPACE);
     }
 
     /**
@@ -235,13 +230,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setPostgresUri(@Nullable String postgresUri) {
-        postgres.put("uri", postgresUri);
-        return this;
+        return set(POSTGRES_URI, postgresUri);
     }
 
     /** {@return the address of PostgreSQL; null if it is not set} */
     public @Nullable String getPostgresUri() {
-        return postgres.text("uri");
+        return settings.find(POSTGRES_URI);
     }
 
     /**
@@ -251,13 +245,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setPostgresNamespace(@Nullable String postgresNamespace) {
-        postgres.put("namespace", postgresNamespace);
-        return this;
+        return set(POSTGRES_NAMESPACE, postgresNamespace);
     }
 
     /** {@return the first part of all keys in PostgreSQL} */
     public String getPostgresNamespace() {
-        return postgres.text("namespace", "spillgate");
+        return settings.get(POSTGRES_NAMESPACE);
     }
 
     /**
@@ -267,13 +260,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setPostgresTable(@Nullable String postgresTable) {
-        postgres.put("table", postgresTable);
-        return this;
+        return set(POSTGRES_TABLE, postgresTable);
     }
 
     /** {@return the table in PostgreSQL} */
     public String getPostgresTable() {
-        return postgres.text("table", "spillgate_counts");
+        return settings.get(POSTGRES_TABLE);
     }
 
     /**
@@ -283,13 +275,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setPostgresCreateTable(boolean postgresCreateTable) {
-        postgres.put("create-table", postgresCreateTable);
-        return this;
+        return set(POSTGRES_CREATE_TABLE, postgresCreateTable);
     }
 
     /** {@return whether the table is created if it does not exist} */
     public boolean isPostgresCreateTable() {
-        return postgres.flag("create-table", true);
+        return settings.get(POSTGRES_CREATE_TABLE);
     }
 
     /**
@@ -299,13 +290,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setPostgresLogged(boolean postgresLogged) {
-        postgres.put("logged", postgresLogged);
-        return this;
+        return set(POSTGRES_LOGGED, postgresLogged);
     }
 
     /** {@return whether the table that is created survives a crash of the server} */
     public boolean isPostgresLogged() {
-        return postgres.flag("logged", false);
+        return settings.get(POSTGRES_LOGGED);
     }
 
     /**
@@ -315,13 +305,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setPostgresConnections(int postgresConnections) {
-        postgres.put("connections", postgresConnections);
-        return this;
+        return set(POSTGRES_CONNECTIONS, postgresConnections);
     }
 
     /** {@return the number of connections to PostgreSQL} */
     public int getPostgresConnections() {
-        return postgres.integer("connections", 3);
+        return settings.get(POSTGRES_CONNECTIONS);
     }
 
     /**
@@ -331,13 +320,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setDeadline(@Nullable Duration deadline) {
-        all.put("deadline", deadline);
-        return this;
+        return set(DEADLINE, deadline);
     }
 
     /** {@return the longest time for a decision} */
     public Duration getDeadline() {
-        return all.duration("deadline", Duration.ofMillis(100));
+        return settings.get(DEADLINE);
     }
 
     /**
@@ -347,13 +335,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setReadyTimeout(@Nullable Duration readyTimeout) {
-        all.put("ready-timeout", readyTimeout);
-        return this;
+        return set(READY_TIMEOUT, readyTimeout);
     }
 
     /** {@return the longest time to wait for Redis} */
     public Duration getReadyTimeout() {
-        return all.duration("ready-timeout", Duration.ofSeconds(2));
+        return settings.get(READY_TIMEOUT);
     }
 
     /**
@@ -363,13 +350,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setCacheDenials(@Nullable Duration cacheDenials) {
-        all.put("cache-denials", cacheDenials);
-        return this;
+        return set(CACHE_DENIALS, cacheDenials);
     }
 
     /** {@return the longest time that a denial is cached} */
     public Duration getCacheDenials() {
-        return all.duration("cache-denials", Duration.ofSeconds(1));
+        return settings.get(CACHE_DENIALS);
     }
 
     /**
@@ -379,13 +365,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setDebt(double debt) {
-        all.put("debt", debt);
-        return this;
+        return set(DEBT, debt);
     }
 
     /** {@return the bound of real costs, as a multiple of the limit} */
     public double getDebt() {
-        return all.decimal("debt", 1);
+        return settings.get(DEBT);
     }
 
     /**
@@ -395,13 +380,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setLongestHold(@Nullable Duration longestHold) {
-        all.put("longest-hold", longestHold);
-        return this;
+        return set(LONGEST_HOLD, longestHold);
     }
 
     /** {@return the longest time that a request holds permits} */
     public Duration getLongestHold() {
-        return all.duration("longest-hold", Duration.ofHours(1));
+        return settings.get(LONGEST_HOLD);
     }
 
     /**
@@ -411,13 +395,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setFallback(@Nullable FallbackType fallback) {
-        all.put("fallback", fallback);
-        return this;
+        return set(FALLBACK, fallback);
     }
 
     /** {@return the fallback} */
     public FallbackType getFallback() {
-        return all.choice("fallback", FallbackType.class, FallbackType.LOCAL);
+        return settings.get(FALLBACK);
     }
 
     /**
@@ -427,13 +410,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setLocalCounts(int localCounts) {
-        local.put("counts", localCounts);
-        return this;
+        return set(LOCAL_COUNTS, localCounts);
     }
 
     /** {@return the maximum number of counts in this process} */
     public int getLocalCounts() {
-        return local.integer("counts", 100_000);
+        return settings.get(LOCAL_COUNTS);
     }
 
     /**
@@ -443,13 +425,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setLocalShare(@Nullable Double localShare) {
-        local.put("share", localShare);
-        return this;
+        return set(LOCAL_SHARE, localShare);
     }
 
     /** {@return the share of this instance; null if it follows from the use} */
     public @Nullable Double getLocalShare() {
-        return local.fraction("share");
+        return settings.find(LOCAL_SHARE);
     }
 
     /**
@@ -458,14 +439,13 @@ public final class RateLimitOptions {
      * @param clientAddressHeader the header; none by default
      * @return this
      */
-    public RateLimitOptions setClientAddressHeader(ClientAddressSettings.@Nullable Header clientAddressHeader) {
-        client.put("header", clientAddressHeader);
-        return this;
+    public RateLimitOptions setClientAddressHeader(@Nullable Header clientAddressHeader) {
+        return set(CLIENT_ADDRESS_HEADER, clientAddressHeader);
     }
 
     /** {@return the header with the address of the client} */
-    public ClientAddressSettings.Header getClientAddressHeader() {
-        return client.choice("header", ClientAddressSettings.Header.class, ClientAddressSettings.Header.NONE);
+    public Header getClientAddressHeader() {
+        return settings.get(CLIENT_ADDRESS_HEADER);
     }
 
     /**
@@ -475,13 +455,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setTrustedProxies(String... trustedProxies) {
-        client.put("trusted-proxies", List.of(trustedProxies));
-        return this;
+        return set(TRUSTED_PROXIES, trustedProxies);
     }
 
     /** {@return the proxies with a header that is trusted} */
     public List<String> getTrustedProxies() {
-        return client.texts("trusted-proxies");
+        return settings.get(TRUSTED_PROXIES);
     }
 
     /**
@@ -491,13 +470,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setIpv6Prefix(int ipv6Prefix) {
-        client.put("ipv6-prefix", ipv6Prefix);
-        return this;
+        return set(IPV6_PREFIX, ipv6Prefix);
     }
 
     /** {@return how many bits of an IPv6 address identify a client} */
     public int getIpv6Prefix() {
-        return client.integer("ipv6-prefix", 64);
+        return settings.get(IPV6_PREFIX);
     }
 
     /**
@@ -507,13 +485,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setMaxHops(int maxHops) {
-        client.put("max-hops", maxHops);
-        return this;
+        return set(MAX_HOPS, maxHops);
     }
 
     /** {@return how many addresses of the header are read} */
     public int getMaxHops() {
-        return client.integer("max-hops", 16);
+        return settings.get(MAX_HOPS);
     }
 
     /**
@@ -523,13 +500,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setSecret(@Nullable String secret) {
-        all.put("secret", secret);
-        return this;
+        return set(SECRET, secret);
     }
 
     /** {@return the secret of hashed keys; null if it is not set} */
     public @Nullable String getSecret() {
-        return all.text("secret");
+        return settings.find(SECRET);
     }
 
     /**
@@ -539,13 +515,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setRateLimitFields(boolean rateLimitFields) {
-        headers.put("rate-limit", rateLimitFields);
-        return this;
+        return set(RATE_LIMIT, rateLimitFields);
     }
 
     /** {@return whether responses have {@code RateLimit} and {@code RateLimit-Policy}} */
     public boolean isRateLimitFields() {
-        return headers.flag("rate-limit", true);
+        return settings.get(RATE_LIMIT);
     }
 
     /**
@@ -555,13 +530,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setXRateLimitFields(boolean xRateLimitFields) {
-        headers.put("x-rate-limit", xRateLimitFields);
-        return this;
+        return set(X_RATE_LIMIT, xRateLimitFields);
     }
 
     /** {@return whether responses have {@code X-RateLimit-Limit} and the like} */
     public boolean isXRateLimitFields() {
-        return headers.flag("x-rate-limit", true);
+        return settings.get(X_RATE_LIMIT);
     }
 
     /**
@@ -571,13 +545,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setRetryAfterField(boolean retryAfterField) {
-        headers.put("retry-after", retryAfterField);
-        return this;
+        return set(RETRY_AFTER, retryAfterField);
     }
 
     /** {@return whether denials have {@code Retry-After}} */
     public boolean isRetryAfterField() {
-        return headers.flag("retry-after", true);
+        return settings.get(RETRY_AFTER);
     }
 
     /**
@@ -587,13 +560,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setPreflights(boolean preflights) {
-        all.put("preflights", preflights);
-        return this;
+        return set(PREFLIGHTS, preflights);
     }
 
     /** {@return whether CORS preflights are limited} */
     public boolean isPreflights() {
-        return all.flag("preflights", true);
+        return settings.get(PREFLIGHTS);
     }
 
     /**
@@ -603,13 +575,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setDenials(@Nullable Denials denials) {
-        all.put("denials", denials);
-        return this;
+        return set(DENIALS, denials);
     }
 
     /** {@return the handling of denied requests} */
     public Denials getDenials() {
-        return all.choice("denials", Denials.class, Denials.RESPOND);
+        return settings.get(DENIALS);
     }
 
     /**
@@ -619,13 +590,12 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions setEnabled(boolean enabled) {
-        all.put("enabled", enabled);
-        return this;
+        return set(ENABLED, enabled);
     }
 
     /** {@return whether requests are limited} */
     public boolean isEnabled() {
-        return all.flag("enabled", true);
+        return settings.get(ENABLED);
     }
 
     /**
@@ -635,7 +605,9 @@ public final class RateLimitOptions {
      * @return this
      */
     public RateLimitOptions addRule(RuleOptions rule) {
-        return setRules(Stream.concat(getRules().stream(), Stream.of(rule)).toList());
+        List<RuleOptions> rules = new ArrayList<>(settings.get(RULES));
+        rules.add(rule);
+        return set(RULES, rules);
     }
 
     /**
@@ -644,14 +616,18 @@ public final class RateLimitOptions {
      * @param rules the rules, which are copied
      * @return this
      */
-    public RateLimitOptions setRules(List<RuleOptions> rules) {
-        all.put("rules", new JsonArray(rules.stream().map(RuleOptions::toJson).toList()));
-        return this;
+    public RateLimitOptions setRules(@Nullable List<RuleOptions> rules) {
+        return set(RULES, rules);
     }
 
     /** {@return a copy of the rules} */
     public List<RuleOptions> getRules() {
-        return all.each("rules").stream().map(RuleOptions::new).toList();
+        return settings.get(RULES).stream().map(RuleOptions::new).toList();
+    }
+
+    private RateLimitOptions set(Setting<?> setting, @Nullable Object value) {
+        settings.put(setting, value);
+        return this;
     }
 
     ClientAddressSettings clientAddress() {
@@ -663,18 +639,18 @@ public final class RateLimitOptions {
 
     @Override
     public boolean equals(@Nullable Object other) {
-        return other instanceof RateLimitOptions options && options.all.equals(all);
+        return other instanceof RateLimitOptions options && options.settings.equals(settings);
     }
 
     @Override
     public int hashCode() {
-        return all.hashCode();
+        return settings.hashCode();
     }
 
     /** Returns the options for log messages, without secrets. */
     @Override
     public String toString() {
         return "RateLimitOptions[name=" + getName() + ", rules="
-                + getRules().stream().map(RuleOptions::name).toList() + "]";
+                + getRules().stream().map(RuleOptions::getName).toList() + "]";
     }
 }

@@ -414,7 +414,9 @@ public final class RateLimiting {
 
         private List<Rule> readRules(RateLimitOptions from) {
             return RuleReader.of(keys(), RoutePaths.ofVertx(), new NamedBeans(named))
-                    .read("rules", from.getRules());
+                    .read(
+                            "rules",
+                            from.getRules().stream().map(RuleOptions::settings).toList());
         }
 
         private RuleInstrumentation instrumentation() {

@@ -8,16 +8,43 @@ import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.Rule.WhenUndecided;
 import io.github.spillgate.http.settings.RuleSettings;
 import io.github.spillgate.internal.Checks;
+import io.github.spillgate.vertx.Settings.Schema;
+import io.github.spillgate.vertx.Settings.Setting;
 import io.vertx.core.json.JsonObject;
 import java.time.Duration;
 import java.util.List;
-import java.util.stream.Stream;
+import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /** The settings of a rule, for {@link RateLimitOptions#addRule}. A null restores the default. */
-public final class RuleOptions implements RuleSettings {
+public final class RuleOptions {
 
-    private final Settings rule;
+    static final String EXAMPLE = "{\"name\": \"address\", \"limits\": \"120/1m\"}";
+
+    private static final Schema ALL = new Schema(Map.of());
+    private static final Setting<String> NAME = ALL.optionalText("name", "login");
+    private static final Setting<List<String>> PATHS = ALL.texts("paths", "/users/:id");
+    private static final Setting<List<String>> EXCLUDE_PATHS = ALL.texts("exclude-paths", "/health/*");
+    private static final Setting<List<String>> METHODS = ALL.texts("methods", "POST");
+    private static final Setting<String> KEY = ALL.text("key", "address");
+    private static final Setting<List<Limit>> LIMITS = ALL.list("limits", "120/1m", Limit::parse);
+    private static final Setting<String> LIMITS_FROM = ALL.optionalText("limits-from", "plans");
+    private static final Setting<Long> COST = ALL.number("cost", 1);
+    private static final Setting<String> COST_FROM = ALL.optionalText("cost-from", "size");
+    private static final Setting<Phase> PHASE = ALL.choice("phase", Phase.class, null);
+    private static final Setting<WhenMissing> WHEN_MISSING = ALL.choice("when-missing", WhenMissing.class, null);
+    private static final Setting<WhenAmbiguous> WHEN_AMBIGUOUS =
+            ALL.choice("when-ambiguous", WhenAmbiguous.class, WhenAmbiguous.DENY);
+    private static final Setting<WhenUndecided> WHEN_UNDECIDED =
+            ALL.choice("when-undecided", WhenUndecided.class, WhenUndecided.ALLOW);
+    private static final Setting<WhenLookupFails> WHEN_LOOKUP_FAILS =
+            ALL.choice("when-lookup-fails", WhenLookupFails.class, WhenLookupFails.USE_RULE);
+    private static final Setting<List<String>> REFUND_WHEN = ALL.texts("refund-when", "2xx");
+    private static final Setting<String> UNLESS = ALL.optionalText("unless", "internal");
+    private static final Setting<Boolean> SHADOW = ALL.flag("shadow", false);
+    private static final Setting<Duration> TIMEOUT = ALL.duration("timeout", Duration.ofMillis(50));
+
+    private final Settings settings;
 
     /** Creates a rule with the defaults. It needs a name and a limit. */
     public RuleOptions() {
@@ -30,7 +57,7 @@ public final class RuleOptions implements RuleSettings {
      * @param other the rule to copy
      */
     public RuleOptions(RuleOptions other) {
-        this(Checks.present(other, "other", "new RuleOptions()").toJson());
+        settings = new Settings(Checks.some(other, "options", "new RuleOptions()").settings);
     }
 
     /**
@@ -41,36 +68,11 @@ public final class RuleOptions implements RuleSettings {
      *     type; the message names it and what was expected
      */
     public RuleOptions(JsonObject json) {
-        this(new Settings(
-                "",
-                Checks.present(json, "json", "{\"name\": \"address\", \"limits\": \"120/1m\"}")
-                        .copy()));
+        this("", Checks.present(json, "json", EXAMPLE));
     }
 
-    RuleOptions(Settings rule) {
-        this.rule = rule;
-        // Reads each once, so that a wrong value is reported here.
-        Stream.<Runnable>of(
-                        this::name,
-                        this::paths,
-                        this::excludePaths,
-                        this::methods,
-                        this::key,
-                        this::limits,
-                        this::limitsFrom,
-                        this::cost,
-                        this::costFrom,
-                        this::phase,
-                        this::whenMissing,
-                        this::whenAmbiguous,
-                        this::whenUndecided,
-                        this::whenLookupFails,
-                        this::refundWhen,
-                        this::unless,
-                        this::shadow,
-                        this::timeout)
-                .forEach(Runnable::run);
-        rule.rejectUnknown();
+    RuleOptions(String where, JsonObject json) {
+        settings = new Settings(ALL, where, json);
     }
 
     /**
@@ -79,7 +81,7 @@ public final class RuleOptions implements RuleSettings {
      * @return a copy of those that were set
      */
     public JsonObject toJson() {
-        return rule.toJson();
+        return settings.toJson();
     }
 
     /**
@@ -89,13 +91,12 @@ public final class RuleOptions implements RuleSettings {
      * @return this
      */
     public RuleOptions setName(@Nullable String name) {
-        rule.put("name", name);
-        return this;
+        return set(NAME, name);
     }
 
-    @Override
-    public @Nullable String name() {
-        return rule.text("name");
+    /** {@return the name; null if it is not set} */
+    public @Nullable String getName() {
+        return settings.find(NAME);
     }
 
     /**
@@ -105,13 +106,12 @@ public final class RuleOptions implements RuleSettings {
      * @return this
      */
     public RuleOptions setPaths(String... paths) {
-        rule.put("paths", List.of(paths));
-        return this;
+        return set(PATHS, paths);
     }
 
-    @Override
-    public List<String> paths() {
-        return rule.texts("paths");
+    /** {@return the paths that the rule applies to; empty for all} */
+    public List<String> getPaths() {
+        return settings.get(PATHS);
     }
 
     /**
@@ -121,13 +121,12 @@ public final class RuleOptions implements RuleSettings {
      * @return this
      */
     public RuleOptions setExcludePaths(String... excludePaths) {
-        rule.put("exclude-paths", List.of(excludePaths));
-        return this;
+        return set(EXCLUDE_PATHS, excludePaths);
     }
 
-    @Override
-    public List<String> excludePaths() {
-        return rule.texts("exclude-paths");
+    /** {@return the paths that the rule does not apply to} */
+    public List<String> getExcludePaths() {
+        return settings.get(EXCLUDE_PATHS);
     }
 
     /**
@@ -137,13 +136,12 @@ public final class RuleOptions implements RuleSettings {
      * @return this
      */
     public RuleOptions setMethods(String... methods) {
-        rule.put("methods", List.of(methods));
-        return this;
+        return set(METHODS, methods);
     }
 
-    @Override
-    public List<String> methods() {
-        return rule.texts("methods");
+    /** {@return the methods that the rule applies to; empty for all} */
+    public List<String> getMethods() {
+        return settings.get(METHODS);
     }
 
     /**
@@ -153,13 +151,12 @@ public final class RuleOptions implements RuleSettings {
      * @return this
      */
     public RuleOptions setKey(@Nullable String key) {
-        rule.put("key", key);
-        return this;
+        return set(KEY, key);
     }
 
-    @Override
-    public String key() {
-        return rule.text("key", "address");
+    /** {@return the key that is charged} */
+    public String getKey() {
+        return settings.get(KEY);
     }
 
     /**
@@ -169,13 +166,12 @@ public final class RuleOptions implements RuleSettings {
      * @return this
      */
     public RuleOptions setLimits(Limit... limits) {
-        rule.put("limits", List.of(limits));
-        return this;
+        return set(LIMITS, limits);
     }
 
-    @Override
-    public List<Limit> limits() {
-        return rule.list("limits", Limit::parse);
+    /** {@return the limits} */
+    public List<Limit> getLimits() {
+        return settings.get(LIMITS);
     }
 
     /**
@@ -185,13 +181,12 @@ public final class RuleOptions implements RuleSettings {
      * @return this
      */
     public RuleOptions setLimitsFrom(@Nullable String limitsFrom) {
-        rule.put("limits-from", limitsFrom);
-        return this;
+        return set(LIMITS_FROM, limitsFrom);
     }
 
-    @Override
-    public @Nullable String limitsFrom() {
-        return rule.text("limits-from");
+    /** {@return the lookup of a key's limits; null for none} */
+    public @Nullable String getLimitsFrom() {
+        return settings.find(LIMITS_FROM);
     }
 
     /**
@@ -201,13 +196,12 @@ public final class RuleOptions implements RuleSettings {
      * @return this
      */
     public RuleOptions setCost(long cost) {
-        rule.put("cost", cost);
-        return this;
+        return set(COST, cost);
     }
 
-    @Override
-    public long cost() {
-        return rule.number("cost", 1);
+    /** {@return the number of permits that a request takes} */
+    public long getCost() {
+        return settings.get(COST);
     }
 
     /**
@@ -217,13 +211,12 @@ public final class RuleOptions implements RuleSettings {
      * @return this
      */
     public RuleOptions setCostFrom(@Nullable String costFrom) {
-        rule.put("cost-from", costFrom);
-        return this;
+        return set(COST_FROM, costFrom);
     }
 
-    @Override
-    public @Nullable String costFrom() {
-        return rule.text("cost-from");
+    /** {@return the lookup of a request's cost; null for none} */
+    public @Nullable String getCostFrom() {
+        return settings.find(COST_FROM);
     }
 
     /**
@@ -233,13 +226,12 @@ public final class RuleOptions implements RuleSettings {
      * @return this
      */
     public RuleOptions setPhase(@Nullable Phase phase) {
-        rule.put("phase", phase);
-        return this;
+        return set(PHASE, phase);
     }
 
-    @Override
-    public @Nullable Phase phase() {
-        return rule.choice("phase", Phase.class);
+    /** {@return when the rule is decided; null for the default of the key} */
+    public @Nullable Phase getPhase() {
+        return settings.find(PHASE);
     }
 
     /**
@@ -249,13 +241,12 @@ public final class RuleOptions implements RuleSettings {
      * @return this
      */
     public RuleOptions setWhenMissing(@Nullable WhenMissing whenMissing) {
-        rule.put("when-missing", whenMissing);
-        return this;
+        return set(WHEN_MISSING, whenMissing);
     }
 
-    @Override
-    public @Nullable WhenMissing whenMissing() {
-        return rule.choice("when-missing", WhenMissing.class);
+    /** {@return the handling of requests without a key; null for the default of the key} */
+    public @Nullable WhenMissing getWhenMissing() {
+        return settings.find(WHEN_MISSING);
     }
 
     /**
@@ -265,13 +256,12 @@ public final class RuleOptions implements RuleSettings {
      * @return this
      */
     public RuleOptions setWhenAmbiguous(@Nullable WhenAmbiguous whenAmbiguous) {
-        rule.put("when-ambiguous", whenAmbiguous);
-        return this;
+        return set(WHEN_AMBIGUOUS, whenAmbiguous);
     }
 
-    @Override
-    public WhenAmbiguous whenAmbiguous() {
-        return rule.choice("when-ambiguous", WhenAmbiguous.class, WhenAmbiguous.DENY);
+    /** {@return the handling of requests with several different values of the key} */
+    public WhenAmbiguous getWhenAmbiguous() {
+        return settings.get(WHEN_AMBIGUOUS);
     }
 
     /**
@@ -281,13 +271,12 @@ public final class RuleOptions implements RuleSettings {
      * @return this
      */
     public RuleOptions setWhenUndecided(@Nullable WhenUndecided whenUndecided) {
-        rule.put("when-undecided", whenUndecided);
-        return this;
+        return set(WHEN_UNDECIDED, whenUndecided);
     }
 
-    @Override
-    public WhenUndecided whenUndecided() {
-        return rule.choice("when-undecided", WhenUndecided.class, WhenUndecided.ALLOW);
+    /** {@return the handling of requests on which no decision is possible} */
+    public WhenUndecided getWhenUndecided() {
+        return settings.get(WHEN_UNDECIDED);
     }
 
     /**
@@ -297,13 +286,12 @@ public final class RuleOptions implements RuleSettings {
      * @return this
      */
     public RuleOptions setWhenLookupFails(@Nullable WhenLookupFails whenLookupFails) {
-        rule.put("when-lookup-fails", whenLookupFails);
-        return this;
+        return set(WHEN_LOOKUP_FAILS, whenLookupFails);
     }
 
-    @Override
-    public WhenLookupFails whenLookupFails() {
-        return rule.choice("when-lookup-fails", WhenLookupFails.class, WhenLookupFails.USE_RULE);
+    /** {@return the handling of requests if a lookup fails} */
+    public WhenLookupFails getWhenLookupFails() {
+        return settings.get(WHEN_LOOKUP_FAILS);
     }
 
     /**
@@ -313,13 +301,12 @@ public final class RuleOptions implements RuleSettings {
      * @return this
      */
     public RuleOptions setRefundWhen(String... refundWhen) {
-        rule.put("refund-when", List.of(refundWhen));
-        return this;
+        return set(REFUND_WHEN, refundWhen);
     }
 
-    @Override
-    public List<String> refundWhen() {
-        return rule.texts("refund-when");
+    /** {@return the response statuses for which permits are refunded} */
+    public List<String> getRefundWhen() {
+        return settings.get(REFUND_WHEN);
     }
 
     /**
@@ -329,13 +316,12 @@ public final class RuleOptions implements RuleSettings {
      * @return this
      */
     public RuleOptions setUnless(@Nullable String unless) {
-        rule.put("unless", unless);
-        return this;
+        return set(UNLESS, unless);
     }
 
-    @Override
-    public @Nullable String unless() {
-        return rule.text("unless");
+    /** {@return the condition that exempts requests; null for none} */
+    public @Nullable String getUnless() {
+        return settings.find(UNLESS);
     }
 
     /**
@@ -345,13 +331,12 @@ public final class RuleOptions implements RuleSettings {
      * @return this
      */
     public RuleOptions setShadow(boolean shadow) {
-        rule.put("shadow", shadow);
-        return this;
+        return set(SHADOW, shadow);
     }
 
-    @Override
-    public boolean shadow() {
-        return rule.flag("shadow", false);
+    /** {@return whether the rule denies no request} */
+    public boolean isShadow() {
+        return settings.get(SHADOW);
     }
 
     /**
@@ -361,23 +346,71 @@ public final class RuleOptions implements RuleSettings {
      * @return this
      */
     public RuleOptions setTimeout(@Nullable Duration timeout) {
-        rule.put("timeout", timeout);
+        return set(TIMEOUT, timeout);
+    }
+
+    /** {@return the timeout of the lookups} */
+    public Duration getTimeout() {
+        return settings.get(TIMEOUT);
+    }
+
+    private RuleOptions set(Setting<?> setting, @Nullable Object value) {
+        settings.put(setting, value);
         return this;
     }
 
-    @Override
-    public Duration timeout() {
-        return rule.duration("timeout", Duration.ofMillis(50));
+    /** Returns the settings as a reader of rules takes them. */
+    RuleSettings settings() {
+        return new Values(
+                getName(),
+                getPaths(),
+                getExcludePaths(),
+                getMethods(),
+                getKey(),
+                getLimits(),
+                getLimitsFrom(),
+                getCost(),
+                getCostFrom(),
+                getPhase(),
+                getWhenMissing(),
+                getWhenAmbiguous(),
+                getWhenUndecided(),
+                getWhenLookupFails(),
+                getRefundWhen(),
+                getUnless(),
+                isShadow(),
+                getTimeout());
     }
+
+    private record Values(
+            @Nullable String name,
+            List<String> paths,
+            List<String> excludePaths,
+            List<String> methods,
+            String key,
+            List<Limit> limits,
+            @Nullable String limitsFrom,
+            long cost,
+            @Nullable String costFrom,
+            @Nullable Phase phase,
+            @Nullable WhenMissing whenMissing,
+            WhenAmbiguous whenAmbiguous,
+            WhenUndecided whenUndecided,
+            WhenLookupFails whenLookupFails,
+            List<String> refundWhen,
+            @Nullable String unless,
+            boolean shadow,
+            Duration timeout)
+            implements RuleSettings {}
 
     @Override
     public boolean equals(@Nullable Object other) {
-        return other instanceof RuleOptions options && options.rule.equals(rule);
+        return other instanceof RuleOptions options && options.settings.equals(settings);
     }
 
     @Override
     public int hashCode() {
-        return rule.hashCode();
+        return settings.hashCode();
     }
 
     @Override

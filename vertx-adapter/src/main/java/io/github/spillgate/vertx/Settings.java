@@ -12,328 +12,357 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
-import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.function.BiFunction;
 import java.util.function.Function;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Settings in JSON. A name may be written {@code limits-from} or {@code limitsFrom}. A setting that was never read is
- * reported as unknown.
+ * The settings of an object in JSON that were set. Their {@link Schema} declares each once. A setter converts its value
+ * to JSON and reads it back, so setters and JSON have the same checks.
  */
 final class Settings {
 
     private static final Pattern NUMBER = Pattern.compile("[+-]?[0-9.]+");
-    private static final String RULE = "{\"name\": \"address\", \"limits\": \"120/1m\"}";
 
-    private final String where;
-    private final JsonObject json;
+    private final Schema schema;
+    private final Map<Setting<?>, Object> values = new LinkedHashMap<>();
 
-    /** Adds this object to the one above it, when it gets its first setting. */
-    private final Runnable attach;
-
-    private final Set<String> known = new TreeSet<>();
-
-    Settings(String where, JsonObject json) {
-        this(where, json, () -> {});
+    /**
+     * Reads settings.
+     *
+     * @param where the location of the object with a dot at its end; empty for the outermost one
+     */
+    Settings(Schema schema, String where, JsonObject json) {
+        this.schema = schema;
+        read(where, "", json);
     }
 
-    private Settings(String where, JsonObject json, Runnable attach) {
-        this.where = where;
-        this.json = json;
-        this.attach = attach;
-        Map<String, String> names = new HashMap<>();
-        for (String name : json.fieldNames()) {
-            String twice = names.put(Spelling.plain(name), name);
+    Settings(Settings other) {
+        this.schema = other.schema;
+        values.putAll(other.values);
+    }
+
+    private void read(String where, String section, JsonObject json) {
+        Map<String, String> spellings = new HashMap<>();
+        for (Map.Entry<String, Object> entry : json) {
+            String spelling = entry.getKey();
+            String name = schema.name(section, spelling);
+            String twice = spellings.put(name == null ? spelling : name, spelling);
+            if (name == null) {
+                throw WrongSettingException.unknown(where + section + spelling, spelling, schema.names(section));
+            }
             if (twice != null) {
-                throw wrong(name, json.getValue(name), "it is also there as " + twice + ": expected one of them");
+                throw new WrongSettingException(
+                        where + section + spelling,
+                        "…",
+                        "it is also there as " + twice + ": expected one of them",
+                        null);
+            }
+            String full = section + name;
+            Object value = entry.getValue();
+            Setting<?> setting = schema.settings.get(full);
+            if (value != null && setting != null) {
+                values.put(setting, setting.reader.read(where + full, value));
+            } else if (value != null) {
+                String example = Objects.requireNonNull(schema.sections.get(full));
+                read(where, full + ".", object(where + full, value, example));
             }
         }
     }
 
-    /** Sets a value; null removes it. */
-    void put(String name, @Nullable Object value) {
-        json.fieldNames().removeIf(other -> Spelling.plain(other).equals(Spelling.plain(name)));
-        if (value != null) {
-            json.put(name, written(value));
-            attach.run();
+    /** Sets a value, which may be an array; null restores the default. */
+    void put(Setting<?> setting, @Nullable Object value) {
+        if (value == null) {
+            values.remove(setting);
+        } else {
+            values.put(setting, setting.reader.read(setting.name, Objects.requireNonNull(written(value))));
         }
     }
 
-    private static Object written(Object value) {
+    /** Returns the value or the default of a setting that has one. */
+    <T> T get(Setting<T> setting) {
+        return Objects.requireNonNull(find(setting));
+    }
+
+    @SuppressWarnings("unchecked") // the reader of the setting has returned it
+    <T> @Nullable T find(Setting<T> setting) {
+        Object value = values.get(setting);
+        return value == null ? setting.defaultValue : (T) value;
+    }
+
+    JsonObject toJson() {
+        JsonObject json = new JsonObject();
+        for (Map.Entry<Setting<?>, Object> entry : values.entrySet()) {
+            String name = entry.getKey().name;
+            int dot = name.indexOf('.');
+            JsonObject object = json;
+            if (dot >= 0) {
+                String section = name.substring(0, dot);
+                object = json.getJsonObject(section, new JsonObject());
+                json.put(section, object);
+            }
+            object.put(name.substring(dot + 1), written(entry.getValue()));
+        }
+        return json;
+    }
+
+    private static @Nullable Object written(@Nullable Object value) {
+        if (value instanceof Object[] array) {
+            return written(Arrays.asList(array));
+        }
         if (value instanceof List<?> list) {
-            return new JsonArray(list.stream().map(Settings::written).toList());
+            JsonArray array = new JsonArray();
+            list.forEach(element -> array.add(written(element)));
+            return array;
+        }
+        if (value instanceof RuleOptions rule) {
+            return rule.toJson();
         }
         if (value instanceof Enum<?> constant) {
             return text(constant);
         }
-        return value instanceof Duration || value instanceof Limit ? value.toString() : value;
+        if (value instanceof Duration duration) {
+            return duration.toString().substring("PT".length()).toLowerCase(Locale.ROOT);
+        }
+        return value instanceof Limit ? value.toString() : value;
     }
 
     private static String text(Enum<?> constant) {
         return constant.name().toLowerCase(Locale.ROOT).replace('_', '-');
     }
 
-    JsonObject toJson() {
-        return json.copy();
-    }
-
     @Override
     public boolean equals(@Nullable Object other) {
-        return other instanceof Settings settings && settings.json.equals(json);
+        return other instanceof Settings settings && settings.values.equals(values);
     }
 
     @Override
     public int hashCode() {
-        return json.hashCode();
+        return values.hashCode();
     }
 
-    private @Nullable Object take(String name) {
-        known.add(name);
-        return json.fieldNames().stream()
-                .filter(other -> Spelling.plain(other).equals(Spelling.plain(name)))
-                .findFirst()
-                .map(json::getValue)
-                .orElse(null);
+    /** Reads a value in JSON that is not null; errors have the location of the setting. */
+    private interface Reader<T> {
+        T read(String at, Object value);
     }
 
-    private <T> T read(String name, T defaultValue, String expected, Function<Object, @Nullable T> read) {
-        Object value = take(name);
-        if (value == null) {
-            return defaultValue;
+    /**
+     * A setting.
+     *
+     * @param name the name, after that of its section, as in {@code redis.uri}
+     */
+    record Setting<T>(String name, @Nullable T defaultValue, Reader<T> reader) {}
+
+    /** All settings that an object may have. A name may be written {@code limits-from} or {@code limitsFrom}. */
+    static final class Schema {
+
+        private final Map<String, String> sections;
+        private final Map<String, Setting<?>> settings = new HashMap<>();
+
+        /**
+         * Returns a schema without settings.
+         *
+         * @param sections examples of the objects in which settings are, by the names of these objects
+         */
+        Schema(Map<String, String> sections) {
+            this.sections = sections;
         }
-        T found = checkedHere(name, value, read);
-        if (found == null) {
-            throw wrong(name, value, found(value) + "expected " + expected);
+
+        private @Nullable String name(String section, String spelling) {
+            return names(section).stream()
+                    .filter(name -> Spelling.plain(name).equals(Spelling.plain(spelling)))
+                    .findFirst()
+                    .orElse(null);
         }
-        return found;
-    }
 
-    @Nullable
-    String text(String name) {
-        Object value = take(name);
-        if (value != null && !(value instanceof String)) {
-            throw wrong(name, value, "expected a text");
-        }
-        return (String) value;
-    }
-
-    String text(String name, String defaultValue) {
-        String found = text(name);
-        return found == null ? defaultValue : found;
-    }
-
-    long number(String name, long defaultValue) {
-        return read(
-                name,
-                defaultValue,
-                "a whole number, for example " + defaultValue,
-                value -> value instanceof Number number ? whole(number) : null);
-    }
-
-    /** Returns null for a fraction, and for a number that does not fit into a long. */
-    private static @Nullable Long whole(Number number) {
-        try {
-            return new BigDecimal(number.toString()).longValueExact();
-        } catch (ArithmeticException | NumberFormatException e) {
-            return null;
-        }
-    }
-
-    int integer(String name, int defaultValue) {
-        long found = number(name, defaultValue);
-        if (found != (int) found) {
-            throw wrong(name, found, found + " is out of range: expected, for example, " + defaultValue);
-        }
-        return (int) found;
-    }
-
-    /** Returns null if it is not set. */
-    @Nullable
-    Double fraction(String name) {
-        return numberOrNull(name, "0.25");
-    }
-
-    double decimal(String name, double defaultValue) {
-        Double found = numberOrNull(name, "1.5");
-        return found == null ? defaultValue : found;
-    }
-
-    private @Nullable Double numberOrNull(String name, String example) {
-        Object value = take(name);
-        if (value != null && !(value instanceof Number)) {
-            throw wrong(name, value, found(value) + "expected a number, for example " + example);
-        }
-        return value == null ? null : ((Number) value).doubleValue();
-    }
-
-    boolean flag(String name, boolean defaultValue) {
-        return read(name, defaultValue, "true or false", value -> value instanceof Boolean flag ? flag : null);
-    }
-
-    /** Reads a time with its unit, such as {@code 50ms}: a number could be milliseconds or seconds. */
-    Duration duration(String name, Duration defaultValue) {
-        String expected = "a time with its unit, for example \"" + defaultValue.toMillis() + "ms\"";
-        Object value = take(name);
-        if (value == null) {
-            return defaultValue;
-        }
-        String text = String.valueOf(value);
-        Duration found = duration(text);
-        if (found == null) {
-            boolean isNumber = value instanceof Number || NUMBER.matcher(text).matches();
-            throw wrong(
-                    name,
-                    value,
-                    isNumber
-                            ? "found " + text + ", which has no unit: expected " + expected
-                            : found(value) + "expected " + expected);
-        }
-        return found;
-    }
-
-    private static @Nullable Duration duration(String text) {
-        try {
-            if (text.equals("0")) {
-                return Duration.ZERO;
+        /** Returns the names in a section, or of the outermost object, which include those of the sections. */
+        private Set<String> names(String section) {
+            Set<String> names = new TreeSet<>();
+            for (String name : settings.keySet()) {
+                if (name.startsWith(section)) {
+                    names.add(name.substring(section.length()).replaceFirst("\\..*", ""));
+                }
             }
-            if (text.endsWith("ms")) {
-                return Duration.ofMillis(Long.parseLong(text.substring(0, text.length() - 2)));
+            return names;
+        }
+
+        private <T> Setting<T> add(String name, @Nullable T defaultValue, Reader<T> reader) {
+            Setting<T> setting = new Setting<>(name, defaultValue, reader);
+            settings.put(name, setting);
+            return setting;
+        }
+
+        Setting<String> text(String name, String defaultValue) {
+            return add(name, defaultValue, textLike(defaultValue));
+        }
+
+        Setting<String> optionalText(String name, String example) {
+            return add(name, null, textLike(example));
+        }
+
+        private static Reader<String> textLike(String example) {
+            return (at, value) -> {
+                if (value instanceof String text) {
+                    return text;
+                }
+                throw new WrongSettingException(at, value, "expected a text, for example \"" + example + "\"", null);
+            };
+        }
+
+        Setting<Boolean> flag(String name, boolean defaultValue) {
+            return add(name, defaultValue, (at, value) -> {
+                if (value instanceof Boolean flag) {
+                    return flag;
+                }
+                throw wrong(at, value, "true or false");
+            });
+        }
+
+        Setting<Long> number(String name, long defaultValue) {
+            String expected = "a whole number, for example " + defaultValue;
+            return add(name, defaultValue, (at, value) -> whole(at, value, expected, BigDecimal::longValueExact));
+        }
+
+        Setting<Integer> integer(String name, int defaultValue) {
+            String expected = "a whole number up to " + Integer.MAX_VALUE + ", for example " + defaultValue;
+            return add(name, defaultValue, (at, value) -> whole(at, value, expected, BigDecimal::intValueExact));
+        }
+
+        /** Fails for a fraction, and for a number that the type does not have. */
+        private static <T> T whole(String at, Object value, String expected, Function<BigDecimal, T> read) {
+            try {
+                if (value instanceof Number) {
+                    return read.apply(new BigDecimal(value.toString()));
+                }
+            } catch (ArithmeticException | NumberFormatException e) {
+                // Reported below.
             }
-            boolean isDays = text.endsWith("d") || text.endsWith("D");
-            return Duration.parse(text.startsWith("P") ? text : (isDays ? "P" : "PT") + text);
-        } catch (RuntimeException e) {
-            return null;
+            throw wrong(at, value, expected);
         }
-    }
 
-    <E extends Enum<E>> E choice(String name, Class<E> type, E defaultValue) {
-        E found = choice(name, type);
-        return found == null ? defaultValue : found;
-    }
-
-    <E extends Enum<E>> @Nullable E choice(String name, Class<E> type) {
-        Object value = take(name);
-        if (value == null) {
-            return null;
+        Setting<Double> decimal(String name, @Nullable Double defaultValue, double example) {
+            return add(name, defaultValue, (at, value) -> {
+                if (value instanceof Number number) {
+                    return number.doubleValue();
+                }
+                throw wrong(at, value, "a number, for example " + example);
+            });
         }
-        List<String> texts = new ArrayList<>();
-        for (E constant : type.getEnumConstants()) {
-            String text = text(constant);
-            if (Spelling.plain(text).equals(Spelling.plain(value.toString()))) {
-                return constant;
+
+        /** A time with its unit, such as {@code 50ms}: a number could be milliseconds or seconds. */
+        Setting<Duration> duration(String name, Duration defaultValue) {
+            return add(name, defaultValue, (at, value) -> {
+                String text = String.valueOf(value);
+                Duration found = duration(text);
+                if (found != null) {
+                    return found;
+                }
+                String expected = "a time with its unit, for example \"" + defaultValue.toMillis() + "ms\"";
+                if (value instanceof Number || NUMBER.matcher(text).matches()) {
+                    throw new WrongSettingException(
+                            at, value, "found " + text + ", which has no unit: expected " + expected, null);
+                }
+                throw wrong(at, value, expected);
+            });
+        }
+
+        private static @Nullable Duration duration(String text) {
+            try {
+                if (text.equals("0")) {
+                    return Duration.ZERO;
+                }
+                if (text.endsWith("ms")) {
+                    return Duration.ofMillis(Long.parseLong(text.substring(0, text.length() - 2)));
+                }
+                boolean isDays = text.endsWith("d") || text.endsWith("D");
+                return Duration.parse(text.startsWith("P") ? text : (isDays ? "P" : "PT") + text);
+            } catch (RuntimeException e) {
+                return null;
             }
-            texts.add(text);
         }
-        String shown = found(value).isEmpty() ? "…" : value.toString();
-        throw inRule(WrongSettingException.unknownValue(at(name), shown, texts));
+
+        <E extends Enum<E>> Setting<E> choice(String name, Class<E> type, @Nullable E defaultValue) {
+            return add(name, defaultValue, (at, value) -> {
+                List<String> texts = new ArrayList<>();
+                for (E constant : type.getEnumConstants()) {
+                    String text = Settings.text(constant);
+                    if (Spelling.plain(text).equals(Spelling.plain(value.toString()))) {
+                        return constant;
+                    }
+                    texts.add(text);
+                }
+                String shown = found(value).isEmpty() ? "…" : value.toString();
+                throw WrongSettingException.unknownValue(at, shown, texts);
+            });
+        }
+
+        Setting<List<String>> texts(String name, String example) {
+            return list(name, example, text -> text);
+        }
+
+        /** An array of texts, or a text with commas, each element of which is converted. */
+        <T> Setting<List<T>> list(String name, String example, Function<String, T> read) {
+            return add(name, List.of(), (at, value) -> {
+                List<T> all = new ArrayList<>();
+                for (String text : split(at, value, example)) {
+                    all.add(checked(at, text, read));
+                }
+                return List.copyOf(all);
+            });
+        }
+
+        private static List<String> split(String at, Object value, String example) {
+            if (value instanceof String text) {
+                return Arrays.stream(text.split(",", -1))
+                        .map(String::strip)
+                        .filter(part -> !part.isEmpty())
+                        .toList();
+            }
+            if (value instanceof JsonArray array && array.stream().allMatch(String.class::isInstance)) {
+                return array.stream().map(String.class::cast).toList();
+            }
+            throw new WrongSettingException(at, value, "expected texts, for example [\"" + example + "\"]", null);
+        }
+
+        /** An array of objects, which are read with their location. */
+        <T> Setting<List<T>> objects(String name, String example, BiFunction<String, JsonObject, T> read) {
+            return add(name, List.of(), (at, value) -> {
+                if (!(value instanceof JsonArray array)) {
+                    throw new WrongSettingException(
+                            at, value, "expected an array of objects, for example [" + example + "]", null);
+                }
+                List<T> all = new ArrayList<>();
+                for (int i = 0; i < array.size(); i++) {
+                    String element = at + "[" + i + "]";
+                    JsonObject object = object(element, array.getValue(i), example);
+                    try {
+                        all.add(read.apply(element + ".", object));
+                    } catch (WrongSettingException e) {
+                        throw object.getValue("name") instanceof String rule ? e.inRule(rule) : e;
+                    }
+                }
+                return List.copyOf(all);
+            });
+        }
     }
 
-    /** Reads an array of texts, or a text with commas. */
-    List<String> texts(String name) {
-        return list(name, text -> text);
-    }
-
-    /** Reads an array of texts, or a text with commas, and converts each element. */
-    <T> List<T> list(String name, Function<String, T> read) {
-        Object value = take(name);
-        if (value == null) {
-            return List.of();
-        }
-        List<T> all = new ArrayList<>();
-        for (String text : split(name, value)) {
-            all.add(checkedHere(name, text, read));
-        }
-        return List.copyOf(all);
-    }
-
-    private List<String> split(String name, Object value) {
-        if (value instanceof String text) {
-            return Arrays.stream(text.split(",", -1))
-                    .map(String::strip)
-                    .filter(part -> !part.isEmpty())
-                    .toList();
-        }
-        if (value instanceof JsonArray array && array.stream().allMatch(String.class::isInstance)) {
-            return array.stream().map(String.class::cast).toList();
-        }
-        throw wrong(name, value, "expected texts, for example [\"a\", \"b\"]");
-    }
-
-    /** Returns the settings in an object; without any if it is absent. */
-    Settings below(String name) {
-        Object value = take(name);
-        JsonObject below = value == null ? new JsonObject() : object(at(name), value);
-        return new Settings(at(name), below, () -> put(name, below));
-    }
-
-    /** Returns copies of the objects in an array. */
-    List<Settings> each(String name) {
-        Object value = take(name);
-        if (value == null) {
-            return List.of();
-        }
-        if (!(value instanceof JsonArray array)) {
-            throw new WrongSettingException(
-                    at(name), value, "expected an array of objects, for example [" + RULE + "]", null);
-        }
-        List<Settings> all = new ArrayList<>();
-        for (int i = 0; i < array.size(); i++) {
-            String element = at(name) + "[" + i + "]";
-            all.add(new Settings(element, object(element, array.getValue(i)).copy()));
-        }
-        return all;
-    }
-
-    private static JsonObject object(String setting, @Nullable Object value) {
+    private static JsonObject object(String at, @Nullable Object value, String example) {
         if (value instanceof JsonObject object) {
             return object;
         }
-        String example = switch (setting) {
-            case "redis" -> "{\"uri\": \"redis://localhost:6379\"}";
-            case "local" -> "{\"counts\": 100000}";
-            case "client-address" -> "{\"ipv6-prefix\": 56}";
-            case "headers" -> "{\"retry-after\": false}";
-            default -> RULE;
-        };
-        throw new WrongSettingException(setting, value, "expected an object, for example " + example, null);
+        throw new WrongSettingException(at, value, "expected an object, for example " + example, null);
     }
 
-    /** Fails if a setting has not been read. Call it after all others. */
-    void rejectUnknown() {
-        Set<String> names = new HashSet<>();
-        known.forEach(name -> names.add(Spelling.plain(name)));
-        for (String name : json.fieldNames()) {
-            if (!names.contains(Spelling.plain(name))) {
-                throw inRule(WrongSettingException.unknown(at(name), name, known));
-            }
-        }
-    }
-
-    private String at(String name) {
-        return where.isEmpty() ? name : where + "." + name;
-    }
-
-    private WrongSettingException wrong(String name, @Nullable Object value, String why) {
-        return inRule(new WrongSettingException(at(name), value, why, null));
-    }
-
-    private <S, T> T checkedHere(String name, S value, Function<? super S, ? extends T> read) {
-        try {
-            return checked(at(name), value, read);
-        } catch (WrongSettingException e) {
-            throw inRule(e);
-        }
-    }
-
-    /** Adds the name of the rule: only rules are elements of a list and have a name. */
-    private WrongSettingException inRule(WrongSettingException wrong) {
-        return where.endsWith("]") && json.getValue("name") instanceof String name ? wrong.inRule(name) : wrong;
+    private static WrongSettingException wrong(String at, Object value, String expected) {
+        return new WrongSettingException(at, value, found(value) + "expected " + expected, null);
     }
 
     /**

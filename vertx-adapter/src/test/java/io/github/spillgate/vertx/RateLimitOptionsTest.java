@@ -2,6 +2,7 @@ package io.github.spillgate.vertx;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.catchThrowableOfType;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
@@ -10,6 +11,7 @@ import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.settings.ClientAddressSettings;
+import io.github.spillgate.http.settings.RuleSettings;
 import io.github.spillgate.http.settings.WrongSettingException;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.LimitStore;
@@ -20,9 +22,11 @@ import io.github.spillgate.vertx.RateLimitOptions.StoreType;
 import io.vertx.core.Vertx;
 import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;
+import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.time.Duration;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
@@ -138,12 +142,94 @@ class RateLimitOptionsTest {
     @Test
     void settersAndJsonMeanTheSame() {
         RateLimitOptions json = new RateLimitOptions(new JsonObject(ALL));
+        assertThat(json).isEqualTo(all()).hasSameHashCodeAs(all());
+        assertThat(new RateLimitOptions(new JsonObject(all().toJson().encode())))
+                .isEqualTo(all());
         assertThat(values(json)).isEqualTo(values(all()));
         assertThat(values(json.getRules().get(0)))
                 .isEqualTo(values(all().getRules().get(0)));
         // Each was set to something else than its default.
         assertThat(values(json)).doesNotContainAnyElementsOf(values(new RateLimitOptions()));
         assertThat(values(json.getRules().get(0))).doesNotContainAnyElementsOf(values(new RuleOptions()));
+    }
+
+    /** The error for an unknown setting lists all settings in JSON; {@link #all()} calls all setters. */
+    @Test
+    void eachSettingInJsonHasASetterAndAGetter() {
+        JsonObject all = all().toJson();
+        assertThat(all.fieldNames()).containsExactlyInAnyOrderElementsOf(known(new JsonObject()));
+        for (String section : all.fieldNames()) {
+            if (all.getValue(section) instanceof JsonObject object) {
+                assertThat(object.fieldNames())
+                        .containsExactlyInAnyOrderElementsOf(known(new JsonObject().put(section, new JsonObject())));
+            }
+        }
+        JsonObject rules = new JsonObject().put("rules", new JsonArray().add(new JsonObject()));
+        assertThat(all.getJsonArray("rules").getJsonObject(0).fieldNames())
+                .containsExactlyInAnyOrderElementsOf(known(rules));
+        assertThat(names(RateLimitOptions.class, "set"))
+                .isEqualTo(names(RateLimitOptions.class, "get|is"))
+                .isNotEmpty();
+        assertThat(names(RuleOptions.class, "set"))
+                .isEqualTo(names(RuleOptions.class, "get|is"))
+                .isNotEmpty();
+    }
+
+    /** Returns the names that the innermost object may have. */
+    private static List<String> known(JsonObject json) {
+        JsonObject innermost = json;
+        for (Object value : json.getMap().values()) {
+            innermost = value instanceof JsonArray array ? array.getJsonObject(0) : (JsonObject) value;
+        }
+        innermost.put("?", 1);
+        WrongSettingException unknown =
+                catchThrowableOfType(WrongSettingException.class, () -> new RateLimitOptions(json));
+        return List.of(unknown.why().replaceFirst(".*xpected one of ", "").split(", ", -1));
+    }
+
+    /** Returns what follows in the names of public methods that begin like this. */
+    private static List<String> names(Class<?> options, String begin) {
+        return Stream.of(options.getDeclaredMethods())
+                .filter(method -> Modifier.isPublic(method.getModifiers()))
+                .map(Method::getName)
+                .filter(name -> name.matches("(" + begin + ")[A-Z].*"))
+                .map(name -> name.replaceFirst(begin, ""))
+                .sorted()
+                .toList();
+    }
+
+    @Test
+    void nullRestoresEachDefault() throws Exception {
+        RateLimitOptions options = all();
+        RuleOptions rule = options.getRules().get(0);
+        for (Object each : List.of(options, rule)) {
+            for (Method method : each.getClass().getDeclaredMethods()) {
+                boolean takesNull = method.getParameterCount() == 1 && !method.getParameterTypes()[0].isPrimitive();
+                if (takesNull && method.getName().startsWith("set") && Modifier.isPublic(method.getModifiers())) {
+                    assertThat(method.invoke(each, (Object) null)).isSameAs(each);
+                }
+            }
+        }
+        assertThat(rule.setCost(1).setShadow(false).toJson())
+                .isEqualTo(new JsonObject("{\"cost\": 1, \"shadow\": false}"));
+        assertThat(options.toJson().fieldNames())
+                .containsExactlyInAnyOrder(
+                        "redis", "postgres", "debt", "local", "client-address", "headers", "preflights", "enabled");
+    }
+
+    @Test
+    void settersRejectWhatJsonRejects() {
+        assertThatThrownBy(() -> new RuleOptions().setPaths("/a", null))
+                .isInstanceOf(WrongSettingException.class)
+                .hasMessage("paths: expected texts, for example [\"/users/:id\"]");
+        assertThatThrownBy(() -> new RuleOptions().setLimits(Limit.perMinute(1), null))
+                .hasMessage("limits: expected texts, for example [\"120/1m\"]");
+        assertThatThrownBy(
+                        () -> new RateLimitOptions().addRule(new RuleOptions()).addRule(null))
+                .hasMessage(
+                        "rules[1]: expected an object, for example {\"name\": \"address\", \"limits\": \"120/1m\"}");
+        assertThatThrownBy(() -> new RateLimitOptions().setTrustedProxies("10.0.0.0/8", null))
+                .hasMessage("client-address.trusted-proxies: expected texts, for example [\"10.0.0.0/8\"]");
     }
 
     /** Returns what the getters of options return, with their names. */
@@ -205,22 +291,34 @@ class RateLimitOptionsTest {
     @Test
     void unsetRuleOptionsHaveTheirDefaults() {
         RuleOptions rule = new RuleOptions();
-        assertThat(rule.whenMissing()).isNull();
-        assertThat(rule.whenAmbiguous()).isEqualTo(Rule.WhenAmbiguous.DENY);
-        assertThat(rule.whenLookupFails()).isEqualTo(Rule.WhenLookupFails.USE_RULE);
+        assertThat(rule.getWhenMissing()).isNull();
+        assertThat(rule.getWhenAmbiguous()).isEqualTo(Rule.WhenAmbiguous.DENY);
+        assertThat(rule.getWhenLookupFails()).isEqualTo(Rule.WhenLookupFails.USE_RULE);
+    }
+
+    /** Two values of the same type could be exchanged. */
+    @Test
+    void rulesAreReadWithTheirOwnValues() throws Exception {
+        RuleOptions rule = all().getRules().get(0);
+        for (Method setting : RuleSettings.class.getMethods()) {
+            String name = setting.getName().substring(0, 1).toUpperCase(Locale.ROOT)
+                    + setting.getName().substring(1);
+            Method getter =
+                    RuleOptions.class.getMethod((setting.getReturnType() == boolean.class ? "is" : "get") + name);
+            assertThat(setting.invoke(rule.settings())).as(name).isEqualTo(getter.invoke(rule));
+        }
     }
 
     @Test
-    void jsonIsReadAndWrittenUnchanged() {
-        JsonObject json = new JsonObject()
-                .put("name", "orders")
-                .put(
-                        "rules",
-                        new JsonArray().add(new JsonObject().put("name", "a").put("limits", "5/1m")));
-        RateLimitOptions options = new RateLimitOptions(json);
-
-        assertThat(options.toJson()).isEqualTo(json).isNotSameAs(json);
-        assertThat(new RateLimitOptions(options.toJson())).isEqualTo(options).hasSameHashCodeAs(options);
+    void jsonIsWrittenInOneForm() {
+        JsonObject json = new JsonObject("""
+            {"name": "orders", "cacheDenials": "2s", "debt": null, "headers": {"retry_after": false},
+             "rules": [{"name": "a", "limits": "5/1m, 9/1h", "when-missing": "SKIP"}]}
+            """);
+        assertThat(new RateLimitOptions(json).toJson().encode())
+                .isEqualTo("{\"name\":\"orders\",\"cache-denials\":\"2s\",\"headers\":{\"retry-after\":false},"
+                        + "\"rules\":[{\"name\":\"a\",\"limits\":[\"5/1m\",\"9/1h\"],\"when-missing\":\"skip\"}]}");
+        assertThat(json.fieldNames()).contains("cacheDenials", "debt");
     }
 
     @Test
@@ -258,6 +356,7 @@ class RateLimitOptionsTest {
                     {"rules": {}}                                             | rules                          | expected an array of objects, for example [{"name": "address", "limits": "120/1m"}]
                     {"rules": [5]}                                            | rules[0]                       | expected an object, for example {"name": "address", "limits": "120/1m"}
                     {"redis": "redis://u:pw@localhost"}                       | redis                          | expected an object, for example {"uri": "redis://localhost:6379"}
+                    {"postgres": "r2dbc:postgresql://localhost/orders"}       | postgres                       | expected an object, for example {"uri": "r2dbc:postgresql://localhost/orders"}
                     {"local": 0.5}                                            | local                          | expected an object, for example {"counts": 100000}
                     {"client-address": "forwarded"}                           | client-address                 | expected an object, for example {"ipv6-prefix": 56}
                     {"headers": false}                                        | headers                        | expected an object, for example {"retry-after": false}
@@ -268,7 +367,7 @@ class RateLimitOptionsTest {
                     {"rules": [{"cost": 1.5}]}                                | rules[0].cost                  | expected a whole number
                     {"rules": [{"shadow": "yes"}]}                            | rules[0].shadow                | expected true or false
                     {"local": {"share": "all"}}                               | local.share                    | expected a number
-                    {"local": {"counts": 4294967297}}                         | local.counts                   | 4294967297 is out of range
+                    {"local": {"counts": 4294967297}}                         | local.counts                   | found 4294967297, expected a whole number up to 2147483647, for example 100000
                     {"debt": "much"}                                          | debt                           | found much, expected a number, for example 1.5
                     {"longest-hold": "long"}                                  | longest-hold                   | found long, expected a time
                     {"client-address": {}, "clientAddress": {}}               | clientAddress                  | it is also there as client-address
