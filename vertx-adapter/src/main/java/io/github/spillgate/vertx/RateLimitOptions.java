@@ -630,6 +630,19 @@ public final class RateLimitOptions {
         return this;
     }
 
+    /** Fails if these options have no rules for a running limiter, or another setting of theirs needs a restart. */
+    void checkReplace(RateLimitOptions running) {
+        if (!settings.isSet(RULES)) {
+            throw new WrongSettingException(
+                    RULES.name(),
+                    null,
+                    "there are none: expected those that replace the current ones, for example [" + RuleOptions.EXAMPLE
+                            + "], or [] to limit nothing",
+                    null);
+        }
+        settings.rejectChanges(running.settings, RULES);
+    }
+
     ClientAddressSettings clientAddress() {
         return new ClientAddressOptions(getClientAddressHeader(), getTrustedProxies(), getIpv6Prefix(), getMaxHops());
     }

@@ -69,7 +69,7 @@ public final class RateLimiting {
     private final RateLimiter limiter;
     private final Rules rules;
 
-    /** Reads rules with the functions and the client addresses of this limiter. */
+    /** Reads rules with the functions and the client addresses of the start, if no other setting has changed. */
     private final Function<RateLimitOptions, List<Rule>> reader;
 
     private final RateLimitHeaders headers;
@@ -146,11 +146,13 @@ public final class RateLimiting {
     }
 
     /**
-     * Replaces all rules by those of other options; if one of them is invalid, none is replaced. Counts, the functions
-     * that rules refer to, and all other settings stay as they are.
+     * Replaces all rules by those of other options, or none if one of them is invalid. Counts, held permits, decisions
+     * in flight and waiters are kept.
      *
-     * @param options the options, of which only the rules are used
-     * @throws WrongSettingException if a rule is invalid; the message names the setting and what was expected
+     * @param options the new rules, and no other setting with another value than at the start: only a restart can
+     *     change those
+     * @throws WrongSettingException if a setting is invalid or needs a restart, or there are no rules; the message
+     *     names it and what was expected; an empty list of rules is valid, and limits nothing
      */
     public void replaceRules(RateLimitOptions options) {
         List<Rule> read = reader.apply(Checks.some(options, "options", "new RateLimitOptions(config)"));
@@ -158,6 +160,7 @@ public final class RateLimiting {
             rules.replace(read);
             return names;
         });
+        LOG.info("Rules {} use {}", rules, limiter);
     }
 
     /**
@@ -347,7 +350,7 @@ public final class RateLimiting {
                 LOG.info("No request is limited (enabled: false)");
                 RateLimiter off = limiter.store(Fallback.allow()).build();
                 return new RateLimiting(
-                        vertx, off, Rules.off(off, RoutePaths.ofVertx()), this::readRules, options, Mono.empty());
+                        vertx, off, Rules.off(off, RoutePaths.ofVertx()), this::readNewRules, options, Mono.empty());
             }
             List<Rule> read = readRules(options);
             if (store != null || options.getStore() == StoreType.LOCAL) {
@@ -392,7 +395,7 @@ public final class RateLimiting {
                         read.stream().map(Rule::name).toList(),
                         names -> Rules.of(built, RoutePaths.ofVertx(), read, instrumentation()));
                 LOG.info("Rules {} use {}", rules, built);
-                return new RateLimiting(vertx, built, rules, this::readRules, options, disconnect);
+                return new RateLimiting(vertx, built, rules, this::readNewRules, options, disconnect);
             } catch (RuntimeException e) {
                 built.close();
                 throw e;
@@ -417,6 +420,11 @@ public final class RateLimiting {
                     .read(
                             "rules",
                             from.getRules().stream().map(RuleOptions::settings).toList());
+        }
+
+        private List<Rule> readNewRules(RateLimitOptions from) {
+            from.checkReplace(options);
+            return readRules(from);
         }
 
         private RuleInstrumentation instrumentation() {

@@ -98,6 +98,27 @@ final class Settings {
         return value == null ? setting.defaultValue : (T) value;
     }
 
+    boolean isSet(Setting<?> setting) {
+        return values.containsKey(setting);
+    }
+
+    /** Fails if a setting was set to another value than it has there, except one that may change. */
+    void rejectChanges(Settings running, Setting<?> mayChange) {
+        values.forEach((setting, value) -> {
+            Object current = running.find(setting);
+            if (!setting.equals(mayChange) && !value.equals(current)) {
+                boolean isText = value instanceof String; // may contain a password
+                throw new WrongSettingException(
+                        setting.name,
+                        isText ? "…" : written(value),
+                        (isText ? "" : "found " + written(value) + ": ")
+                                + "only a restart can change it: expected "
+                                + (isText ? "the same text" : written(current)) + ", as at the start",
+                        null);
+            }
+        });
+    }
+
     JsonObject toJson() {
         JsonObject json = new JsonObject();
         for (Map.Entry<Setting<?>, Object> entry : values.entrySet()) {

@@ -1,7 +1,6 @@
 package io.github.spillgate.vertx;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
@@ -10,7 +9,6 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.http.Rule.Phase;
-import io.github.spillgate.http.settings.WrongSettingException;
 import io.github.spillgate.metrics.DecisionMetrics;
 import io.github.spillgate.metrics.RuleMetrics;
 import io.github.spillgate.testkit.LogForTests;
@@ -20,30 +18,20 @@ import io.github.spillgate.testkit.Thorough;
 import io.lettuce.core.RedisURI;
 import io.micrometer.core.instrument.Timer;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
-import io.vertx.config.ConfigRetriever;
-import io.vertx.config.ConfigRetrieverOptions;
-import io.vertx.config.ConfigStoreOptions;
 import io.vertx.core.Context;
 import io.vertx.core.Future;
 import io.vertx.core.Vertx;
 import io.vertx.core.json.JsonObject;
 import io.vertx.ext.healthchecks.HealthChecks;
-import java.io.IOException;
 import java.net.http.HttpResponse;
-import java.nio.file.Files;
-import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
 import java.time.Duration;
 import java.util.List;
-import java.util.Queue;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
 /** An application with a limiter by its settings, on a Redis of its own. */
 class RateLimitingTest extends HandlerFixture {
@@ -117,76 +105,6 @@ class RateLimitingTest extends HandlerFixture {
         serve(limiting.handler());
         assertThat(get("/hello").statusCode()).isEqualTo(200);
         done(limiting.close());
-    }
-
-    @Test
-    void rulesAreReplacedByThoseOfOtherOptions() throws Exception {
-        String rule = """
-            {"name": "a", "store": "local", "rules": [
-                {"name": "all", "key": "bean:one", "limits": "%s", "paths": "%s"}]}
-            """;
-        RateLimiting limiting = RateLimiting.of(
-                        vertx, new RateLimitOptions(new JsonObject(rule.formatted("2/1h", "/*"))))
-                .key("one", FutureSources.key(ctx -> Future.succeededFuture("one")))
-                .start();
-        serve(limiting.handler());
-        assertThat(get("/hello").statusCode()).isEqualTo(200);
-        assertThatThrownBy(() ->
-                        limiting.replaceRules(new RateLimitOptions(new JsonObject(rule.formatted("9/1h", "hello")))))
-                .isInstanceOfSatisfying(
-                        WrongSettingException.class,
-                        e -> assertThat(e.setting()).isEqualTo("rules[0].paths[0]"));
-        assertThat(limiting.rules().list().get(0).limits())
-                .containsExactly(Limit.perHour(2).named("all-1h"));
-        limiting.replaceRules(new RateLimitOptions(new JsonObject(rule.formatted("3/1h", "/*"))));
-        assertThat(List.of(
-                        get("/hello").statusCode(),
-                        get("/hello").statusCode(),
-                        get("/hello").statusCode()))
-                .as("the count is kept")
-                .containsExactly(200, 200, 429);
-        done(limiting.close());
-    }
-
-    /** As on docs/vertx.md. */
-    @Test
-    void rulesFollowAFile(@TempDir Path directory) throws Exception {
-        Path file = directory.resolve("limits.json");
-        RateLimitOptions options = new RateLimitOptions()
-                .setName("a")
-                .setStore(RateLimitOptions.StoreType.LOCAL)
-                .addRule(new RuleOptions().setName("all").setLimits(Limit.perHour(1)));
-        write(file, options);
-        RateLimiting limiting = RateLimiting.of(vertx, options).start();
-        ConfigStoreOptions store =
-                new ConfigStoreOptions().setType("file").setConfig(new JsonObject().put("path", file.toString()));
-        ConfigRetriever retriever = ConfigRetriever.create(
-                vertx, new ConfigRetrieverOptions().addStore(store).setScanPeriod(50));
-        Queue<String> refused = new ConcurrentLinkedQueue<>();
-        retriever.listen(change -> {
-            try {
-                limiting.replaceRules(new RateLimitOptions(change.getNewConfiguration()));
-            } catch (WrongSettingException e) {
-                refused.add(e.getMessage());
-            }
-        });
-        write(file, options.setRules(List.of(new RuleOptions().setName("all").setPaths("hello"))));
-        await().until(() -> !refused.isEmpty());
-        assertThat(refused).allMatch(why -> why.startsWith("rules[0]."));
-        assertThat(limiting.rules().list().get(0).limits())
-                .extracting(Limit::permits)
-                .containsExactly(1L);
-        write(file, options.setRules(List.of(new RuleOptions().setName("all").setLimits(Limit.perHour(3)))));
-        await().until(() -> limiting.rules().list().get(0).limits().get(0).permits() == 3);
-        done(retriever.close());
-        done(limiting.close());
-    }
-
-    /** Replaces the file at once, so that no half of it is read. */
-    private static void write(Path file, RateLimitOptions options) throws IOException {
-        Path next = Files.writeString(
-                file.resolveSibling("next.json"), options.toJson().encode());
-        Files.move(next, file, StandardCopyOption.ATOMIC_MOVE);
     }
 
     @Test
