@@ -78,11 +78,11 @@ public final class RateLimitOptions {
             "headers", "{\"retry-after\": false}"));
     private static final Setting<String> NAME = ALL.optionalText("name", "orders");
     private static final Setting<StoreType> STORE = ALL.choice("store", StoreType.class, StoreType.AUTO);
-    private static final Setting<String> REDIS_URI = ALL.optionalText("redis.uri", "redis://localhost:6379");
+    private static final Setting<String> REDIS_URI = ALL.secret("redis.uri", "redis://localhost:6379");
     private static final Setting<Boolean> REDIS_CLUSTER = ALL.flag("redis.cluster", false);
     private static final Setting<String> REDIS_NAMESPACE = ALL.text("redis.namespace", "spillgate");
     private static final Setting<String> POSTGRES_URI =
-            ALL.optionalText("postgres.uri", "r2dbc:postgresql://localhost/orders");
+            ALL.secret("postgres.uri", "r2dbc:postgresql://localhost/orders");
     private static final Setting<String> POSTGRES_NAMESPACE = ALL.text("postgres.namespace", "spillgate");
     private static final Setting<String> POSTGRES_TABLE = ALL.text("postgres.table", "spillgate_counts");
     private static final Setting<Boolean> POSTGRES_CREATE_TABLE = ALL.flag("postgres.create-table", true);
@@ -103,7 +103,7 @@ public final class RateLimitOptions {
             ALL.texts("client-address.trusted-proxies", "10.0.0.0/8");
     private static final Setting<Integer> IPV6_PREFIX = ALL.integer("client-address.ipv6-prefix", 64);
     private static final Setting<Integer> MAX_HOPS = ALL.integer("client-address.max-hops", 16);
-    private static final Setting<String> SECRET = ALL.optionalText("secret", "a text of at least 16 bytes");
+    private static final Setting<String> SECRET = ALL.secret("secret", "a text of at least 16 bytes");
     private static final Setting<Boolean> RATE_LIMIT = ALL.flag("headers.rate-limit", true);
     private static final Setting<Boolean> X_RATE_LIMIT = ALL.flag("headers.x-rate-limit", true);
     private static final Setting<Boolean> RETRY_AFTER = ALL.flag("headers.retry-after", true);

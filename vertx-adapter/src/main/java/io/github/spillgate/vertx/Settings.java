@@ -3,8 +3,9 @@ package io.github.spillgate.vertx;
 import static io.github.spillgate.http.settings.WrongSettingException.checked;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.http.settings.WrongSettingException;
 import io.github.spillgate.internal.syntax.Spelling;
+import io.github.spillgate.http.settings.WrongSettingException;
+import io.vertx.core.json.Json;
 import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;
 import java.math.BigDecimal;
@@ -12,6 +13,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
@@ -57,7 +59,7 @@ final class Settings {
             String name = schema.name(section, spelling);
             String twice = spellings.put(name == null ? spelling : name, spelling);
             if (name == null) {
-                throw WrongSettingException.unknown(where + section + spelling, spelling, schema.names(section));
+                throw schema.unknown(where, section, spelling);
             }
             if (twice != null) {
                 throw new WrongSettingException(
@@ -107,13 +109,13 @@ final class Settings {
         values.forEach((setting, value) -> {
             Object current = running.find(setting);
             if (!setting.equals(mayChange) && !value.equals(current)) {
-                boolean isText = value instanceof String; // may contain a password
+                boolean isSecret = schema.secrets.contains(setting);
+                String found = isSecret ? "…" : Json.encode(written(value));
+                String expected = isSecret ? "the same one" : Json.encode(written(current));
                 throw new WrongSettingException(
                         setting.name,
-                        isText ? "…" : written(value),
-                        (isText ? "" : "found " + written(value) + ": ")
-                                + "only a restart can change it: expected "
-                                + (isText ? "the same text" : written(current)) + ", as at the start",
+                        found,
+                        "found " + found + ": only a restart can change it: expected " + expected + ", as at the start",
                         null);
             }
         });
@@ -186,7 +188,8 @@ final class Settings {
     static final class Schema {
 
         private final Map<String, String> sections;
-        private final Map<String, Setting<?>> settings = new HashMap<>();
+        private final Map<String, Setting<?>> settings = new LinkedHashMap<>();
+        private final Set<Setting<?>> secrets = new HashSet<>();
 
         /**
          * Returns a schema without settings.
@@ -215,6 +218,21 @@ final class Settings {
             return names;
         }
 
+        /** A name may be that of a setter, as in {@code redisUri}, or as in a message, {@code redis.uri}. */
+        private WrongSettingException unknown(String where, String section, String spelling) {
+            String plain = Spelling.plain(spelling.replace(".", ""));
+            for (String name : settings.keySet()) {
+                boolean isMeant = plain.equals(Spelling.plain(name.replace(".", "")))
+                        || plain.equals(Spelling.plain(name.substring(name.indexOf('.') + 1)));
+                if (section.isEmpty() && isMeant) {
+                    String nested = "{\"" + name.replace(".", "\": {\"") + "\": …" + (name.contains(".") ? "}}" : "}");
+                    return new WrongSettingException(
+                            where + spelling, "…", "there is no such setting: expected " + nested, null);
+                }
+            }
+            return WrongSettingException.unknown(where + section + spelling, spelling, names(section));
+        }
+
         private <T> Setting<T> add(String name, @Nullable T defaultValue, Reader<T> reader) {
             Setting<T> setting = new Setting<>(name, defaultValue, reader);
             settings.put(name, setting);
@@ -227,6 +245,13 @@ final class Settings {
 
         Setting<String> optionalText(String name, String example) {
             return add(name, null, textLike(example));
+        }
+
+        /** A text that no message may have. */
+        Setting<String> secret(String name, String example) {
+            Setting<String> setting = optionalText(name, example);
+            secrets.add(setting);
+            return setting;
         }
 
         private static Reader<String> textLike(String example) {

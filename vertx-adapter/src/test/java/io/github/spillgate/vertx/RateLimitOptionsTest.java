@@ -343,6 +343,11 @@ class RateLimitOptionsTest {
     @ParameterizedTest
     @CsvSource(delimiter = '|', textBlock = """
                     {"nam": "x"}                                              | nam                            | there is no such setting: did you mean name? Expected one of cache-denials, client-address
+                    {"redis.uri": "redis://localhost"}                        | redis.uri                      | there is no such setting: expected {"redis": {"uri": …}}
+                    {"redisUri": "redis://localhost"}                         | redisUri                       | there is no such setting: expected {"redis": {"uri": …}}
+                    {"trustedProxies": "10.0.0.1"}                            | trustedProxies                 | there is no such setting: expected {"client-address": {"trusted-proxies": …}}
+                    {"rules": [{"limits.from": "plans"}]}                     | rules[0].limits.from           | there is no such setting: expected {"limits-from": …}
+                    {"redis": {"redisUri": "redis://localhost"}}              | redis.redisUri                 | there is no such setting: expected one of cluster, namespace, uri
                     {"store": "lokal"}                                        | store                          | found "lokal": did you mean local? Expected one of auto, local
                     {"rules": [{"name": "login", "path": "/login"}]}          | rules[0].path                  | rule "login": there is no such setting: did you mean paths?
                     {"rules": [{"name": "login", "when-missing": "ignore"}]}  | rules[0].when-missing          | rule "login": found "ignore": expected one of

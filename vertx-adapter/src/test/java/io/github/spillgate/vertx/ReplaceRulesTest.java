@@ -81,15 +81,15 @@ class ReplaceRulesTest extends HandlerFixture {
     @CsvSource(delimiter = '|', textBlock = """
                     {"name": "kept"}                                       | rules: there are none: expected those that replace the current ones, for example [{"name": "address", "limits": "120/1m"}], or [] to limit nothing
                     {"rules": null}                                        | rules: there are none
-                    {"rules": [], "deadline": "50ms"}                      | deadline: found 0.05s: only a restart can change it: expected 0.1s, as at the start
+                    {"rules": [], "deadline": "50ms"}                      | deadline: found "0.05s": only a restart can change it: expected "0.1s", as at the start
                     {"rules": [], "headers": {"retry-after": false}}       | headers.retry-after: found false: only a restart can change it: expected true, as at the start
                     {"rules": [], "local": {"share": 0.5}}                 | local.share: found 0.5: only a restart can change it: expected null, as at the start
                     {"rules": [], "client-address": {"trusted-proxies": "10.0.0.1"}} | client-address.trusted-proxies: found ["10.0.0.1"]: only a restart can change it: expected [], as at the start
                     {"rules": [], "enabled": false}                        | enabled: found false: only a restart can change it: expected true, as at the start
-                    {"rules": [], "name": "other"}                         | name: only a restart can change it: expected the same text, as at the start
-                    {"rules": [], "redis": {"uri": "redis://:pw@host"}}    | redis.uri: only a restart can change it: expected the same text, as at the start
-                    {"rules": [], "redis": {"namespace": "other"}}         | redis.namespace: only a restart can change it
-                    {"rules": [], "store": "auto"}                         | store: found auto: only a restart can change it: expected local, as at the start
+                    {"rules": [], "name": "other"}                         | name: found "other": only a restart can change it: expected "kept", as at the start
+                    {"rules": [], "redis": {"uri": "redis://:pw@host"}}    | redis.uri: found …: only a restart can change it: expected the same one, as at the start
+                    {"rules": [], "redis": {"namespace": "other"}}         | redis.namespace: found "other": only a restart can change it: expected "spillgate"
+                    {"rules": [], "store": "auto"}                         | store: found "auto": only a restart can change it: expected "local", as at the start
                     {"rules": [{"name": "all", "limits": "often"}]}        | rules[0].limits: rule "all":
                     {"rules": [{"name": "all", "limits": "9/1h", "paths": "hello"}]} | rules[0].paths[0]: rule "all":
                     {"rules": [{"name": "all", "limits": "9/1h"}, {"name": "all", "limits": "9/1h"}]} | rules[1].name:
