@@ -124,7 +124,6 @@ class DocumentationTest {
         List<String> files = Snippets.of(page, "java vertx");
         assertThat(files).hasSize(1).first(InstanceOfAssertFactories.STRING).contains(LISTENS);
         Snippets.assertCompiles("Hello", files.get(0).replace(LISTENS, LISTENS_AND_TELLS), temp);
-        Files.writeString(temp.resolve("limits.json"), Snippets.of(page, "json").get(0));
         Process service = java("com.example.hello.Hello")
                 .redirectError(ProcessBuilder.Redirect.DISCARD)
                 .start();
@@ -217,7 +216,7 @@ class DocumentationTest {
         List<JsonObject> snippets = Snippets.all("json").stream()
                 .map(snippet -> new JsonObject(snippet.text()))
                 .toList();
-        assertThat(snippets).hasSizeGreaterThan(2);
+        assertThat(snippets).hasSizeGreaterThan(1);
         for (JsonObject snippet : snippets) {
             JsonObject local = snippet.copy().put("store", "local");
             RateLimiting limiting = RateLimiting.of(vertx, new RateLimitOptions(local))

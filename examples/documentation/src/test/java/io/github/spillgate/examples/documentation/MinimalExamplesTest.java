@@ -25,7 +25,6 @@ class MinimalExamplesTest {
         "webflux, yaml, src/main/resources/application.yaml",
         "vertx, xml, pom.xml",
         "vertx, java vertx, src/main/java/com/example/hello/Hello.java",
-        "vertx, json, src/main/resources/limits.json",
     })
     void filesEqualTheFirstBlocksOfTheGettingStartedPages(String adapter, String kind, String file) throws IOException {
         Path page = ROOT.resolve("docs/getting-started-" + adapter + ".md");

@@ -169,13 +169,10 @@ class ReleaseTest {
         assertDeniesTheFourth(vertx(project), "the Vert.x example");
         assertFromStaging(project, "spillgate-vertx-adapter");
         try (RedisForTests redis = RedisForTests.startOwn()) {
-            Path limits = project.resolve("src/main/resources/limits.json");
-            Files.writeString(
-                    limits,
-                    Files.readString(limits)
-                            .replace(
-                                    "\"store\": \"local\"",
-                                    "\"deadline\": \"30s\", \"redis\": {\"uri\": \"" + redis.uri() + "\"}"));
+            String local = ".setStore(StoreType.LOCAL)";
+            assertThat(source).content().contains(local);
+            String onRedis = ".setRedisUri(\"" + redis.uri() + "\").setDeadline(java.time.Duration.ofSeconds(30))";
+            Files.writeString(source, Files.readString(source).replace(local, onRedis));
             assertDeniesTheFourth(vertx(project), "the Vert.x example with Redis");
             assertCountedIn(redis);
         }
