@@ -38,7 +38,8 @@ import org.jspecify.annotations.Nullable;
  * }</pre>
  *
  * <p>Names may also be written in camel case. Instead of an array of strings, a string with commas is accepted. A null
- * restores the default. {@link RateLimiting} copies the options, and checks their ranges when it starts.
+ * restores the default. Setters have the checks of JSON, and options with the same settings are equal. {@link
+ * RateLimiting} copies the options, and checks their ranges when it starts.
  */
 public final class RateLimitOptions {
 

@@ -3,8 +3,8 @@ package io.github.spillgate.vertx;
 import static io.github.spillgate.http.settings.WrongSettingException.checked;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.internal.syntax.Spelling;
 import io.github.spillgate.http.settings.WrongSettingException;
+import io.github.spillgate.internal.syntax.Spelling;
 import io.vertx.core.json.Json;
 import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;
@@ -57,10 +57,10 @@ final class Settings {
         for (Map.Entry<String, Object> entry : json) {
             String spelling = entry.getKey();
             String name = schema.name(section, spelling);
-            String twice = spellings.put(name == null ? spelling : name, spelling);
             if (name == null) {
                 throw schema.unknown(where, section, spelling);
             }
+            String twice = spellings.put(name, spelling);
             if (twice != null) {
                 throw new WrongSettingException(
                         where + section + spelling,
