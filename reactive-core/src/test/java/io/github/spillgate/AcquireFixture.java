@@ -51,8 +51,8 @@ abstract class AcquireFixture {
         return builder(on, limits).build();
     }
 
-    RateLimiter.Builder builder(LimitStore on, Limit... limits) {
-        RateLimiter.Builder builder = RateLimiter.builder("test").store(on).clock(time);
+    RateLimiterBuilder builder(LimitStore on, Limit... limits) {
+        RateLimiterBuilder builder = RateLimiter.builder("test").store(on).clock(time);
         List.of(limits).forEach(builder::limit);
         return builder;
     }

@@ -50,7 +50,7 @@ class ArchitectureTest {
                 .and()
                 .areNotAssignableTo(RateLimiter.class)
                 .and()
-                .areNotAssignableTo(RateLimiter.Builder.class)
+                .areNotAssignableTo(RateLimiterBuilder.class)
                 .should()
                 .onlyDependOnClassesThat()
                 .resideInAnyPackage(
@@ -99,7 +99,7 @@ class ArchitectureTest {
                 .that()
                 .areAssignableTo(RateLimiter.class)
                 .or()
-                .areAssignableTo(RateLimiter.Builder.class)
+                .areAssignableTo(RateLimiterBuilder.class)
                 .should()
                 .dependOnClassesThat(resideInAPackage(API + "..")
                         .and(not(resideInAnyPackage(API, SPI, INTERNAL, WAITING, HOLDING)))
@@ -194,7 +194,7 @@ class ArchitectureTest {
                 .and()
                 .areNotAssignableTo(RateLimiter.class)
                 .and()
-                .areNotAssignableTo(RateLimiter.Builder.class)
+                .areNotAssignableTo(RateLimiterBuilder.class)
                 .should(use(FAILOVER + "..", "io.github.resilience4j.."))
                 .check(OurClasses.ALL);
     }

@@ -285,7 +285,7 @@ class DecisionListenerTest extends AcquireFixture {
     }
 
     @Override
-    RateLimiter.Builder builder(LimitStore on, Limit... limits) {
+    RateLimiterBuilder builder(LimitStore on, Limit... limits) {
         return super.builder(on, limits).listener(this::add);
     }
 

@@ -296,7 +296,7 @@ class LimitLookupTest {
 
     @Test
     void aLookupThatFallsBackToTheLimiterNeedsLimits() {
-        RateLimiter.Builder builder = RateLimiter.builder("test").store(store);
+        RateLimiterBuilder builder = RateLimiter.builder("test").store(store);
         LimitLookup strict = lookup().whenEmpty(Otherwise.deny())
                 .whenFailed(Otherwise.fail())
                 .whenTimedOut(Otherwise.limits(FREE));

@@ -230,7 +230,7 @@ class RateLimiterTest {
                 return Mono.empty();
             }
         };
-        RateLimiter.Builder builder = RateLimiter.builder("test").store(watched).limit(Limit.perMinute(1));
+        RateLimiterBuilder builder = RateLimiter.builder("test").store(watched).limit(Limit.perMinute(1));
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> builder.limit(Limit.perMinute(2)).build());
         assertThat(prepared).hasValue(0);
@@ -309,7 +309,7 @@ class RateLimiterTest {
     }
 
     private RateLimiter limiter(Limit... limits) {
-        RateLimiter.Builder builder = RateLimiter.builder("test").store(store);
+        RateLimiterBuilder builder = RateLimiter.builder("test").store(store);
         List.of(limits).forEach(builder::limit);
         return builder.build();
     }

@@ -147,7 +147,7 @@ class ReplacedLimitsOnRedisTest {
     }
 
     private RateLimiter limiter(Limit... limits) {
-        RateLimiter.Builder builder = RateLimiter.builder(name)
+        RateLimiterBuilder builder = RateLimiter.builder(name)
                 .store(store)
                 .fallback(Fallback.error())
                 .deadline(Duration.ofSeconds(30));

@@ -299,7 +299,7 @@ public final class ResilientStore implements LimitStore, AsyncCloseable {
 
         /**
          * Sets the longest time for which a denial by the store is cached; 1 s by default. See {@link
-         * io.github.spillgate.RateLimiter.Builder#cacheDenials(Duration)}.
+         * io.github.spillgate.RateLimiterBuilder#cacheDenials(Duration)}.
          *
          * @param longest zero, which disables the cache, or more, and at most a minute
          * @return this builder

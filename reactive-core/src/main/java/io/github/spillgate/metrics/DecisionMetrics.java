@@ -2,7 +2,7 @@ package io.github.spillgate.metrics;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.DecisionListener;
-import io.github.spillgate.RateLimiter;
+import io.github.spillgate.RateLimiterBuilder;
 import io.github.spillgate.Source;
 import io.github.spillgate.http.RuleListener.Outcome;
 import io.github.spillgate.internal.Checks;
@@ -13,7 +13,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * The meter of the decisions of limiters in code, for {@link RateLimiter.Builder#listener(DecisionListener)}: {@code
+ * The meter of the decisions of limiters in code, for {@link RateLimiterBuilder#listener(DecisionListener)}: {@code
  * spillgate.decisions}, the number of decisions and the time they took.
  *
  * <pre>{@code

@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.RateLimiterBuilder;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.model.LossyStore;
@@ -154,7 +155,7 @@ final class ControlledStore extends WithoutDeadline {
     }
 
     /** Returns a limiter on the counts of this store. */
-    RateLimiter.Builder unprotected(String name) {
+    RateLimiterBuilder unprotected(String name) {
         return RateLimiter.builder(name).store(new Unprotected(counts));
     }
 

@@ -7,6 +7,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.RateLimiterBuilder;
 import io.github.spillgate.Source;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.local.LocalStore;
@@ -59,7 +60,7 @@ abstract class LocalFallbackFixture {
     }
 
     RateLimiter limiter(Limit... limits) {
-        RateLimiter.Builder builder = RateLimiter.builder("api").store(watched);
+        RateLimiterBuilder builder = RateLimiter.builder("api").store(watched);
         IntStream.range(0, limits.length).forEach(i -> builder.limit(limits[i].named("limit-" + i)));
         return builder.build();
     }

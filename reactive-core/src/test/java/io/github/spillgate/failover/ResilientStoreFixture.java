@@ -8,6 +8,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.RateLimiterBuilder;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.spi.LimitStore;
@@ -81,7 +82,7 @@ abstract class ResilientStoreFixture {
     }
 
     RateLimiter limiter(Limit... limits) {
-        RateLimiter.Builder builder = RateLimiter.builder("api").store(remote).fallback(local);
+        RateLimiterBuilder builder = RateLimiter.builder("api").store(remote).fallback(local);
         Stream.of(limits).forEach(builder::limit);
         return builder.build();
     }

@@ -149,7 +149,9 @@ class ResilientStoreHoldsTest {
         await().atMost(LONG).until(() -> limiter.holders() == 1);
         redis.pause();
         await().atMost(LONG)
-                .untilAsserted(() -> assertThat(events).containsExactly(HoldExpiredException.class.getSimpleName()));
+                .untilAsserted(() -> assertThat(events)
+                        .as("%d holders, %s", limiter.holders(), limiter.state())
+                        .containsExactly(HoldExpiredException.class.getSimpleName()));
         redis.resume();
         untilRedisCounts(0, TWO);
     }

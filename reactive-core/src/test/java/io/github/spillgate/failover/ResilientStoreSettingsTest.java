@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.RateLimiterBuilder;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.LimitStore;
@@ -27,7 +28,7 @@ class ResilientStoreSettingsTest extends ResilientStoreFixture {
 
     @Test
     void aFallbackOnLimiterAndStoreIsRejected() {
-        RateLimiter.Builder builder = RateLimiter.builder("api")
+        RateLimiterBuilder builder = RateLimiter.builder("api")
                 .store(ResilientStore.of(remote))
                 .fallback(local)
                 .limit(LIMIT);
@@ -74,7 +75,7 @@ class ResilientStoreSettingsTest extends ResilientStoreFixture {
     /** Also if the store has no use for it: a wrong setting must not wait for the day on which there is a Redis. */
     @Test
     void aLimiterChecksItsDeadlineWhateverItsStore() {
-        RateLimiter.Builder limiter = RateLimiter.builder("x").store(LocalStore.bounded(16));
+        RateLimiterBuilder limiter = RateLimiter.builder("x").store(LocalStore.bounded(16));
         for (Duration wrong : List.of(Duration.ZERO, Duration.ofNanos(50_000), Duration.ofSeconds(61))) {
             assertThatIllegalArgumentException()
                     .isThrownBy(() -> limiter.deadline(wrong))

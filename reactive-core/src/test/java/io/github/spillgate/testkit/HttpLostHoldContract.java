@@ -6,6 +6,7 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.RateLimiterBuilder;
 import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rules;
@@ -30,7 +31,7 @@ public abstract class HttpLostHoldContract extends HttpContract {
     private final RedisForTests redis = RedisForTests.startOwn();
     private final RedisStore store = RedisStore.create(redis.uri());
     private final SimpleMeterRegistry meters = new SimpleMeterRegistry();
-    private final RateLimiter.Builder settings = RateLimiter.builder(
+    private final RateLimiterBuilder settings = RateLimiter.builder(
                     "test-" + UUID.randomUUID().toString().substring(0, 8))
             .store(store);
     private RateLimiter limiter;

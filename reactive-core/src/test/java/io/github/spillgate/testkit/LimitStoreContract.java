@@ -10,6 +10,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.RateLimiterBuilder;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Corrected.CorrectionOutcome;
@@ -1279,7 +1280,7 @@ public abstract class LimitStoreContract {
         assumeTrue(
                 hasConcurrencyLimits() || Arrays.stream(limits).noneMatch(limit -> limit.holdsPermits()),
                 "the store has no concurrency limits");
-        RateLimiter.Builder builder = RateLimiter.builder(name).store(unprotected());
+        RateLimiterBuilder builder = RateLimiter.builder(name).store(unprotected());
         Arrays.stream(limits).forEach(builder::limit);
         return builder.build();
     }

@@ -2,6 +2,7 @@ package io.github.spillgate.testkit;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.RateLimiterBuilder;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
@@ -28,7 +29,7 @@ public class Unprotected extends ForwardingLimitStore {
     }
 
     public static RateLimiter limiter(LimitStore store, Limit... limits) {
-        RateLimiter.Builder builder = RateLimiter.builder("api").store(new Unprotected(store));
+        RateLimiterBuilder builder = RateLimiter.builder("api").store(new Unprotected(store));
         List.of(limits).forEach(builder::limit);
         return builder.build();
     }

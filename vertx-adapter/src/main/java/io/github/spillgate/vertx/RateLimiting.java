@@ -5,6 +5,7 @@ import static io.github.spillgate.http.settings.WrongSettingException.checked;
 import io.github.spillgate.Decision;
 import io.github.spillgate.DecisionListener;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.RateLimiterBuilder;
 import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.failover.LocalFallback;
 import io.github.spillgate.http.KeySource;
@@ -345,7 +346,7 @@ public final class RateLimiting {
          * @throws WrongSettingException if a setting is invalid; the message names it and what was expected
          */
         public RateLimiting start() {
-            RateLimiter.Builder limiter = checked("name", requireName(), RateLimiter::builder);
+            RateLimiterBuilder limiter = checked("name", requireName(), RateLimiter::builder);
             if (!options.isEnabled()) {
                 LOG.info("No request is limited (enabled: false)");
                 RateLimiter off = limiter.store(Fallback.allow()).build();
@@ -377,7 +378,7 @@ public final class RateLimiting {
         }
 
         private RateLimiting build(
-                RateLimiter.Builder limiter, LimitStore primary, List<Rule> read, Mono<Void> disconnect) {
+                RateLimiterBuilder limiter, LimitStore primary, List<Rule> read, Mono<Void> disconnect) {
             limiter.store(primary);
             checked("debt", options.getDebt(), limiter::debt);
             checked("longest-hold", options.getLongestHold(), limiter::longestHold);

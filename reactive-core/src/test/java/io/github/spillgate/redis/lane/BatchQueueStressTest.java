@@ -6,6 +6,7 @@ import static org.awaitility.Awaitility.await;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.RateLimiterBuilder;
 import io.github.spillgate.Source;
 import io.github.spillgate.redis.Keyspace;
 import io.github.spillgate.redis.RedisStore;
@@ -261,7 +262,7 @@ class BatchQueueStressTest {
                 .namespace(keyspace.namespace())
                 .batching(form.bounds.counts(), form.bounds.inFlight(), form.bounds.waiting())
                 .build();
-        RateLimiter.Builder builder = RateLimiter.builder("api").limit(Limit.parse(form.limit));
+        RateLimiterBuilder builder = RateLimiter.builder("api").limit(Limit.parse(form.limit));
         return form.isGuarded
                 ? builder.store(store).deadline(LONG).build()
                 : builder.store(new Unprotected(store)).build();

@@ -2,6 +2,7 @@ package io.github.spillgate.webflux.autoconfigure;
 
 import io.github.spillgate.DecisionListener;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.RateLimiterBuilder;
 import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.PathSyntax;
@@ -98,7 +99,7 @@ public final class SpillgateAutoConfiguration {
             ObjectProvider<DecisionListener> listeners,
             SpillgateProperties settings,
             Environment environment) {
-        RateLimiter.Builder limiter = WrongSettingException.checked(
+        RateLimiterBuilder limiter = WrongSettingException.checked(
                 "spillgate.name", LimiterName.of(settings, environment), RateLimiter::builder);
         if (!settings.enabled()) {
             // Not even a store bean of the application is charged.

@@ -8,6 +8,7 @@ import io.github.resilience4j.circuitbreaker.CircuitBreaker;
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
 import io.github.spillgate.LimitLookup;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.RateLimiterBuilder;
 import io.github.spillgate.failover.LocalFallback;
 import io.github.spillgate.local.CachedLimits;
 import io.github.spillgate.redis.RedisStore;
@@ -104,7 +105,7 @@ class ReadmeFiguresTest {
     }
 
     private static Map<String, String> ofLimiters(RedisStore store) {
-        RateLimiter.Builder builder = RateLimiter.builder("test").store(store);
+        RateLimiterBuilder builder = RateLimiter.builder("test").store(store);
         try (RateLimiter limiter = builder.build()) {
             LimitStore resilient = (LimitStore) in(limiter, "store");
             LocalFallback fallback = (LocalFallback) in(resilient, "failover", "fallback");

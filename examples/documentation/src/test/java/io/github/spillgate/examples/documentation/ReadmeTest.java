@@ -9,6 +9,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimitedException;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.RateLimiterBuilder;
 import io.github.spillgate.Source;
 import io.github.spillgate.failover.ResilientStore;
 import io.github.spillgate.redis.RedisStore;
@@ -161,7 +162,7 @@ class ReadmeTest {
     void everyOptionIsListed() throws IOException {
         String options = Files.readString(OPTIONS);
         for (Class<?> builder :
-                List.of(RateLimiter.Builder.class, RedisStore.Builder.class, ResilientStore.Builder.class)) {
+                List.of(RateLimiterBuilder.class, RedisStore.Builder.class, ResilientStore.Builder.class)) {
             for (Method option : builder.getDeclaredMethods()) {
                 if (Modifier.isPublic(option.getModifiers())
                         && !option.getName().equals("build")) {

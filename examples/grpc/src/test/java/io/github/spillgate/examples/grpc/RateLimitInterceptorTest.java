@@ -7,6 +7,7 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.RateLimiterBuilder;
 import io.github.spillgate.WaitQueueCount;
 import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.redis.RedisStore;
@@ -424,20 +425,20 @@ class RateLimitInterceptorTest {
     }
 
     private RateLimiter limiter(Limit limit, Duration deadline, LimitStore... fallback) {
-        RateLimiter.Builder builder = builder(limit, deadline);
+        RateLimiterBuilder builder = builder(limit, deadline);
         if (fallback.length > 0) {
             builder.fallback(fallback[0]);
         }
         return limiter(builder);
     }
 
-    private RateLimiter limiter(RateLimiter.Builder builder) {
+    private RateLimiter limiter(RateLimiterBuilder builder) {
         RateLimiter limiter = builder.build();
         open.add(limiter);
         return limiter;
     }
 
-    private RateLimiter.Builder builder(Limit limit, Duration deadline) {
+    private RateLimiterBuilder builder(Limit limit, Duration deadline) {
         RedisStore store = RedisStore.create(redis.uri());
         open.add(store);
         return RateLimiter.builder("grpc-" + UUID.randomUUID())

@@ -2,6 +2,7 @@ package io.github.spillgate.examples.benchmark.contender;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.RateLimiterBuilder;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.PathSyntax;
 import io.github.spillgate.http.Rule;
@@ -23,7 +24,7 @@ final class OneRule implements AutoCloseable {
 
     private OneRule(Setting setting, PathSyntax syntax, String paths, LimitStore store, Runnable close) {
         Rate rate = setting.onlyRate();
-        RateLimiter.Builder builder = RateLimiter.builder("benchmark").store(store);
+        RateLimiterBuilder builder = RateLimiter.builder("benchmark").store(store);
         if (store.deadline().isEmpty()) {
             // Redis must decide everything.
             builder.deadline(TIMEOUT);

@@ -5,6 +5,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.RateLimiterBuilder;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.local.LocalStore;
@@ -48,7 +49,7 @@ final class Spillgate implements Contender {
             LimitStore store,
             Source place,
             Runnable close) {
-        RateLimiter.Builder builder = RateLimiter.builder("benchmark").store(store);
+        RateLimiterBuilder builder = RateLimiter.builder("benchmark").store(store);
         setting.rates().forEach(rate -> builder.limit(algorithm.apply(rate)));
         if (place == Source.POSTGRES) {
             // Peers wait as long: with 256 in flight, most of their decisions take more than the default of 100 ms.
