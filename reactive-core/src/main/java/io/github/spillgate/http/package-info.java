@@ -6,13 +6,14 @@
  *       KeySource} (the built-in ones in {@code KeySources}), and functions of a {@link
  *       io.github.spillgate.http.RuleMatch RuleMatch}
  *   <li>What an adapter calls: {@link io.github.spillgate.http.Rules Rules}, which returns a {@link
- *       io.github.spillgate.http.Verdict Verdict}; {@link io.github.spillgate.http.Verdicts Verdicts}, all verdicts on
- *       a request, with what happens when its response is sent and has ended
+ *       io.github.spillgate.http.Verdict Verdict}; {@link io.github.spillgate.http.Verdicts Verdicts},
+ *       all verdicts on a request, with what happens when its response is sent and has ended
  *   <li>What an adapter implements: {@link io.github.spillgate.http.Request Request}, {@link
  *       io.github.spillgate.http.PathSyntax PathSyntax}
- *   <li>How a request is decided: {@code RuleSet} matches the rules; {@code RuleDecision} charges them together, {@code
- *       ShadowDecision} each shadow rule alone; {@code ChargeResolver} looks up what each charges, a {@code
- *       ResolvedRule}, or fails with a {@link io.github.spillgate.http.RuleLookupException RuleLookupException}
+ *   <li>How a request is decided: {@code RuleSet} matches the rules; {@code RuleDecision} charges them
+ *       together, {@code ShadowDecision} each shadow rule alone; {@code ChargeResolver} looks up what each charges, a
+ *       {@code ResolvedRule}, or fails with a {@link io.github.spillgate.http.RuleLookupException
+ *       RuleLookupException}
  *   <li>Reports: {@link io.github.spillgate.http.RuleInstrumentation RuleInstrumentation} calls each {@link
  *       io.github.spillgate.http.RuleListener RuleListener} and {@link io.github.spillgate.http.RuleTracer RuleTracer},
  *       and {@code MisconfigurationLog}
