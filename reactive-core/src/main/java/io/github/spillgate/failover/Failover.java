@@ -2,6 +2,7 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
+import io.github.spillgate.failover.lease.DenialCache;
 import io.github.spillgate.failover.lease.Leases;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.LimitStore;

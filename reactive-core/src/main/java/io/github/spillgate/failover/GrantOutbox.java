@@ -2,6 +2,7 @@ package io.github.spillgate.failover;
 
 import io.github.spillgate.failover.ledger.HandOvers;
 import io.github.spillgate.failover.ledger.Ledger;
+import io.github.spillgate.internal.SummaryLog;
 import io.github.spillgate.internal.Text;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;

@@ -1,5 +1,6 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.failover.lease.DenialCache;
 import io.github.spillgate.failover.lease.Leases;
 import io.github.spillgate.failover.ledger.Instances;
 import io.github.spillgate.spi.Claim;

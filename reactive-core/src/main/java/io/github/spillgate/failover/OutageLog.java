@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.internal.LoggedCauses;
 import io.github.spillgate.internal.SharedFailure;
+import io.github.spillgate.internal.SummaryLog;
 import io.github.spillgate.internal.Text;
 import io.github.spillgate.internal.Time;
 import java.util.HashSet;

@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import io.github.resilience4j.circuitbreaker.CircuitBreakerConfig;
 import io.github.spillgate.AsyncCloseable;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.failover.lease.DenialCache;
 import io.github.spillgate.failover.lease.Leases;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.internal.Checks;

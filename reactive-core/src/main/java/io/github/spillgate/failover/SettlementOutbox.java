@@ -1,6 +1,8 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.failover.lease.DenialCache;
 import io.github.spillgate.failover.ledger.Delivery;
+import io.github.spillgate.internal.SummaryLog;
 import io.github.spillgate.internal.Text;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;

@@ -6,7 +6,7 @@ package io.github.spillgate.failover;
 //
 //   A decision       ResilientStore makes a StoreCall for it, which reads from top to bottom: ask, receive, fall back,
 //                    serve. StoreOperation is what it asks of both stores, Failover what all calls share
-//   Without a trip   the package lease, and DenialCache
+//   Without a trip   the package lease: leases, and cached denials
 //   To the store     CircuitGates and CircuitGate: the breaker, and how many are in flight; Deadlines. CallJudge: how a
 //                    call went, for the breaker. Availability: the health. OutageLog: its log lines
 //   The fallback     Fallback; LocalFallback: a table of ledgers, of the package ledger
@@ -16,7 +16,6 @@ package io.github.spillgate.failover;
 //                    HandOver
 //   Errors           LimitStoreException.Kind: what they mean, for the breaker and for what is delivered
 //   Other changes    CountChanges: refund, settle, release, renew, reset
-//   Few log lines    SummaryLog
 //
 // This package uses the packages ledger and lease, and they do not use it.
 

@@ -1,4 +1,4 @@
-/** Permits that the store has charged in advance, from which this instance decides without a trip. */
+/** What decides without a trip to the store: permits charged in advance, and denials that still hold. */
 @NullMarked
 package io.github.spillgate.failover.lease;
 
@@ -10,5 +10,6 @@ package io.github.spillgate.failover.lease;
 //   Leases         finds the lease of a key, spends, leases, ends and refunds; with the proof
 //   LeasedKey      how much a key needs, and which lease it has
 //   Lease          the permits of one lease, and until when they may be spent
+//   DenialCache    the denials that still hold; with the proof
 
 import org.jspecify.annotations.NullMarked;

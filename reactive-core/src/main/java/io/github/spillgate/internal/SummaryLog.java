@@ -1,6 +1,5 @@
-package io.github.spillgate.failover;
+package io.github.spillgate.internal;
 
-import io.github.spillgate.internal.Time;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
@@ -8,7 +7,7 @@ import java.util.function.LongConsumer;
 import reactor.core.scheduler.Schedulers;
 
 /** Logs how many events there were: a second after the first of them, and at most once a minute. Thread-safe. */
-final class SummaryLog {
+public final class SummaryLog {
 
     /** How long events are added up before they are logged. */
     private static final long COUNTED = TimeUnit.SECONDS.toNanos(1);
@@ -26,17 +25,17 @@ final class SummaryLog {
      *
      * @param line logs a number of events, 1 or more
      */
-    SummaryLog(LongConsumer line) {
+    public SummaryLog(LongConsumer line) {
         this.line = line;
     }
 
     /** Counts an event. */
-    void count() {
+    public void count() {
         count(1);
     }
 
     /** Counts events. */
-    void count(long more) {
+    public void count(long more) {
         events.addAndGet(more);
         if (!isScheduled.get() && isScheduled.compareAndSet(false, true)) {
             long delay = Math.max(COUNTED, loggedAt + PAUSE - Time.nanos());
@@ -45,7 +44,7 @@ final class SummaryLog {
     }
 
     /** Drops the events that are not logged yet. */
-    void clear() {
+    public void clear() {
         events.set(0);
     }
 

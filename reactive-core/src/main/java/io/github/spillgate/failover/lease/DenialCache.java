@@ -1,8 +1,7 @@
-package io.github.spillgate.failover;
+package io.github.spillgate.failover.lease;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
-import io.github.spillgate.failover.lease.Leases;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reply;
@@ -23,7 +22,7 @@ import reactor.core.publisher.Mono;
  *
  * <p>Bounded in number and time. A denial that is dropped costs one request to the store, and nothing else.
  */
-final class DenialCache {
+public final class DenialCache {
     // Design notes.
     //
     // Invariant: a request is denied here only if the store would deny it, as long as permits are not refunded, reset
@@ -62,7 +61,7 @@ final class DenialCache {
      *
      * @param longest the longest time for which a denial is cached; zero disables the cache
      */
-    DenialCache(Duration longest) {
+    public DenialCache(Duration longest) {
         this.longest = longest.toNanos();
         int slots = this.longest == 0 ? 0 : SLOTS;
         denials = new AtomicReferenceArray<>(slots);
@@ -78,7 +77,7 @@ final class DenialCache {
      * otherwise.
      */
     @Nullable
-    StoreDecision find(List<Claim> claims) {
+    public StoreDecision find(List<Claim> claims) {
         if (longest == 0 || isRecorded(claims)) {
             return null;
         }
@@ -118,7 +117,7 @@ final class DenialCache {
     }
 
     /** Caches a reply of the store if it is a denial, from the time at which the request was sent. */
-    void remember(StoreDecision decision, long sentAt) {
+    public void remember(StoreDecision decision, long sentAt) {
         if (longest == 0 || decision.isAllowed()) {
             return;
         }
@@ -170,7 +169,7 @@ final class DenialCache {
      * Drops the cached denials of these counts: before a refund or reset, because of all that are cached then, and
      * after it, because of those cached since; in any case before the caller is notified, which may retry at once.
      */
-    Mono<Void> freeing(List<Claim> claims, Mono<Void> change) {
+    public Mono<Void> freeing(List<Claim> claims, Mono<Void> change) {
         return Mono.defer(() -> {
             freed(claims);
             return change.doOnTerminate(() -> freed(claims)).doOnCancel(() -> freed(claims));
@@ -178,7 +177,7 @@ final class DenialCache {
     }
 
     /** Drops the cached denials of these counts, because permits are refunded. */
-    void freed(List<Claim> claims) {
+    public void freed(List<Claim> claims) {
         if (longest == 0) {
             return;
         }
