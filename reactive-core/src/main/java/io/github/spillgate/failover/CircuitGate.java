@@ -9,6 +9,7 @@ import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.internal.Background;
+import io.github.spillgate.internal.Dropped;
 import io.github.spillgate.internal.SharedFailure;
 import io.github.spillgate.internal.Time;
 import java.time.Duration;
@@ -24,8 +25,6 @@ import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
 import reactor.core.publisher.Mono;
-import reactor.core.publisher.Operators;
-import reactor.util.context.Context;
 
 /**
  * Admits requests to the primary store: a bounded number in flight, and only those that the circuit breaker permits. An
@@ -185,7 +184,7 @@ final class CircuitGate {
 
     private static void drop(Throwable e) {
         Exceptions.throwIfFatal(e);
-        Operators.onErrorDropped(e, Context.empty());
+        Dropped.report(e);
     }
 
     private Passage tryPass() {

@@ -1,6 +1,7 @@
 package io.github.spillgate.failover;
 
 import io.github.spillgate.internal.Background;
+import io.github.spillgate.internal.Dropped;
 import io.github.spillgate.internal.Time;
 import java.util.ArrayList;
 import java.util.List;
@@ -12,9 +13,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
 import reactor.core.Exceptions;
-import reactor.core.publisher.Operators;
 import reactor.core.scheduler.Schedulers;
-import reactor.util.context.Context;
 
 /**
  * Deadlines of many calls that all have the same length.
@@ -189,7 +188,7 @@ final class Deadlines {
         } catch (Throwable e) {
             // It must not affect the next call, and this one still needs an answer.
             Exceptions.throwIfFatal(e);
-            Operators.onErrorDropped(e, Context.empty());
+            Dropped.report(e);
             return true;
         }
     }
@@ -224,7 +223,7 @@ final class Deadlines {
         } catch (Throwable e) {
             // Thrown by a subscriber, which must not affect the next call.
             Exceptions.throwIfFatal(e);
-            Operators.onErrorDropped(e, Context.empty());
+            Dropped.report(e);
         }
     }
 

@@ -5,6 +5,7 @@ import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.failover.ledger.Delivery;
 import io.github.spillgate.failover.ledger.DeliverySource;
 import io.github.spillgate.internal.Background;
+import io.github.spillgate.internal.Dropped;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
@@ -27,9 +28,7 @@ import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
 import reactor.core.publisher.Mono;
-import reactor.core.publisher.Operators;
 import reactor.core.publisher.Sinks;
-import reactor.util.context.Context;
 
 /**
  * Delivers what must reach the primary store although no decision waits for it. Each node of the store has a queue of
@@ -311,7 +310,7 @@ final class Outbox<M> {
             } catch (Throwable e) {
                 // What a user has set for the breaker.
                 Exceptions.throwIfFatal(e);
-                Operators.onErrorDropped(e, Context.empty());
+                Dropped.report(e);
                 pause(LONGEST_PAUSE);
             }
         }
@@ -359,7 +358,7 @@ final class Outbox<M> {
                 try {
                     sort(source, sources);
                 } catch (RuntimeException e) {
-                    Operators.onErrorDropped(e, Context.empty());
+                    Dropped.report(e);
                     sources.add(source);
                 }
             }
@@ -452,7 +451,7 @@ final class Outbox<M> {
                 return null;
             } catch (RuntimeException e) {
                 // Thrown by a clock of the user. The others are sent.
-                Operators.onErrorDropped(e, Context.empty());
+                Dropped.report(e);
                 return left;
             }
         }
@@ -531,7 +530,7 @@ final class Outbox<M> {
                     finish(batch.get(i), results.get(i));
                 } catch (RuntimeException e) {
                     // It has been executed, and it is not known what has been noted of that.
-                    Operators.onErrorDropped(e, Context.empty());
+                    Dropped.report(e);
                     if (batch.get(i).mayRepeat()) {
                         again.add(batch.get(i));
                     }

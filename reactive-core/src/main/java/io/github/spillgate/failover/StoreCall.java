@@ -4,6 +4,7 @@ import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.failover.CircuitGate.Passage;
 import io.github.spillgate.internal.Background;
+import io.github.spillgate.internal.Dropped;
 import io.github.spillgate.internal.Turns;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.RemoteSubscription;
@@ -203,7 +204,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
         } catch (Throwable e) {
             // The store cannot name the node of the claims.
             Exceptions.throwIfFatal(e);
-            Operators.onErrorDropped(e, currentContext());
+            Dropped.report(e, currentContext());
             return Passage.FAILED;
         }
         Passage passed = gate.pass();

@@ -6,6 +6,7 @@ import io.github.spillgate.http.RuleListener.Outcome;
 import io.github.spillgate.http.RuleTracer.Span;
 import io.github.spillgate.http.address.ClientAddress;
 import io.github.spillgate.internal.Checks;
+import io.github.spillgate.internal.Dropped;
 import io.github.spillgate.internal.LoggedCauses;
 import io.github.spillgate.internal.Text;
 import java.time.Duration;
@@ -18,7 +19,6 @@ import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
 import reactor.core.publisher.Mono;
-import reactor.core.publisher.Operators;
 import reactor.util.Logger;
 import reactor.util.Loggers;
 import reactor.util.context.Context;
@@ -237,7 +237,7 @@ public final class RuleInstrumentation {
             return receiver.get();
         } catch (Throwable e) {
             Exceptions.throwIfFatal(e);
-            Operators.onErrorDropped(e, Context.empty());
+            Dropped.report(e);
             return null;
         }
     }

@@ -5,6 +5,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimitedException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.response.Problem;
+import io.github.spillgate.internal.Dropped;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -17,8 +18,6 @@ import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import reactor.core.Exceptions;
 import reactor.core.publisher.Mono;
-import reactor.core.publisher.Operators;
-import reactor.util.context.Context;
 
 /** The result of the rules of one phase for a request. */
 public final class Verdict {
@@ -215,7 +214,7 @@ public final class Verdict {
             return rule.refundsWhen(status);
         } catch (RuntimeException e) {
             // A function of the user failed; the other rules are not affected.
-            Operators.onErrorDropped(e, Context.empty());
+            Dropped.report(e);
             return false;
         }
     }

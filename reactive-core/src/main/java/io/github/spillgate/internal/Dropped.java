@@ -10,6 +10,15 @@ public final class Dropped {
     private Dropped() {}
 
     /**
+     * Passes an error to Reactor's hook. Throws nothing, even if the hook does.
+     *
+     * @param error the error
+     */
+    public static void report(Throwable error) {
+        report(error, Context.empty());
+    }
+
+    /**
      * Passes what a subscriber has thrown to Reactor's hook. Throws nothing, even if the hook does: others follow.
      *
      * @param thrown what was thrown

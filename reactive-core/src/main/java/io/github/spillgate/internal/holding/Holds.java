@@ -2,6 +2,7 @@ package io.github.spillgate.internal.holding;
 
 import io.github.spillgate.HoldExpiredException;
 import io.github.spillgate.Limit;
+import io.github.spillgate.internal.Dropped;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldAction;
@@ -24,9 +25,7 @@ import org.jspecify.annotations.Nullable;
 import reactor.core.Disposable;
 import reactor.core.Exceptions;
 import reactor.core.publisher.Mono;
-import reactor.core.publisher.Operators;
 import reactor.core.scheduler.Schedulers;
-import reactor.util.context.Context;
 
 /**
  * The permits that running work of one limiter holds. Renews them in batches, releases them once, and ends those that
@@ -399,7 +398,7 @@ public final class Holds {
                 onExpired.accept(new HoldExpiredException(limits, Duration.ofNanos(Time.nanos() - heldSince), reason));
             } catch (Throwable e) {
                 Exceptions.throwIfFatal(e);
-                Operators.onErrorDropped(e, Context.empty());
+                Dropped.report(e);
             }
         }
 

@@ -3,6 +3,7 @@ package io.github.spillgate.internal.waiting;
 import io.github.spillgate.Decision;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
+import io.github.spillgate.internal.Dropped;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
@@ -299,7 +300,7 @@ final class WaitQueue {
             } catch (Throwable e) {
                 // Thrown by a subscriber, against the rules. This thread may belong to another subscriber.
                 Exceptions.throwIfFatal(e);
-                Operators.onErrorDropped(e, Context.empty());
+                Dropped.report(e);
             }
         }
         return false;

@@ -2,6 +2,7 @@ package io.github.spillgate.internal.waiting;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.internal.Checks;
+import io.github.spillgate.internal.Dropped;
 import io.github.spillgate.internal.holding.HoldIds;
 import io.github.spillgate.internal.holding.Redemption;
 import io.github.spillgate.spi.Claim;
@@ -21,9 +22,7 @@ import org.jspecify.annotations.Nullable;
 import reactor.core.CoreSubscriber;
 import reactor.core.Disposable;
 import reactor.core.publisher.Mono;
-import reactor.core.publisher.Operators;
 import reactor.core.scheduler.Schedulers;
-import reactor.util.context.Context;
 
 /**
  * The wait queues of one limiter, one for each set of counts with waiters. A queue is removed when it is empty, and the
@@ -189,7 +188,7 @@ public final class WaitQueues {
             if (!unused.isEmpty()) {
                 Mono.defer(() -> unused.refund(store))
                         .doFinally(end -> wake(unused.claims()))
-                        .subscribe(null, error -> Operators.onErrorDropped(error, Context.empty()));
+                        .subscribe(null, error -> Dropped.report(error));
             }
         }
     }
