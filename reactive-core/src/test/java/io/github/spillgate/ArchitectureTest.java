@@ -1,21 +1,28 @@
 package io.github.spillgate;
 
 import static com.tngtech.archunit.base.DescribedPredicate.not;
+import static com.tngtech.archunit.core.domain.JavaClass.Predicates.INTERFACES;
 import static com.tngtech.archunit.core.domain.JavaClass.Predicates.assignableTo;
 import static com.tngtech.archunit.core.domain.JavaClass.Predicates.belongToAnyOf;
 import static com.tngtech.archunit.core.domain.JavaClass.Predicates.resideInAPackage;
 import static com.tngtech.archunit.core.domain.JavaClass.Predicates.resideInAnyPackage;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.classes;
+import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.codeUnits;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
 
 import com.tngtech.archunit.core.domain.JavaClass;
+import com.tngtech.archunit.core.domain.JavaCodeUnit;
 import com.tngtech.archunit.core.importer.ClassFileImporter;
 import com.tngtech.archunit.lang.ArchCondition;
+import com.tngtech.archunit.lang.ConditionEvents;
+import com.tngtech.archunit.lang.SimpleConditionEvent;
 import com.tngtech.archunit.lang.conditions.ArchConditions;
 import io.github.spillgate.failover.ResilientStore;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.LimitStoreContract;
 import io.github.spillgate.testkit.Unprotected;
+import java.util.Collection;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
 /** The dependencies between the packages, as in the picture of the architecture. */
@@ -265,6 +272,39 @@ class ArchitectureTest {
     void noClassReadsTheSystemClockStatically() {
         noClasses().should().callMethod(System.class, "currentTimeMillis").check(OurClasses.ALL);
         noClasses().should().callMethod(java.time.Instant.class, "now").check(OurClasses.ALL);
+    }
+
+    /** What only tests or the same package use need not be public: tests can be in the same package. */
+    @Test
+    void publicMembersOfInternalPackagesAreUsedByOthers() {
+        codeUnits()
+                .that()
+                .arePublic()
+                .and()
+                .areDeclaredInClassesThat(resideInAnyPackage(HOLDING, LEASE, LANE)
+                        .and(not(INTERFACES))
+                        .and(not(assignableTo(Enum.class)))
+                        .and(not(assignableTo(Record.class))))
+                .should(new ArchCondition<>("be used by another package, or be overridden or override") {
+                    @Override
+                    public void check(JavaCodeUnit unit, ConditionEvents events) {
+                        JavaClass owner = unit.getOwner();
+                        boolean isUsed = unit.getAccessesToSelf().stream()
+                                .anyMatch(use ->
+                                        !use.getOriginOwner().getPackage().equals(owner.getPackage()));
+                        boolean overrides = Stream.of(
+                                        owner.getAllRawSuperclasses(),
+                                        owner.getAllRawInterfaces(),
+                                        owner.getAllSubclasses())
+                                .flatMap(Collection::stream)
+                                .flatMap(type -> type.getMethods().stream())
+                                .anyMatch(method -> method.getName().equals(unit.getName())
+                                        && method.getParameters().size()
+                                                == unit.getParameters().size());
+                        events.add(new SimpleConditionEvent(unit, isUsed || overrides, unit.getDescription()));
+                    }
+                })
+                .check(OurClasses.ALL);
     }
 
     /** The classes of the jar with the classifier contract. More would be another dependency of each store's tests. */

@@ -362,7 +362,7 @@ public final class Leases {
      * that were taken by now, unless a slot is longer than the lease time. For some time after the store's clock was
      * set back it is true without leases. The level of a bucket does not show them.
      */
-    public static boolean showsLeases(StoreUsage usage) {
+    static boolean showsLeases(StoreUsage usage) {
         return usage.inStore().chargedAt() > usage.inStore().reply().at();
     }
 

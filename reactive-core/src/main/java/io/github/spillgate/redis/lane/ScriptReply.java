@@ -76,7 +76,7 @@ public final class ScriptReply {
      * @param isGranted whether that request is granted
      * @param grantedLater how many requests of the group are granted after it
      */
-    public StoreUsage usage(int usage, Claim claim, boolean isGranted, long grantedLater) {
+    StoreUsage usage(int usage, Claim claim, boolean isGranted, long grantedLater) {
         int start = start(usage);
         long now = reply.at();
         long takenLater = grantedLater * claim.permits();
