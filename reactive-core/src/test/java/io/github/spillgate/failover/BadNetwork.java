@@ -1,12 +1,11 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.testkit.ProxyServer;
 import io.lettuce.core.RedisURI;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
 import java.io.UncheckedIOException;
-import java.net.InetAddress;
-import java.net.ServerSocket;
 import java.net.Socket;
 import java.util.Arrays;
 import java.util.Objects;
@@ -22,7 +21,7 @@ import org.jspecify.annotations.Nullable;
 /** A TCP proxy in front of Redis that can delay replies, drop packets and close connections. It starts transparent. */
 final class BadNetwork implements AutoCloseable {
 
-    private final ServerSocket server;
+    private final ProxyServer server;
     private volatile int behind;
     private final Set<Connection> connections = ConcurrentHashMap.newKeySet();
     private final AtomicBoolean losing = new AtomicBoolean();
@@ -32,16 +31,11 @@ final class BadNetwork implements AutoCloseable {
 
     BadNetwork(int behind) {
         this.behind = behind;
-        try {
-            this.server = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
-        start(this::accept);
+        this.server = new ProxyServer(this::serve);
     }
 
     RedisURI uri() {
-        return RedisURI.create("127.0.0.1", server.getLocalPort());
+        return RedisURI.create("127.0.0.1", server.port());
     }
 
     /** Delays later replies by this time; they stay in order. */
@@ -115,18 +109,11 @@ final class BadNetwork implements AutoCloseable {
         }
     }
 
-    private void accept() throws IOException {
-        while (true) {
-            Socket front = server.accept();
-            try {
-                Connection connection = new Connection(front, new Socket(InetAddress.getLoopbackAddress(), behind));
-                connections.add(connection);
-                newest = connection;
-                connection.begin();
-            } catch (IOException refused) {
-                front.close();
-            }
-        }
+    private void serve(Socket front) throws IOException {
+        Connection connection = new Connection(front, ProxyServer.connect(behind));
+        connections.add(connection);
+        newest = connection;
+        connection.begin();
     }
 
     /** Returns the number of connections, including dead ones. */
@@ -134,32 +121,10 @@ final class BadNetwork implements AutoCloseable {
         return connections.size();
     }
 
-    private static void start(Task task) {
-        Thread thread = new Thread(
-                () -> {
-                    try {
-                        task.run();
-                    } catch (IOException | InterruptedException closed) {
-                        // One end has closed; write() closes the other.
-                    }
-                },
-                "bad-network");
-        thread.setDaemon(true);
-        thread.start();
-    }
-
     @Override
     public void close() {
-        try {
-            server.close();
-            connections.forEach(Connection::hangUp);
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
-    }
-
-    private interface Task {
-        void run() throws IOException, InterruptedException;
+        server.close();
+        connections.forEach(Connection::hangUp);
     }
 
     /** Bytes read from a socket; empty at the end of the stream. */
@@ -192,17 +157,15 @@ final class BadNetwork implements AutoCloseable {
             this.back = back;
         }
 
-        void begin() throws IOException {
-            front.setTcpNoDelay(true);
-            back.setTcpNoDelay(true);
+        void begin() {
             pass(front, back, false);
             pass(back, front, true);
         }
 
         private void pass(Socket from, Socket to, boolean replies) {
             BlockingQueue<Chunk> inTransit = new LinkedBlockingQueue<>();
-            start(() -> read(from, inTransit, replies));
-            start(() -> write(inTransit, to, replies));
+            ProxyServer.start(() -> read(from, inTransit, replies));
+            ProxyServer.start(() -> write(inTransit, to, replies));
         }
 
         private void read(Socket from, BlockingQueue<Chunk> inTransit, boolean replies) throws IOException {

@@ -1,14 +1,12 @@
 package io.github.spillgate.postgres;
 
+import io.github.spillgate.testkit.ProxyServer;
 import io.r2dbc.spi.ConnectionFactoryOptions;
 import java.io.BufferedInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.IOException;
 import java.io.OutputStream;
-import java.io.UncheckedIOException;
-import java.net.InetAddress;
-import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
@@ -84,7 +82,7 @@ final class TripProxy implements AutoCloseable {
 
     private static final int STARTUP = 0;
 
-    private final ServerSocket server;
+    private final ProxyServer server;
     private final String uri;
     private final int behind;
     private final Collection<Socket> open = ConcurrentHashMap.newKeySet();
@@ -97,18 +95,9 @@ final class TripProxy implements AutoCloseable {
      * @param behind the URI of the server
      */
     TripProxy(String behind) {
-        try {
-            server = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
         this.behind = (Integer) ConnectionFactoryOptions.parse(behind).getRequiredValue(ConnectionFactoryOptions.PORT);
-        uri = behind.replace(":" + this.behind + "/", ":" + server.getLocalPort() + "/");
-        start(() -> {
-            while (true) {
-                serve(server.accept());
-            }
-        });
+        server = new ProxyServer(this::serve);
+        uri = behind.replace(":" + this.behind + "/", ":" + server.port() + "/");
     }
 
     String uri() {
@@ -138,20 +127,11 @@ final class TripProxy implements AutoCloseable {
     }
 
     private void serve(Socket front) throws IOException {
+        Socket back = ProxyServer.connect(behind);
         open.add(front);
-        Socket back;
-        try {
-            back = new Socket(InetAddress.getLoopbackAddress(), behind);
-        } catch (IOException refused) {
-            open.remove(front);
-            front.close();
-            return;
-        }
-        front.setTcpNoDelay(true);
-        back.setTcpNoDelay(true);
         Link link = new Link();
-        start(() -> passOn(front, back, link::passRequests));
-        start(() -> passOn(back, front, link::passReplies));
+        ProxyServer.start(() -> passOn(front, back, link::passRequests));
+        ProxyServer.start(() -> passOn(back, front, link::passReplies));
     }
 
     private void passOn(Socket from, Socket to, Direction direction) throws IOException, InterruptedException {
@@ -221,24 +201,6 @@ final class TripProxy implements AutoCloseable {
             out.writeBytes(body);
             return body;
         }
-    }
-
-    private static void start(Task task) {
-        Thread thread = new Thread(
-                () -> {
-                    try {
-                        task.run();
-                    } catch (IOException | InterruptedException closed) {
-                        // One end has closed the connection, and so does the other.
-                    }
-                },
-                "proxy");
-        thread.setDaemon(true);
-        thread.start();
-    }
-
-    private interface Task {
-        void run() throws IOException, InterruptedException;
     }
 
     private interface Direction {

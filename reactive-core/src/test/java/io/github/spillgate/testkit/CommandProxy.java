@@ -8,8 +8,6 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
 import java.io.UncheckedIOException;
-import java.net.InetAddress;
-import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -44,7 +42,7 @@ public final class CommandProxy implements Closeable {
 
     private static final int LINE_END = 2;
 
-    private final ServerSocket server;
+    private final ProxyServer server;
     private final int behind;
     private final Map<String, AtomicLong> calls = new ConcurrentHashMap<>();
     private final Collection<Socket> open = ConcurrentHashMap.newKeySet();
@@ -61,17 +59,9 @@ public final class CommandProxy implements Closeable {
      */
     public CommandProxy(int behind) {
         this.behind = behind;
-        try {
-            server = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
-        start(() -> {
-            while (true) {
-                Socket front = server.accept();
-                open.add(front);
-                start(() -> serve(front));
-            }
+        this.server = new ProxyServer(front -> {
+            open.add(front);
+            ProxyServer.start(() -> serve(front));
         });
     }
 
@@ -81,7 +71,7 @@ public final class CommandProxy implements Closeable {
     }
 
     public int port() {
-        return server.getLocalPort();
+        return server.port();
     }
 
     /**
@@ -134,8 +124,8 @@ public final class CommandProxy implements Closeable {
 
     @Override
     public void close() {
+        server.close();
         try {
-            server.close();
             for (Socket socket : open) {
                 socket.close();
             }
@@ -146,9 +136,7 @@ public final class CommandProxy implements Closeable {
 
     private void serve(Socket front) throws IOException {
         try (front;
-                Socket back = new Socket(InetAddress.getLoopbackAddress(), behind)) {
-            front.setTcpNoDelay(true);
-            back.setTcpNoDelay(true);
+                Socket back = ProxyServer.connect(behind)) {
             InputStream in = new BufferedInputStream(front.getInputStream());
             InputStream replies = new BufferedInputStream(back.getInputStream());
             OutputStream out = front.getOutputStream();
@@ -233,21 +221,5 @@ public final class CommandProxy implements Closeable {
         }
         out.write('\n');
         return line.toString(StandardCharsets.UTF_8).stripTrailing();
-    }
-
-    private static void start(Io io) {
-        Thread thread = new Thread(() -> {
-            try {
-                io.run();
-            } catch (IOException closed) {
-                // One end has closed the connection, and so does the other.
-            }
-        });
-        thread.setDaemon(true);
-        thread.start();
-    }
-
-    private interface Io {
-        void run() throws IOException;
     }
 }
