@@ -43,9 +43,10 @@ public final class Rules {
     private final PathSyntax syntax;
     private final RuleInstrumentation events;
     private final boolean isOff;
-    private volatile RuleSet rules;
+    private volatile CompiledRules rules;
 
-    private Rules(RateLimiter limiter, PathSyntax syntax, RuleInstrumentation events, boolean isOff, RuleSet rules) {
+    private Rules(
+            RateLimiter limiter, PathSyntax syntax, RuleInstrumentation events, boolean isOff, CompiledRules rules) {
         this.limiter = limiter;
         this.syntax = syntax;
         this.events = events;
@@ -98,7 +99,7 @@ public final class Rules {
         Checks.present(limiter, "limiter", "RateLimiter.builder(\"api\")...build()");
         Checks.present(syntax, "syntax", "PathPatterns.ofSpring()");
         Checks.present(instrumentation, "instrumentation", "RuleInstrumentation.none()");
-        RuleSet first = RuleSet.of(rules, syntax);
+        CompiledRules first = CompiledRules.of(rules, syntax);
         checkHoldTimes(first.rules(), limiter.deadline());
         warnOfSharedCount(first.sharingOneCount());
         return new Rules(limiter, syntax, instrumentation, false, first);
@@ -118,7 +119,7 @@ public final class Rules {
                 Checks.present(syntax, "syntax", "PathPatterns.ofSpring()"),
                 RuleInstrumentation.none(),
                 true,
-                RuleSet.of(List.of(), syntax));
+                CompiledRules.of(List.of(), syntax));
     }
 
     /**
@@ -129,7 +130,7 @@ public final class Rules {
      *     hold time is not longer than the limiter's deadline
      */
     public void replace(Collection<Rule> rules) {
-        RuleSet next = RuleSet.of(rules, syntax);
+        CompiledRules next = CompiledRules.of(rules, syntax);
         checkHoldTimes(next.rules(), limiter.deadline());
         Set<String> added = new TreeSet<>(next.sharingOneCount());
         added.removeAll(this.rules.sharingOneCount());

@@ -17,12 +17,12 @@ import java.util.TreeSet;
 import org.jspecify.annotations.Nullable;
 
 /** The rules of a service with their compiled paths. Immutable: to change one rule, the whole set is replaced. */
-final class RuleSet {
+final class CompiledRules {
 
     private final List<CompiledRule> rules;
     private final Set<String> sharingOneCount;
 
-    private RuleSet(List<CompiledRule> rules, Set<String> sharingOneCount) {
+    private CompiledRules(List<CompiledRule> rules, Set<String> sharingOneCount) {
         this.rules = rules;
         this.sharingOneCount = sharingOneCount;
     }
@@ -32,7 +32,7 @@ final class RuleSet {
      *
      * @throws IllegalArgumentException if two rules or limits of two rules have the same name, or a path is invalid
      */
-    static RuleSet of(Collection<Rule> rules, PathSyntax syntax) {
+    static CompiledRules of(Collection<Rule> rules, PathSyntax syntax) {
         Checks.some(rules, "rules", "List.of()");
         Set<String> names = new HashSet<>();
         Map<String, Rule> limits = new HashMap<>();
@@ -52,7 +52,7 @@ final class RuleSet {
                 sharing.add(rule.name());
             }
         }
-        return new RuleSet(List.copyOf(compiled), sharing);
+        return new CompiledRules(List.copyOf(compiled), sharing);
     }
 
     /** Limits with the same name could share their counts, and would be one limit in header fields. */
