@@ -2,7 +2,7 @@ package io.github.spillgate.http;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
-import io.github.spillgate.http.ResolvedRule.Refusal;
+import io.github.spillgate.http.ResolvedCharge.Refusal;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.LookupTimeout;
@@ -44,21 +44,21 @@ final class ChargeResolver {
      *
      * @param start when the lookups begin, as returned by {@link Time#nanos}
      */
-    static Mono<List<ResolvedRule>> resolveAll(List<RuleMatch> matches, long start) {
-        List<Mono<ResolvedRule>> resolved = new ArrayList<>(matches.size());
+    static Mono<List<ResolvedCharge>> resolveAll(List<RuleMatch> matches, long start) {
+        List<Mono<ResolvedCharge>> resolved = new ArrayList<>(matches.size());
         for (RuleMatch match : matches) {
             resolved.add(resolve(match, start));
         }
         return Scalars.collect(resolved);
     }
 
-    static Mono<ResolvedRule> resolve(RuleMatch match, long start) {
+    static Mono<ResolvedCharge> resolve(RuleMatch match, long start) {
         ChargeResolver resolver = new ChargeResolver(match, start);
         return resolver.findKey(resolver::resolveFor);
     }
 
     /** Resolves a charge for a peek: without a key it is nothing, and the cost is 1. */
-    static Mono<ResolvedRule> resolveForPeek(RuleMatch match, long start) {
+    static Mono<ResolvedCharge> resolveForPeek(RuleMatch match, long start) {
         ChargeResolver resolver = new ChargeResolver(match, start);
         return resolver.findKey(resolver::peekFor);
     }
@@ -82,10 +82,10 @@ final class ChargeResolver {
                 : resolved.publishOn(Schedulers.parallel()).flatMap(next);
     }
 
-    private Mono<ResolvedRule> findKey(Function<@Nullable String, Mono<ResolvedRule>> next) {
+    private Mono<ResolvedCharge> findKey(Function<@Nullable String, Mono<ResolvedCharge>> next) {
         try {
             if (rule.isExempt(match)) {
-                return Mono.just(ResolvedRule.nothing(match));
+                return Mono.just(ResolvedCharge.nothing(match));
             }
             Mono<String> key = rule.key().find(match);
             if (Scalars.isScalar(key)) {
@@ -100,13 +100,13 @@ final class ChargeResolver {
     }
 
     /** Returns the rule if the key of its request cannot be found. */
-    private ResolvedRule withoutKey(Throwable why) {
+    private ResolvedCharge withoutKey(Throwable why) {
         return why instanceof KeySources.AmbiguousKeyException
-                ? ResolvedRule.refused(match, Refusal.AMBIGUOUS_KEY)
-                : ResolvedRule.undecided(match, why);
+                ? ResolvedCharge.refused(match, Refusal.AMBIGUOUS_KEY)
+                : ResolvedCharge.undecided(match, why);
     }
 
-    private Mono<ResolvedRule> resolveFor(@Nullable String key) {
+    private Mono<ResolvedCharge> resolveFor(@Nullable String key) {
         if (key == null || key.isEmpty()) {
             return resolveWithoutKey();
         }
@@ -117,28 +117,28 @@ final class ChargeResolver {
                 : Mono.zip(limits, cost).map(found -> combine(key, found.getT1(), found.getT2()));
     }
 
-    private ResolvedRule combine(String key, LookupResult<List<Limit>> limits, LookupResult<Long> cost) {
+    private ResolvedCharge combine(String key, LookupResult<List<Limit>> limits, LookupResult<Long> cost) {
         List<RuleLookupException> failures = limits.failures();
         if (!cost.failures().isEmpty()) {
             failures = new ArrayList<>(failures);
             failures.addAll(cost.failures());
         }
-        return ResolvedRule.of(match, key, limits.value, cost.value).withFailures(failures);
+        return ResolvedCharge.of(match, key, limits.value, cost.value).withFailures(failures);
     }
 
-    private Mono<ResolvedRule> peekFor(@Nullable String key) {
+    private Mono<ResolvedCharge> peekFor(@Nullable String key) {
         return key == null || key.isEmpty()
-                ? Mono.just(ResolvedRule.nothing(match))
+                ? Mono.just(ResolvedCharge.nothing(match))
                 : Scalars.map(
                         limits(key),
-                        limits -> ResolvedRule.of(match, key, limits.value, 1).withFailures(limits.failures()));
+                        limits -> ResolvedCharge.of(match, key, limits.value, 1).withFailures(limits.failures()));
     }
 
     /**
      * By default a rule for users skips requests that are not authenticated. It never skips an authenticated request: a
      * user cannot evade it by omitting a header.
      */
-    private Mono<ResolvedRule> resolveWithoutKey() {
+    private Mono<ResolvedCharge> resolveWithoutKey() {
         WhenMissing configured = rule.whenMissing();
         if (configured != null || !rule.isOnlyForUsers()) {
             return resolveWithoutKey(configured == null ? WhenMissing.SHARE : configured);
@@ -149,19 +149,19 @@ final class ChargeResolver {
                 : orUndecided(beforeTimeout(principal.hasElement()).flatMap(this::resolveForUsers));
     }
 
-    private Mono<ResolvedRule> resolveForUsers(boolean isAuthenticated) {
+    private Mono<ResolvedCharge> resolveForUsers(boolean isAuthenticated) {
         return resolveWithoutKey(isAuthenticated ? WhenMissing.SHARE : WhenMissing.SKIP);
     }
 
-    private Mono<ResolvedRule> resolveWithoutKey(WhenMissing whenMissing) {
+    private Mono<ResolvedCharge> resolveWithoutKey(WhenMissing whenMissing) {
         return switch (whenMissing) {
             case SHARE ->
                 Scalars.map(
                         cost(),
-                        cost -> ResolvedRule.withoutKey(match, rule.limits(), cost.value)
+                        cost -> ResolvedCharge.withoutKey(match, rule.limits(), cost.value)
                                 .withFailures(cost.failures()));
-            case SKIP -> Mono.just(ResolvedRule.nothing(match));
-            case DENY -> Mono.just(ResolvedRule.refused(match, Refusal.WITHOUT_KEY));
+            case SKIP -> Mono.just(ResolvedCharge.nothing(match));
+            case DENY -> Mono.just(ResolvedCharge.refused(match, Refusal.WITHOUT_KEY));
         };
     }
 
@@ -231,7 +231,7 @@ final class ChargeResolver {
         return (millis > 0 ? millis + " ms" : timeout.toNanos() + " ns") + " (timeout)";
     }
 
-    private Mono<ResolvedRule> orUndecided(Mono<ResolvedRule> resolved) {
+    private Mono<ResolvedCharge> orUndecided(Mono<ResolvedCharge> resolved) {
         return resolved.onErrorResume(e -> Mono.just(withoutKey(e)));
     }
 

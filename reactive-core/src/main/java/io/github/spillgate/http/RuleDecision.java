@@ -4,7 +4,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.http.ResolvedRule.Refusal;
+import io.github.spillgate.http.ResolvedCharge.Refusal;
 import io.github.spillgate.http.Rule.WhenUndecided;
 import io.github.spillgate.http.response.Problem;
 import io.github.spillgate.internal.Scalars;
@@ -113,7 +113,7 @@ final class RuleDecision {
     }
 
     private Mono<Verdict> lookUp() {
-        Mono<List<ResolvedRule>> resolved = ChargeResolver.resolveAll(enforced, start);
+        Mono<List<ResolvedCharge>> resolved = ChargeResolver.resolveAll(enforced, start);
         return ChargeResolver.whenResolved(thenLookUpShadows(resolved), found -> {
             found.forEach(events::lookupsFailed);
             return refuseOrCharge(found);
@@ -121,7 +121,7 @@ final class RuleDecision {
     }
 
     /** Starts the lookups of shadow rules on the subscribing thread, after those of the enforced rules. */
-    private Mono<List<ResolvedRule>> thenLookUpShadows(Mono<List<ResolvedRule>> resolved) {
+    private Mono<List<ResolvedCharge>> thenLookUpShadows(Mono<List<ResolvedCharge>> resolved) {
         if (shadows.isEmpty()) {
             return resolved;
         }
@@ -134,12 +134,12 @@ final class RuleDecision {
     }
 
     /** Denies the request if a rule refuses it or cannot be decided, without a charge; else charges all rules. */
-    private Mono<Verdict> refuseOrCharge(List<ResolvedRule> rules) {
-        List<ResolvedRule> charged = new ArrayList<>(rules.size());
+    private Mono<Verdict> refuseOrCharge(List<ResolvedCharge> rules) {
+        List<ResolvedCharge> charged = new ArrayList<>(rules.size());
         List<Limit> refused = new ArrayList<>(0);
         boolean isDenied = false;
         boolean isAmbiguous = false;
-        for (ResolvedRule resolved : rules) {
+        for (ResolvedCharge resolved : rules) {
             Throwable error = resolved.error();
             if (error != null) {
                 events.undecided(resolved.match(), error);
@@ -164,14 +164,14 @@ final class RuleDecision {
         return charged.isEmpty() ? Mono.just(Verdict.withoutDecision(chargeShadows())) : charge(charged);
     }
 
-    private Mono<Verdict> charge(List<ResolvedRule> charged) {
+    private Mono<Verdict> charge(List<ResolvedCharge> charged) {
         List<Charge> charges = new ArrayList<>(charged.size());
         charged.forEach(resolved -> charges.add(resolved.requireCharge()));
         Mono<Decision> decision;
         try {
             decision = limiter.tryAcquire(charges);
         } catch (IllegalArgumentException e) {
-            return charged.stream().anyMatch(ResolvedRule::hasFoundLimits)
+            return charged.stream().anyMatch(ResolvedCharge::hasFoundLimits)
                     ? refuseOrCharge(withOwnLimits(charged, e))
                     : Mono.just(undecided(charged, new ImpossibleVerdictException(e)));
         }
@@ -179,11 +179,11 @@ final class RuleDecision {
     }
 
     /** If limits that were looked up conflict with those of other rules, the rule's own limits apply instead. */
-    private List<ResolvedRule> withOwnLimits(List<ResolvedRule> charged, IllegalArgumentException conflict) {
-        List<ResolvedRule> own = new ArrayList<>(charged.size());
-        for (ResolvedRule resolved : charged) {
+    private List<ResolvedCharge> withOwnLimits(List<ResolvedCharge> charged, IllegalArgumentException conflict) {
+        List<ResolvedCharge> own = new ArrayList<>(charged.size());
+        for (ResolvedCharge resolved : charged) {
             if (resolved.hasFoundLimits()) {
-                ResolvedRule changed = resolved.withOwnLimits(conflict);
+                ResolvedCharge changed = resolved.withOwnLimits(conflict);
                 events.lookupsFailed(changed);
                 own.add(changed);
             } else {
@@ -193,17 +193,17 @@ final class RuleDecision {
         return own;
     }
 
-    private Verdict decided(List<ResolvedRule> charged, Decision decision) {
+    private Verdict decided(List<ResolvedCharge> charged, Decision decision) {
         long took = Time.nanos() - start;
         hold(charged, decision);
-        for (ResolvedRule resolved : charged) {
+        for (ResolvedCharge resolved : charged) {
             events.decided(resolved, decision, took);
         }
         return Verdict.of(limiter, decision, charged, decision.isAllowed() ? chargeShadows() : List.of());
     }
 
     /** Holds the permits of concurrency limits from now on. If the caller has cancelled, they are released at once. */
-    private void hold(List<ResolvedRule> charged, Decision decision) {
+    private void hold(List<ResolvedCharge> charged, Decision decision) {
         if (decision.isCharged() && isAnyHold(charged)) {
             Disposable held = limiter.keepHolding(decision, why -> events.expired(charged, why));
             verdicts.hold(held);
@@ -211,8 +211,8 @@ final class RuleDecision {
         }
     }
 
-    private static boolean isAnyHold(List<ResolvedRule> charged) {
-        for (ResolvedRule resolved : charged) {
+    private static boolean isAnyHold(List<ResolvedCharge> charged) {
+        for (ResolvedCharge resolved : charged) {
             if (resolved.isHold()) {
                 return true;
             }
@@ -229,9 +229,9 @@ final class RuleDecision {
      * If the rules cannot be one decision, for example because they have too many counts, deny: a client must not evade
      * the limits by matching more rules.
      */
-    private Verdict undecided(List<ResolvedRule> charged, Throwable error) {
+    private Verdict undecided(List<ResolvedCharge> charged, Throwable error) {
         boolean isDenied = error instanceof ImpossibleVerdictException;
-        for (ResolvedRule resolved : charged) {
+        for (ResolvedCharge resolved : charged) {
             events.undecided(resolved.match(), error);
             isDenied |= resolved.rule().whenUndecided() == WhenUndecided.DENY;
         }

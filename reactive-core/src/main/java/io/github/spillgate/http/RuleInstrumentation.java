@@ -164,7 +164,7 @@ public final class RuleInstrumentation {
     }
 
     /** Reports a decision for one of the rules that it was made for. */
-    void decided(ResolvedRule resolved, Decision decision, long tookNanos) {
+    void decided(ResolvedCharge resolved, Decision decision, long tookNanos) {
         if (listeners.isEmpty() && spans.isEmpty()) {
             return;
         }
@@ -185,7 +185,7 @@ public final class RuleInstrumentation {
     }
 
     /** Reports the lookups of a rule that have failed. */
-    void lookupsFailed(ResolvedRule resolved) {
+    void lookupsFailed(ResolvedCharge resolved) {
         for (RuleLookupException why : resolved.failures()) {
             if (warnings != null) {
                 run(() -> warnings.lookupFailed(resolved.rule(), why));
@@ -195,8 +195,8 @@ public final class RuleInstrumentation {
     }
 
     /** Reports that a response has lost the permits that these rules hold. The spans have ended before. */
-    void expired(List<ResolvedRule> charged, HoldExpiredException why) {
-        for (ResolvedRule resolved : charged) {
+    void expired(List<ResolvedCharge> charged, HoldExpiredException why) {
+        for (ResolvedCharge resolved : charged) {
             if (resolved.isHold()) {
                 logExpired(resolved.rule(), why);
                 for (RuleListener listener : listeners) {

@@ -253,7 +253,7 @@ public final class Rules {
     public Mono<Decision> peek(Request request) {
         return Mono.defer(() -> {
             long start = Time.nanos();
-            List<Mono<ResolvedRule>> resolved = new ArrayList<>();
+            List<Mono<ResolvedCharge>> resolved = new ArrayList<>();
             for (Rule rule : list()) {
                 if (!rule.isShadow()) {
                     RuleMatch match = new RuleMatch(rule, request, request.pathVariables());
@@ -264,9 +264,9 @@ public final class Rules {
         });
     }
 
-    private Mono<Decision> peek(List<ResolvedRule> resolvedRules) {
+    private Mono<Decision> peek(List<ResolvedCharge> resolvedRules) {
         List<Charge> charges = new ArrayList<>(resolvedRules.size());
-        for (ResolvedRule resolved : resolvedRules) {
+        for (ResolvedCharge resolved : resolvedRules) {
             if (resolved.error() != null) {
                 return Mono.error(resolved.error());
             }

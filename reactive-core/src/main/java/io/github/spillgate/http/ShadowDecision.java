@@ -87,7 +87,7 @@ final class ShadowDecision {
                 .doOnError(error -> events.undecided(match, error));
     }
 
-    private Mono<Decision> charge(ResolvedRule resolved, long start, RuleInstrumentation events) {
+    private Mono<Decision> charge(ResolvedCharge resolved, long start, RuleInstrumentation events) {
         events.lookupsFailed(resolved);
         if (resolved.error() != null) {
             return Mono.error(resolved.error());
@@ -104,7 +104,7 @@ final class ShadowDecision {
     }
 
     /** Holds permits as an enforced rule does, so that the rule reports the requests that it would deny. */
-    private void hold(ResolvedRule resolved, Decision made, RuleInstrumentation events) {
+    private void hold(ResolvedCharge resolved, Decision made, RuleInstrumentation events) {
         if (made.isCharged() && resolved.isHold()) {
             verdicts.hold(limiter.keepHolding(made, why -> events.expired(List.of(resolved), why)));
         }

@@ -27,7 +27,7 @@ public final class Verdict {
     private final @Nullable RateLimiter limiter;
     private final @Nullable Decision decision;
     private final @Nullable Problem problem;
-    private final List<ResolvedRule> charged;
+    private final List<ResolvedCharge> charged;
     private final List<ShadowDecision> shadows;
     private final AtomicBoolean refunded = new AtomicBoolean();
     private final AtomicBoolean settled = new AtomicBoolean();
@@ -36,7 +36,7 @@ public final class Verdict {
             @Nullable RateLimiter limiter,
             @Nullable Decision decision,
             @Nullable Problem problem,
-            List<ResolvedRule> charged,
+            List<ResolvedCharge> charged,
             List<ShadowDecision> shadows) {
         this.limiter = limiter;
         this.decision = decision;
@@ -62,7 +62,7 @@ public final class Verdict {
 
     /** Returns the verdict of the enforced rules that were charged together. */
     static Verdict of(
-            RateLimiter limiter, Decision decision, List<ResolvedRule> charged, List<ShadowDecision> shadows) {
+            RateLimiter limiter, Decision decision, List<ResolvedCharge> charged, List<ShadowDecision> shadows) {
         Problem problem = decision.isAllowed() ? null : Problem.of(List.of(decision));
         return new Verdict(limiter, decision, problem, charged, shadows);
     }
@@ -128,7 +128,7 @@ public final class Verdict {
     /** Returns whether the status of the response matters to a rule. */
     boolean dependsOnStatus() {
         // Without streams: this runs for each request.
-        for (ResolvedRule resolved : charged) {
+        for (ResolvedCharge resolved : charged) {
             if (resolved.rule().refundsSometimes()) {
                 return true;
             }
@@ -160,7 +160,7 @@ public final class Verdict {
             return Mono.empty();
         }
         Set<Limit> limits = new HashSet<>();
-        for (ResolvedRule resolved : charged) {
+        for (ResolvedCharge resolved : charged) {
             if (refunds(resolved.rule(), status)) {
                 limits.addAll(resolved.requireCharge().limits());
             }
@@ -198,7 +198,7 @@ public final class Verdict {
 
     private Mono<Void> settleEnforced(Function<Rule, @Nullable Long> costs) {
         Map<Limit, Long> actual = new HashMap<>();
-        for (ResolvedRule resolved : charged) {
+        for (ResolvedCharge resolved : charged) {
             Long cost = costs.apply(resolved.rule());
             if (cost != null) {
                 resolved.requireCharge().limits().forEach(limit -> actual.put(limit, cost));

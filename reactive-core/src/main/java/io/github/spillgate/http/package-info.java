@@ -12,7 +12,7 @@
  *       io.github.spillgate.http.PathSyntax PathSyntax}
  *   <li>How a request is decided: {@code CompiledRules} matches the rules; {@code RuleDecision} charges them
  *       together, {@code ShadowDecision} each shadow rule alone; {@code ChargeResolver} looks up what each charges, a
- *       {@code ResolvedRule}, or fails with a {@link io.github.spillgate.http.RuleLookupException
+ *       {@code ResolvedCharge}, or fails with a {@link io.github.spillgate.http.RuleLookupException
  *       RuleLookupException}
  *   <li>Reports: {@link io.github.spillgate.http.RuleInstrumentation RuleInstrumentation} calls each {@link
  *       io.github.spillgate.http.RuleListener RuleListener} and {@link io.github.spillgate.http.RuleTracer RuleTracer},

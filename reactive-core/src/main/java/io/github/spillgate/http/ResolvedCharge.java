@@ -19,7 +19,7 @@ import org.jspecify.annotations.Nullable;
  * @param refusal why the request is denied without a decision; null if it is not
  * @param failures the failed lookups of limits and cost, whether a decision is possible or not
  */
-record ResolvedRule(
+record ResolvedCharge(
         RuleMatch match,
         @Nullable Charge charge,
         @Nullable Throwable error,
@@ -35,28 +35,28 @@ record ResolvedRule(
     /** The key of all requests without a key. Its group separates it from keys that a client can send. */
     private static final String WITHOUT_KEY = "no-key";
 
-    static ResolvedRule of(RuleMatch match, String key, Collection<Limit> limits, long cost) {
+    static ResolvedCharge of(RuleMatch match, String key, Collection<Limit> limits, long cost) {
         return of(match, Charge.of(key, limits).permits(cost));
     }
 
-    static ResolvedRule withoutKey(RuleMatch match, Collection<Limit> limits, long cost) {
+    static ResolvedCharge withoutKey(RuleMatch match, Collection<Limit> limits, long cost) {
         return of(match, Charge.of(WITHOUT_KEY, limits).group(WITHOUT_KEY).permits(cost));
     }
 
-    private static ResolvedRule of(RuleMatch match, Charge charge) {
-        return new ResolvedRule(match, charge, null, null, List.of());
+    private static ResolvedCharge of(RuleMatch match, Charge charge) {
+        return new ResolvedCharge(match, charge, null, null, List.of());
     }
 
-    static ResolvedRule nothing(RuleMatch match) {
-        return new ResolvedRule(match, null, null, null, List.of());
+    static ResolvedCharge nothing(RuleMatch match) {
+        return new ResolvedCharge(match, null, null, null, List.of());
     }
 
-    static ResolvedRule refused(RuleMatch match, Refusal refusal) {
-        return new ResolvedRule(match, null, null, refusal, List.of());
+    static ResolvedCharge refused(RuleMatch match, Refusal refusal) {
+        return new ResolvedCharge(match, null, null, refusal, List.of());
     }
 
-    static ResolvedRule undecided(RuleMatch match, Throwable error) {
-        return new ResolvedRule(match, null, error, null, List.of());
+    static ResolvedCharge undecided(RuleMatch match, Throwable error) {
+        return new ResolvedCharge(match, null, error, null, List.of());
     }
 
     Rule rule() {
@@ -78,12 +78,12 @@ record ResolvedRule(
     }
 
     /** Returns a copy with failed lookups: undecided if the rule is configured so. */
-    ResolvedRule withFailures(List<RuleLookupException> failed) {
+    ResolvedCharge withFailures(List<RuleLookupException> failed) {
         if (failed.isEmpty()) {
             return this;
         }
         boolean isUndecided = rule().whenLookupFails() == WhenLookupFails.UNDECIDED;
-        return new ResolvedRule(
+        return new ResolvedCharge(
                 match, isUndecided ? null : charge, isUndecided ? failed.get(0) : error, refusal, failed);
     }
 
@@ -93,7 +93,7 @@ record ResolvedRule(
     }
 
     /** Returns a copy with the rule's own limits, because the ones that were looked up cannot be charged. */
-    ResolvedRule withOwnLimits(Throwable conflict) {
+    ResolvedCharge withOwnLimits(Throwable conflict) {
         return charge == null
                 ? this
                 : of(match, charge.key(), rule().limits(), charge.permits())
