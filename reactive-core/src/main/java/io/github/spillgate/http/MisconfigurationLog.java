@@ -68,7 +68,7 @@ final class MisconfigurationLog {
             // Already logged as a failed lookup.
             return;
         }
-        boolean isOfAllRules = why instanceof RuleDecision.ImpossibleVerdictException;
+        boolean isOfAllRules = why instanceof RequestDecision.ImpossibleVerdictException;
         String consequence = isOfAllRules ? DENIED : consequence(rule, "");
         if (loggedCauses.add((isOfAllRules ? "" : rule.name()) + consequence, why)) {
             LOG.warn(

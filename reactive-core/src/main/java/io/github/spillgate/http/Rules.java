@@ -221,7 +221,7 @@ public final class Rules {
             LOG.warn("Rules could not be matched to a request: {}", Text.quote(e.toString()));
             return Mono.just(Verdict.refusal(Problem.undecided()));
         }
-        return matches.isEmpty() ? NO_RULE : RuleDecision.of(limiter, events, request, matches);
+        return matches.isEmpty() ? NO_RULE : RequestDecision.of(limiter, events, request, matches);
     }
 
     /**

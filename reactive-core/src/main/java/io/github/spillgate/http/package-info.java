@@ -10,7 +10,7 @@
  *       all verdicts on a request, with what happens when its response is sent and has ended
  *   <li>What an adapter implements: {@link io.github.spillgate.http.Request Request}, {@link
  *       io.github.spillgate.http.PathSyntax PathSyntax}
- *   <li>How a request is decided: {@code CompiledRules} matches the rules; {@code RuleDecision} charges them
+ *   <li>How a request is decided: {@code CompiledRules} matches the rules; {@code RequestDecision} charges them
  *       together, {@code ShadowDecision} each shadow rule alone; {@code ChargeResolver} looks up what each charges, a
  *       {@code ResolvedCharge}, or fails with a {@link io.github.spillgate.http.RuleLookupException
  *       RuleLookupException}

@@ -19,7 +19,7 @@ import reactor.core.publisher.Mono;
  * The decision on one request that rules match. It looks up what each rule charges, charges all of them together, and
  * returns the verdict. The methods are in the order in which they run.
  */
-final class RuleDecision {
+final class RequestDecision {
     // Design notes.
     //
     // Enforced rules are one atomic decision. Shadow rules are decided one by one beside it, and no request waits for
@@ -39,7 +39,7 @@ final class RuleDecision {
     private final Disposable.Swap permits = Disposables.swap();
     private volatile boolean isEnded;
 
-    private RuleDecision(
+    private RequestDecision(
             RateLimiter limiter,
             Verdicts verdicts,
             List<RuleMatch> enforced,
@@ -76,7 +76,7 @@ final class RuleDecision {
                 }
             }
             RuleInstrumentation withSpans = enforced.isEmpty() ? events : events.start(enforced, context);
-            return new RuleDecision(limiter, verdicts, enforced, shadows, withSpans).decide();
+            return new RequestDecision(limiter, verdicts, enforced, shadows, withSpans).decide();
         });
     }
 
