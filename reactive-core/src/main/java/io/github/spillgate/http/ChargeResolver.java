@@ -307,7 +307,7 @@ final class ChargeResolver {
         }
 
         @Override
-        public Verdicts verdicts() {
+        public RequestVerdicts verdicts() {
             throw unknown();
         }
 

@@ -87,7 +87,7 @@ public interface Request {
      *
      * @return the same object on every call, even if the request is dispatched again within the service
      */
-    Verdicts verdicts();
+    RequestVerdicts verdicts();
 
     /**
      * Returns whether this request is a CORS preflight, which a browser sends to ask whether it may send another

@@ -28,10 +28,10 @@ final class RequestDecision {
     // they do not count requests that never reach the service.
     //
     // A rule is applied once per request, so that a request that is dispatched again within the service is not charged
-    // twice. Verdicts keeps which rules were applied, and the denials until one was delivered to the client.
+    // twice. RequestVerdicts keeps which rules were applied, and the denials until one was delivered to the client.
 
     private final RateLimiter limiter;
-    private final Verdicts verdicts;
+    private final RequestVerdicts verdicts;
     private final List<RuleMatch> enforced;
     private final List<ShadowDecision> shadows;
     private final RuleInstrumentation events;
@@ -41,7 +41,7 @@ final class RequestDecision {
 
     private RequestDecision(
             RateLimiter limiter,
-            Verdicts verdicts,
+            RequestVerdicts verdicts,
             List<RuleMatch> enforced,
             List<ShadowDecision> shadows,
             RuleInstrumentation events) {
@@ -60,7 +60,7 @@ final class RequestDecision {
      */
     static Mono<Verdict> of(RateLimiter limiter, RuleInstrumentation events, Request request, List<RuleMatch> matches) {
         return Mono.deferContextual(context -> {
-            Verdicts verdicts = request.verdicts();
+            RequestVerdicts verdicts = request.verdicts();
             List<RuleMatch> fresh = notYetApplied(matches, verdicts);
             if (fresh.isEmpty()) {
                 return Mono.just(earlierVerdict(matches, verdicts));
@@ -80,7 +80,7 @@ final class RequestDecision {
         });
     }
 
-    private static List<RuleMatch> notYetApplied(List<RuleMatch> matches, Verdicts verdicts) {
+    private static List<RuleMatch> notYetApplied(List<RuleMatch> matches, RequestVerdicts verdicts) {
         List<RuleMatch> fresh = new ArrayList<>(matches.size());
         for (RuleMatch match : matches) {
             if (verdicts.isNew(match.rule())) {
@@ -91,7 +91,7 @@ final class RequestDecision {
     }
 
     /** A request that was denied is denied again until the denial has been delivered. */
-    private static Verdict earlierVerdict(List<RuleMatch> matches, Verdicts verdicts) {
+    private static Verdict earlierVerdict(List<RuleMatch> matches, RequestVerdicts verdicts) {
         for (RuleMatch match : matches) {
             Verdict denial = verdicts.denial(match.rule());
             if (denial != null) {

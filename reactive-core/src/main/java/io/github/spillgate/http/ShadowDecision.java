@@ -15,7 +15,7 @@ import reactor.util.context.ContextView;
 final class ShadowDecision {
 
     private final RateLimiter limiter;
-    private final Verdicts verdicts;
+    private final RequestVerdicts verdicts;
     private final RuleMatch match;
     private final ConnectableFlux<Decision> decision;
     private final Disposable.Swap connection = Disposables.swap();
@@ -30,7 +30,11 @@ final class ShadowDecision {
      * @param context the Reactor Context of the request
      */
     ShadowDecision(
-            RateLimiter limiter, RuleInstrumentation events, Verdicts verdicts, RuleMatch match, ContextView context) {
+            RateLimiter limiter,
+            RuleInstrumentation events,
+            RequestVerdicts verdicts,
+            RuleMatch match,
+            ContextView context) {
         this.limiter = limiter;
         this.verdicts = verdicts;
         this.match = match;

@@ -119,7 +119,7 @@ public final class Verdict {
      * Returns whether the response matters to this verdict: it reports the decision, its status may refund permits, or
      * its end settles the real cost.
      *
-     * @return true if {@link Verdicts#note(Verdict)} should record this verdict
+     * @return true if {@link RequestVerdicts#note(Verdict)} should record this verdict
      */
     public boolean dependsOnResponse() {
         return decision != null || !shadows.isEmpty();

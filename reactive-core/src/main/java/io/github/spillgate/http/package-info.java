@@ -6,7 +6,7 @@
  *       KeySource} (the built-in ones in {@code KeySources}), and functions of a {@link
  *       io.github.spillgate.http.RuleMatch RuleMatch}
  *   <li>What an adapter calls: {@link io.github.spillgate.http.Rules Rules}, which returns a {@link
- *       io.github.spillgate.http.Verdict Verdict}; {@link io.github.spillgate.http.Verdicts Verdicts},
+ *       io.github.spillgate.http.Verdict Verdict}; {@link io.github.spillgate.http.RequestVerdicts RequestVerdicts},
  *       all verdicts on a request, with what happens when its response is sent and has ended
  *   <li>What an adapter implements: {@link io.github.spillgate.http.Request Request}, {@link
  *       io.github.spillgate.http.PathSyntax PathSyntax}

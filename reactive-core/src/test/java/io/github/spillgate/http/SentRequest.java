@@ -18,7 +18,7 @@ public final class SentRequest implements Request {
     private final Map<String, List<String>> cookies = new HashMap<>();
     private final Map<String, String> variables = new HashMap<>();
     private final Map<String, String> attributes = new HashMap<>();
-    private final Verdicts verdicts = new Verdicts();
+    private final RequestVerdicts verdicts = new RequestVerdicts();
     private boolean remembers;
     private String peer = "192.0.2.1";
     private Mono<String> principal = Mono.empty();
@@ -159,8 +159,8 @@ public final class SentRequest implements Request {
     }
 
     @Override
-    public Verdicts verdicts() {
-        return remembers ? verdicts : new Verdicts();
+    public RequestVerdicts verdicts() {
+        return remembers ? verdicts : new RequestVerdicts();
     }
 
     @Override

@@ -1,8 +1,8 @@
 package io.github.spillgate.vertx;
 
 import io.github.spillgate.Decision;
+import io.github.spillgate.http.RequestVerdicts;
 import io.github.spillgate.http.Verdict;
-import io.github.spillgate.http.Verdicts;
 import io.github.spillgate.http.response.Problem;
 import io.github.spillgate.http.response.RateLimitHeaders;
 import io.github.spillgate.http.response.ResponseFields;
@@ -23,7 +23,7 @@ final class LimitedRequest {
 
     private static final String KEY = LimitedRequest.class.getName();
 
-    private final Verdicts verdicts = new Verdicts();
+    private final RequestVerdicts verdicts = new RequestVerdicts();
 
     /** The header fields that report the verdicts; null before the first one that depends on the response. */
     private @Nullable RateLimitHeaders headers;
@@ -42,7 +42,7 @@ final class LimitedRequest {
         return limited == null ? List.of() : limited.verdicts.decisions();
     }
 
-    static Verdicts verdicts(RoutingContext ctx) {
+    static RequestVerdicts verdicts(RoutingContext ctx) {
         return of(ctx).verdicts;
     }
 

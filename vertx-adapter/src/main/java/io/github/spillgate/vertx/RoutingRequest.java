@@ -1,7 +1,7 @@
 package io.github.spillgate.vertx;
 
 import io.github.spillgate.http.Request;
-import io.github.spillgate.http.Verdicts;
+import io.github.spillgate.http.RequestVerdicts;
 import io.netty.handler.codec.http.cookie.Cookie;
 import io.netty.handler.codec.http.cookie.ServerCookieDecoder;
 import io.vertx.core.net.SocketAddress;
@@ -91,7 +91,7 @@ final class RoutingRequest implements Request {
     }
 
     @Override
-    public Verdicts verdicts() {
+    public RequestVerdicts verdicts() {
         return LimitedRequest.verdicts(ctx);
     }
 

@@ -1,7 +1,7 @@
 package io.github.spillgate.webflux;
 
 import io.github.spillgate.http.Request;
-import io.github.spillgate.http.Verdicts;
+import io.github.spillgate.http.RequestVerdicts;
 import io.netty.channel.Channel;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -131,7 +131,7 @@ public final class ExchangeRequest implements Request {
     }
 
     @Override
-    public Verdicts verdicts() {
+    public RequestVerdicts verdicts() {
         return LimitedExchange.verdicts(exchange);
     }
 

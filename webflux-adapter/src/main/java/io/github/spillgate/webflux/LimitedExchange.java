@@ -1,8 +1,8 @@
 package io.github.spillgate.webflux;
 
 import io.github.spillgate.Decision;
+import io.github.spillgate.http.RequestVerdicts;
 import io.github.spillgate.http.Verdict;
-import io.github.spillgate.http.Verdicts;
 import io.github.spillgate.http.response.Problem;
 import io.github.spillgate.http.response.ResponseFields;
 import io.netty.channel.Channel;
@@ -32,7 +32,7 @@ final class LimitedExchange {
     private static final String ATTRIBUTE = LimitedExchange.class.getName();
     private static final int OK = 200;
 
-    private final Verdicts verdicts = new Verdicts();
+    private final RequestVerdicts verdicts = new RequestVerdicts();
     private boolean isReported;
     private boolean isSettledAtEnd;
     private boolean isWatched;
@@ -50,7 +50,7 @@ final class LimitedExchange {
         return limited == null ? List.of() : limited.verdicts.decisions();
     }
 
-    static Verdicts verdicts(ServerWebExchange exchange) {
+    static RequestVerdicts verdicts(ServerWebExchange exchange) {
         return of(exchange).verdicts;
     }
 
@@ -198,7 +198,7 @@ final class LimitedExchange {
             return;
         }
         limited.isSettledAtEnd = true;
-        Verdicts verdicts = limited.verdicts;
+        RequestVerdicts verdicts = limited.verdicts;
         Runnable settle = () -> verdicts.settle().subscribe();
         ResponseEnd end = NettyConnection.end(exchange.getRequest());
         if (limited.servlet != null) {

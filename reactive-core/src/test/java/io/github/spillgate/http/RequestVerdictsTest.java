@@ -27,7 +27,7 @@ import reactor.core.Disposables;
 import reactor.core.publisher.Mono;
 
 /** The verdicts that an adapter keeps with a request and reports in its response. */
-class VerdictsTest {
+class RequestVerdictsTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
     private static final String EXPOSE = "Access-Control-Expose-Headers";
@@ -39,7 +39,7 @@ class VerdictsTest {
     @AutoClose
     private final RateLimiter limiter = RateLimiter.builder("test").store(store).build();
 
-    private final Verdicts verdicts = new Verdicts();
+    private final RequestVerdicts verdicts = new RequestVerdicts();
     private final Fields response = new Fields();
 
     // Decisions.
@@ -205,7 +205,7 @@ class VerdictsTest {
     void aCostForARuleThatDoesNotApplyIsLoggedOnce() {
         try (LogForTests log = LogForTests.listen()) {
             for (int i = 0; i < 3; i++) {
-                Verdicts ofRequest = allowed(rule("tokens", 100), rule("address", 100));
+                RequestVerdicts ofRequest = allowed(rule("tokens", 100), rule("address", 100));
                 ofRequest.cost("tokns\n", 5);
                 ofRequest.cost("address", 5);
                 ofRequest.settle().block(LONG);
@@ -221,7 +221,7 @@ class VerdictsTest {
     @Test
     void costsOfRulesThatApplyAreNotLogged() {
         try (LogForTests log = LogForTests.listen()) {
-            Verdicts ofRequest = allowed(rule("tokens", 100));
+            RequestVerdicts ofRequest = allowed(rule("tokens", 100));
             ofRequest.cost("tokens", 5);
             ofRequest.cost(3);
             ofRequest.settle().block(LONG);
@@ -229,7 +229,7 @@ class VerdictsTest {
         }
     }
 
-    private Verdicts allowed(Rule.Builder... rules) {
+    private RequestVerdicts allowed(Rule.Builder... rules) {
         SentRequest request = SentRequest.get("/").remembering();
         List<Rule> built = Stream.of(rules).map(Rule.Builder::build).toList();
         Verdict verdict =

@@ -25,9 +25,9 @@ import reactor.util.Loggers;
  * All verdicts on one request, of filters, annotations and handlers. The response reports all of them. An adapter keeps
  * this object with the request, even if the request is dispatched again within the service.
  */
-public final class Verdicts {
+public final class RequestVerdicts {
 
-    private static final Logger LOG = Loggers.getLogger(Verdicts.class);
+    private static final Logger LOG = Loggers.getLogger(RequestVerdicts.class);
 
     /** The names in {@link #cost(String, long)} that were logged because no such rule applied. Bounded. */
     private static final Set<String> LOGGED = ConcurrentHashMap.newKeySet();
@@ -58,7 +58,7 @@ public final class Verdicts {
     private volatile @Nullable Long cost;
 
     /** Creates an empty object. */
-    public Verdicts() {}
+    public RequestVerdicts() {}
 
     /** Returns whether the rule is applied for the first time, and records it. */
     boolean isNew(Rule rule) {
