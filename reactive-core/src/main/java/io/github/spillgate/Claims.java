@@ -116,7 +116,7 @@ final class Claims {
     // Claims with a lookup.
 
     /** Returns whether there is a lookup, which applies to charges without limits of their own. */
-    boolean areLookedUp() {
+    boolean hasLookup() {
         return lookup != null;
     }
 

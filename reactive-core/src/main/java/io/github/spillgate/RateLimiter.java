@@ -183,7 +183,7 @@ public final class RateLimiter implements AsyncCloseable {
      */
     public Mono<Decision> tryAcquire(Collection<Charge> charges) {
         List<Charge> given = allPresent(charges);
-        return given.size() == 1 && !claims.areLookedUp()
+        return given.size() == 1 && !claims.hasLookup()
                 ? tryAcquireOne(given.get(0))
                 : reported(decide(given, this::takeClaims));
     }
@@ -322,13 +322,13 @@ public final class RateLimiter implements AsyncCloseable {
     public <T> Function<Flux<T>, Flux<T>> throttle(String key, ToLongFunction<? super T> permits) {
         Checks.present(permits, "permits", "order -> order.lines()");
         Charge one = Charge.of(key);
-        if (!claims.areLookedUp() && HoldIds.isAnyHold(claims.of(one))) {
+        if (!claims.hasLookup() && HoldIds.isAnyHold(claims.of(one))) {
             throw noThrottle();
         }
         Mono<Decision> onePermit = acquireToThrottle(one);
         LongFunction<Mono<Decision>> acquire = cost -> cost == 1 ? onePermit : acquireToThrottle(one.permits(cost));
         // With a lookup only one at a time: concurrent lookups could end in any order, and so change that of the queue.
-        int maxWaiting = claims.areLookedUp() ? 1 : Throttle.MAX_WAITING;
+        int maxWaiting = claims.hasLookup() ? 1 : Throttle.MAX_WAITING;
         return source -> new Throttle<>(
                 Flux.defer(() -> closed ? Flux.error(closedException()) : source),
                 permits,
@@ -837,7 +837,7 @@ public final class RateLimiter implements AsyncCloseable {
      * charges, which costs a local decision measurable time.
      */
     private Mono<Decision> tryAcquireOne(Charge charge) {
-        if (claims.areLookedUp()) {
+        if (claims.hasLookup()) {
             return tryAcquire(List.of(charge));
         }
         LimitSet under = claims.currentLimits();
