@@ -18,6 +18,7 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
 import java.util.function.IntFunction;
 import java.util.function.UnaryOperator;
@@ -27,6 +28,8 @@ import java.util.stream.Stream;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
+import reactor.util.Logger;
+import reactor.util.Loggers;
 
 /**
  * A store in PostgreSQL 14 or newer: decisions share a statement that reads rows, and one that writes those that have
@@ -51,6 +54,8 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
 
     private static final int MOST_WAITING = 10_000;
     private static final byte[] NONE = {};
+    private static final double NEARLY_FULL = 0.8;
+    private static final Logger LOG = Loggers.getLogger(PostgresStore.class);
 
     private final String namespace;
     private final String table;
@@ -60,6 +65,7 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
     private final Connections connections;
     private final Sweeper sweeper;
     private final Mono<Void> closing;
+    private final AtomicBoolean isWarned = new AtomicBoolean();
 
     private PostgresStore(Builder builder) {
         super(builder.connections, MOST_WAITING);
@@ -260,6 +266,7 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
                     if (PostgresErrors.isTooOld(version)) {
                         throw errors.tooOld(version);
                     }
+                    warnIfNearlyFull(value(row, 2, Integer.class), value(row, 3, Integer.class));
                     return value(row, 1, Boolean.class);
                 })
                 .flatMap(all -> {
@@ -268,6 +275,18 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
                     }
                     return isCreated ? create(connection) : Mono.error(errors.noTable());
                 });
+    }
+
+    /** Warns once, because each new instance needs connections too. */
+    private void warnIfNearlyFull(int used, int most) {
+        if (used > most * NEARLY_FULL && isWarned.compareAndSet(false, true)) {
+            LOG.warn(
+                    "{}: {} of {} connections of the server are in use: expected a higher max_connections, or fewer"
+                            + " connections of each instance, for example .connections(1)",
+                    this,
+                    used,
+                    most);
+        }
     }
 
     private Mono<Void> create(Connection connection) {

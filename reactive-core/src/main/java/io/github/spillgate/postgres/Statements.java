@@ -9,7 +9,8 @@ import java.util.function.UnaryOperator;
 /**
  * The text of the statements for a table. The files say what they do.
  *
- * @param check returns the number of the server's version, and whether the table is missing
+ * @param check returns the number of the server's version, whether the table is missing, how many connections the
+ *     server has, and how many it may have
  */
 record Statements(String check, String create, String read, String write, String update, String sweep) {
     // Design notes.
@@ -39,7 +40,9 @@ record Statements(String check, String create, String read, String write, String
         UnaryOperator<String> named =
                 text -> change.apply(text.replace("CLOCK", CLOCK)).replace("TABLE", table);
         return new Statements(
-                "SELECT current_setting('server_version_num')::int, to_regclass('" + table + "') IS NULL",
+                "SELECT current_setting('server_version_num')::int, to_regclass('" + table + "') IS NULL,"
+                        + " (SELECT sum(numbackends)::int FROM pg_stat_database),"
+                        + " current_setting('max_connections')::int",
                 text("schema.sql").replace(TABLE, table).replace("UNLOGGED ", isLogged ? "" : "UNLOGGED "),
                 named.apply(text("read.sql")),
                 named.apply(text("write.sql")),

@@ -454,7 +454,7 @@ final class AdmissionOracle {
             Map<KeyHistory, List<Request>> charged = new HashMap<>();
             for (StoreUsage usage : reply.usages()) {
                 KeyHistory key = key(usage.claim().key());
-                switch (call.kind()) {
+                switch (call.action()) {
                     case TAKE ->
                         charge(call, key, reply, usage.inStore().reply().stamp());
                     case RECONCILE -> chargeBatch(call, key);

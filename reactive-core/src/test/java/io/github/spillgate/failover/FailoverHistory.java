@@ -355,7 +355,7 @@ final class FailoverHistory {
         @Override
         public void executed(Call call, StoreDecision reply) {
             Request request = call.context().getOrDefault(Request.class, null);
-            if (call.kind() == Call.Kind.TAKE && request != null && reply.isAllowed()) {
+            if (call.action() == Call.Action.TAKE && request != null && reply.isAllowed()) {
                 request.executed = true;
             }
             leasedInVain += leased(call, reply);
@@ -378,7 +378,7 @@ final class FailoverHistory {
         }
 
         private static long leased(Call call, StoreDecision reply) {
-            return call.kind() == Call.Kind.LEASE ? reply.claims().get(0).permits() : 0;
+            return call.action() == Call.Action.LEASE ? reply.claims().get(0).permits() : 0;
         }
     }
 

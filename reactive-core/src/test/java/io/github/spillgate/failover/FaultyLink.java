@@ -122,9 +122,9 @@ final class FaultyLink implements LimitStore {
                 ? Mono.error(new LimitStoreException(Kind.LATE, "late"))
                 : remote.take(request);
         return switch (request.mode()) {
-            case PEEK -> observed(Call.Kind.PEEK, request.claims(), () -> remote.take(request), reply -> reply);
-            case TAKE -> observed(Call.Kind.TAKE, request.claims(), inTime, reply -> reply);
-            case LEASE -> observed(Call.Kind.LEASE, request.claims().get(0), inTime, reply -> reply);
+            case PEEK -> observed(Call.Action.PEEK, request.claims(), () -> remote.take(request), reply -> reply);
+            case TAKE -> observed(Call.Action.TAKE, request.claims(), inTime, reply -> reply);
+            case LEASE -> observed(Call.Action.LEASE, request.claims().get(0), inTime, reply -> reply);
         };
     }
 
@@ -134,9 +134,9 @@ final class FaultyLink implements LimitStore {
         Correction first = corrections.get(0);
         Supplier<Mono<List<Corrected>>> execute = () -> remote.correct(corrections);
         if (first instanceof Reconciliation) {
-            return observed(Call.Kind.RECONCILE, corrections, execute, FaultyLink::asDecision);
+            return observed(Call.Action.RECONCILE, corrections, execute, FaultyLink::asDecision);
         } else if (first instanceof Settlement) {
-            return observed(Call.Kind.SETTLE, corrections, execute, FaultyLink::asDecision);
+            return observed(Call.Action.SETTLE, corrections, execute, FaultyLink::asDecision);
         }
         List<Refund> refunds = corrections.stream()
                 .filter(Refund.class::isInstance)
@@ -183,9 +183,9 @@ final class FaultyLink implements LimitStore {
     }
 
     private <T> Mono<T> observed(
-            Call.Kind kind, Object request, Supplier<Mono<T>> execute, Function<T, StoreDecision> asDecision) {
+            Call.Action action, Object request, Supplier<Mono<T>> execute, Function<T, StoreDecision> asDecision) {
         return Mono.deferContextual(context -> {
-            Call call = new Call(kind, request, context, Schedulers.parallel().now(TimeUnit.MILLISECONDS));
+            Call call = new Call(action, request, context, Schedulers.parallel().now(TimeUnit.MILLISECONDS));
             observer.sent(call);
             Mono<T> asked =
                     ask(() -> execute.get().doOnNext(reply -> observer.executed(call, asDecision.apply(reply))));
@@ -245,14 +245,14 @@ final class FaultyLink implements LimitStore {
     /**
      * One request to the store.
      *
-     * @param kind what is asked for
+     * @param action what is asked for
      * @param request the claims, the claim to lease, the reconciliations or the settlements
      * @param context the context of the subscriber
      * @param sentAt when it was sent
      */
-    record Call(Kind kind, Object request, ContextView context, long sentAt) {
+    record Call(Action action, Object request, ContextView context, long sentAt) {
 
-        enum Kind {
+        enum Action {
             TAKE,
             LEASE,
             PEEK,
@@ -265,9 +265,9 @@ final class FaultyLink implements LimitStore {
         }
 
         /** Returns what the call reconciles; nothing if it does something else. */
-        @SuppressWarnings("unchecked") // by the kind of the call
+        @SuppressWarnings("unchecked") // by its action
         List<Reconciliation> reconciliations() {
-            return kind == Kind.RECONCILE ? (List<Reconciliation>) request : List.of();
+            return action == Action.RECONCILE ? (List<Reconciliation>) request : List.of();
         }
     }
 }

@@ -139,7 +139,7 @@ final class InstanceKnowledge {
         }
         if (life == seen.life) {
             Request request = call.context().getOrDefault(Request.class, null);
-            if (request != null && call.kind() == Call.Kind.TAKE && reply.isAllowed()) {
+            if (request != null && call.action() == Call.Action.TAKE && reply.isAllowed()) {
                 request.chargeKnown = true;
             }
             call.reconciliations().forEach(this::reconciled);

@@ -8,9 +8,12 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.store.CompareAndWriteStore.Change;
 import io.github.spillgate.store.CompareAndWriteStore.Write;
+import io.github.spillgate.testkit.LogForTests;
+import io.github.spillgate.testkit.PostgresForTests;
 import io.r2dbc.spi.Connection;
 import io.r2dbc.spi.ConnectionFactories;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -75,6 +78,29 @@ class PostgresErrorsTest extends PostgresFixture {
         assertThat(error(store.prepare("")))
                 .is(kind(Kind.UNREACHABLE))
                 .hasMessageContainingAll("(53300)", "max_connections", ".connections(1)");
+    }
+
+    @Test
+    void aWarningSaysThatTheServerHasFewConnectionsLeft() {
+        try (PostgresForTests small = PostgresForTests.startOwn("max_connections=10");
+                LogForTests log = LogForTests.listen()) {
+            List<PostgresStore> stores = new ArrayList<>();
+            for (int used = 1; used <= 9; used++) {
+                PostgresStore store = closing(PostgresStore.builder(small.factory())
+                        .table(table)
+                        .connections(1)
+                        .timeout(Duration.ofSeconds(30))
+                        .build());
+                store.prepare("").block();
+                stores.add(store);
+                if (used == 5) {
+                    assertThat(log.lines(table, "connections")).isEmpty();
+                }
+            }
+            assertThat(log.lines(table, " of 10 connections of the server are in use", ".connections(1)"))
+                    .isNotEmpty();
+            stores.forEach(PostgresStore::close);
+        }
     }
 
     @Test
