@@ -69,21 +69,6 @@ public final class Rules {
     }
 
     /**
-     * Returns rules with a listener.
-     *
-     * @param limiter the limiter, which the caller closes
-     * @param syntax the syntax of the paths
-     * @param rules the rules; their order is the order of limits in header fields
-     * @param listener the listener of decisions
-     * @return the rules
-     * @throws IllegalArgumentException if two rules or limits of two rules have the same name, a path is invalid, or a
-     *     hold time is not longer than the limiter's deadline
-     */
-    public static Rules of(RateLimiter limiter, PathSyntax syntax, Collection<Rule> rules, RuleListener listener) {
-        return of(limiter, syntax, rules, RuleInstrumentation.none().listener(listener));
-    }
-
-    /**
      * Returns rules with listeners, tracers or warnings.
      *
      * @param limiter the limiter, which the caller closes

@@ -57,7 +57,7 @@ class RuleInstrumentationTest extends RulesFixture {
                 .isThrownBy(() -> listeners().tracer(null))
                 .withMessage("tracer is null: expected one, for example RuleObservations.of(registry)");
         assertThatNullPointerException()
-                .isThrownBy(() -> Rules.of(limiter, SentRequest.syntax(), List.of(), (RuleInstrumentation) null))
+                .isThrownBy(() -> Rules.of(limiter, SentRequest.syntax(), List.of(), null))
                 .withMessage("instrumentation is null: expected one, for example RuleInstrumentation.none()");
     }
 

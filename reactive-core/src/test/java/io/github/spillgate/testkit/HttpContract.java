@@ -137,7 +137,7 @@ public abstract class HttpContract {
                 some.limiter(),
                 adapter.syntax(),
                 Stream.of(rules).map(Rule.Builder::build).toList(),
-                events);
+                RuleInstrumentation.none().listener(events));
     }
 
     /** Returns the usage of a rule by the client. */

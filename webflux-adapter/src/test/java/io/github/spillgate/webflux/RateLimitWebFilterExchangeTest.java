@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.http.Rules;
 import io.netty.channel.EventLoop;
 import io.netty.util.concurrent.SingleThreadEventExecutor;
@@ -91,7 +92,7 @@ class RateLimitWebFilterExchangeTest {
                 redis.limiter(),
                 PathPatterns.ofSpring(),
                 List.of(Limiters.address("address", 1).build()),
-                (match, outcome, decision, took) -> decided.incrementAndGet());
+                RuleInstrumentation.none().listener((match, outcome, decision, took) -> decided.incrementAndGet()));
         start(rules, (exchange, chain) -> {
             if (!armed.get()) {
                 return chain.filter(exchange);
@@ -151,7 +152,9 @@ class RateLimitWebFilterExchangeTest {
                                 .limit(Limit.perMinute(10))
                                 .build(),
                         Limiters.address("shadow", 10).shadow(true).build()),
-                (match, outcome, decision, took) -> heard.add(match.rule().name()));
+                RuleInstrumentation.none()
+                        .listener((match, outcome, decision, took) ->
+                                heard.add(match.rule().name())));
         AtomicInteger attempts = new AtomicInteger();
         start(
                 rules,

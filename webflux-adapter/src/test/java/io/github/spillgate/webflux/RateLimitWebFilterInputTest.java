@@ -6,6 +6,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
+import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.http.RuleListener;
 import io.github.spillgate.http.RuleMatch;
 import io.github.spillgate.http.Rules;
@@ -90,7 +91,7 @@ class RateLimitWebFilterInputTest extends ServiceFixture {
                 limiters.limiter(),
                 PathPatterns.ofSpring(),
                 Stream.of(rules).map(Rule.Builder::build).toList(),
-                listener());
+                RuleInstrumentation.none().listener(listener()));
         service = Service.start(context -> {
             Service.filters(context, RateLimitResponses.standard(), built);
             context.registerBean(Handlers.class);
