@@ -2,4 +2,10 @@
 @NullMarked
 package io.github.spillgate.metrics;
 
+// Design notes: where to read.
+//
+//   Meters         RuleMetrics and DecisionMetrics of decisions, LimiterMetrics of a store
+//   Traces         RuleObservations, with DecisionObservationContext, DecisionObservationConvention for users, and
+//                  UndecidedException
+
 import org.jspecify.annotations.NullMarked;

@@ -8,4 +8,13 @@
 @NullMarked
 package io.github.spillgate.spi;
 
+// Design notes: where to read.
+//
+//   A store        LimitStore, and ForwardingLimitStore for decorators; RemoteSubscription if it has a server
+//   A decision     a StoreRequest has a Claim for each limit; a StoreDecision has the Reply of the store, and a
+//                  StoreUsage for each claim
+//   Corrections    Correction: Refund, RefundOldest, RefundCharged, Settlement, Reconciliation with LostPermits; then
+//                  Corrected
+//   Holds          HoldAction, HoldRenewal
+
 import org.jspecify.annotations.NullMarked;
