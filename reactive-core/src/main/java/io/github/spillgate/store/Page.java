@@ -29,6 +29,7 @@ final class Page {
     private final Map<String, PageEntry> entries = new LinkedHashMap<>();
     private final Source source;
     private long micros;
+    private boolean hasHolds;
 
     Page(Source source, long micros, List<Row> rows) {
         this.source = source;
@@ -60,6 +61,7 @@ final class Page {
     @Nullable
     Count count(Claim claim) {
         PageEntry entry = entry(claim.identity());
+        hasHolds |= claim.limit().holdsPermits();
         if (entry.count == null) {
             entry.count = Count.read(claim.limit(), entry.value);
         }
@@ -67,6 +69,11 @@ final class Page {
             entry.count.advance(claim, millis());
         }
         return entry.count;
+    }
+
+    /** Returns whether one of the counts has holders. */
+    boolean hasHolds() {
+        return hasHolds;
     }
 
     /** Returns the value of a row; empty if there is none. */

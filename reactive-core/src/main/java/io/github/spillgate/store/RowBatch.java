@@ -27,7 +27,8 @@ final class RowBatch {
     // be written twice in one step. Each group is answered as soon as its result is known.
     //
     // A change has all rows of its group, also those that keep their value: a decision on a row that another process
-    // has changed since would be wrong. A group that changes nothing is computed on rows that were read.
+    // has changed since would be wrong. A group that changes nothing is computed on rows that were read. So is one with
+    // holders: their owners count the hold time from the request, and the time of remembered rows may be earlier.
     //
     // The deadline of a change is on the store's clock. When a reply arrives, that clock shows at least the time in the
     // reply. So the time in the reply, plus what is left now, is not after the deadline. It is earlier by the time that
@@ -88,7 +89,8 @@ final class RowBatch {
         List<Change> changes = new ArrayList<>();
         for (TaskGroup group : groups) {
             boolean isRead = read.containsAll(group.keys);
-            List<Write> some = isRead || rows.keySet().containsAll(group.keys) ? group.compute(micros, now) : List.of();
+            List<Write> some =
+                    isRead || rows.keySet().containsAll(group.keys) ? group.compute(micros, now, isRead) : List.of();
             if (!some.isEmpty()) {
                 changed.add(group);
                 changes.add(new Change(some, group.deadline(micros, now)));
@@ -126,7 +128,7 @@ final class RowBatch {
                 TaskGroup group = groups.get(i);
                 if (!group.hasAny(current)) {
                     written.add(group);
-                    engine.written().put(changes.get(i).writes());
+                    engine.written().put(changes.get(i).writes(), group.micros);
                 } else if (group.hasSameVersions(current)
                         && micros <= changes.get(i).deadline()) {
                     locked.add(group);
@@ -222,6 +224,9 @@ final class RowBatch {
         private final Set<String> keys = new LinkedHashSet<>();
         private final List<Task<?>> tasks = new ArrayList<>();
 
+        /** The time of its last decision. */
+        private long micros;
+
         boolean hasSameVersions(Map<String, Row> current) {
             return keys.stream().allMatch(key -> {
                 Row row = current.get(key);
@@ -233,12 +238,12 @@ final class RowBatch {
             return keys.stream().anyMatch(current::containsKey);
         }
 
-        /** Returns what to write; empty if the tasks change nothing, or have failed. */
-        List<Write> compute(long micros, long now) {
+        /** Returns what to write; empty if the tasks change nothing, have failed, or need rows that were read. */
+        List<Write> compute(long from, long now, boolean isRead) {
             try {
                 Page page = new Page(
                         engine.store().source(),
-                        micros,
+                        from,
                         keys.stream().map(this::row).toList());
                 for (Task<?> task : tasks) {
                     if (isOver(task, now)) {
@@ -247,7 +252,8 @@ final class RowBatch {
                         task.compute(page);
                     }
                 }
-                return page.writes();
+                micros = page.micros();
+                return isRead || !page.hasHolds() ? page.writes() : List.of();
             } catch (RuntimeException e) {
                 fail(e);
                 return List.of();

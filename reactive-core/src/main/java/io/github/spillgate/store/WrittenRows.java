@@ -22,13 +22,14 @@ final class WrittenRows {
     // the remembered row is not made. So such a row may decide only together with a write. What would write nothing,
     // such as a denial, is computed again on the row that is read.
     //
-    // The time of such a decision is a lower bound of the store's clock, from the times in its replies.
+    // The time of such a decision is a lower bound of the store's clock, from the times in its replies. The row is read
+    // if that is not after the last decision on it: what is refunded or reset depends on their order.
 
     private static final long MOST_BYTES = 8 << 20;
-    private static final int BYTES_OF_ENTRY = 160;
+    private static final long BYTES_OF_ENTRY = 160;
 
     // Guarded by this.
-    private final Map<String, Write> rows = new LinkedHashMap<>(16, 0.75f, true);
+    private final Map<String, WrittenRow> rows = new LinkedHashMap<>(16, 0.75f, true);
     private long bytes;
 
     private final StoreClock clock = new StoreClock(Time::nanos);
@@ -52,18 +53,23 @@ final class WrittenRows {
     /** Returns the row that a key has, unless another process has changed it; null if that is not known. */
     @Nullable
     synchronized Row find(String key, long micros) {
-        Write last = rows.get(key);
-        return last == null || last.expiresAt() <= micros / 1_000
+        WrittenRow last = rows.get(key);
+        return last == null || last.micros >= micros || last.write.expiresAt() <= micros / 1_000
                 ? null
-                : new Row(key, last.value(), last.nextVersion());
+                : new Row(key, last.write.value(), last.write.nextVersion());
     }
 
-    /** Remembers rows that were written, and forgets the least recently used ones that do not fit any more. */
-    synchronized void put(Collection<Write> writes) {
+    /**
+     * Remembers rows that were written, and forgets the least recently used ones that do not fit any more.
+     *
+     * @param micros the time of their last decision
+     */
+    synchronized void put(Collection<Write> writes, long micros) {
         for (Write write : writes) {
-            bytes += bytes(write) - bytes(rows.put(write.key(), write));
+            WrittenRow row = new WrittenRow(write, micros);
+            bytes += row.bytes() - bytes(rows.put(write.key(), row));
         }
-        for (Iterator<Write> oldest = rows.values().iterator(); bytes > MOST_BYTES; oldest.remove()) {
+        for (Iterator<WrittenRow> oldest = rows.values().iterator(); bytes > MOST_BYTES; oldest.remove()) {
             bytes -= bytes(oldest.next());
         }
     }
@@ -72,7 +78,19 @@ final class WrittenRows {
         keys.forEach(key -> bytes -= bytes(rows.remove(key)));
     }
 
-    private static long bytes(@Nullable Write write) {
-        return write == null ? 0 : BYTES_OF_ENTRY + write.key().length() + write.value().length;
+    private static long bytes(@Nullable WrittenRow row) {
+        return row == null ? 0 : row.bytes();
+    }
+
+    /**
+     * A row as it was written.
+     *
+     * @param micros the time of its last decision
+     */
+    private record WrittenRow(Write write, long micros) {
+
+        private long bytes() {
+            return BYTES_OF_ENTRY + write.key().length() + write.value().length;
+        }
     }
 }

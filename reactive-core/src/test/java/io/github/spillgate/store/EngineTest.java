@@ -126,6 +126,38 @@ class EngineTest {
         assertThat(used("a")).isEqualTo(3);
     }
 
+    /** What is refunded or reset depends on the order of decisions. */
+    @Test
+    void aLaterDecisionHasALaterTime() {
+        ManualClock clock = new ManualClock();
+        HeldMapStore late = new HeldMapStore(rows, clock);
+        late.useClock(() -> clock.instant().minusMillis(2).toEpochMilli() * 1_000);
+        List<Long> times = new ArrayList<>();
+        for (int i = 1; i <= 9; i++) {
+            clock.advanceMillis(i % 3 == 0 ? 5 : 1);
+            StoreDecision decision = requireNonNull(
+                    late.take(StoreRequest.take(List.of(claim("a")))).block());
+            times.add(decision.reply().at());
+        }
+        assertThat(times).isSorted().doesNotHaveDuplicates();
+        assertThat(late.reads.size()).isBetween(2, 8);
+    }
+
+    /** Its owner counts the hold time from the request, and the bound of the store's clock may be earlier. */
+    @Test
+    void aHoldIsTakenAtATimeAfterItsRequest() {
+        ManualClock clock = new ManualClock();
+        HeldMapStore late = new HeldMapStore(rows, clock);
+        late.useClock(() -> clock.instant().minusSeconds(1).toEpochMilli() * 1_000);
+        for (int i = 1; i <= 3; i++) {
+            Claim hold = claim("a", Limit.concurrent(5)).withHoldId(UUID.randomUUID());
+            StoreDecision decision =
+                    requireNonNull(late.take(StoreRequest.take(List.of(hold))).block());
+            assertThat(decision.usages().get(0).used()).isEqualTo(i);
+            assertThat(decision.reply().at()).isEqualTo(clock.instant().toEpochMilli());
+        }
+    }
+
     /** The row that it remembers is full, and another process has reset it. */
     @Test
     void aDenialIsDecidedOnARowThatWasRead() {

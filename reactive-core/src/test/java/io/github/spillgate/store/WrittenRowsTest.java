@@ -40,10 +40,10 @@ class WrittenRowsTest {
     }
 
     private void put(int key, int length) {
-        rows.put(List.of(new Write(Integer.toString(key), new byte[length], 0, 1, Long.MAX_VALUE)));
+        rows.put(List.of(new Write(Integer.toString(key), new byte[length], 0, 1, Long.MAX_VALUE)), 1);
     }
 
     private boolean isKnown(int key) {
-        return rows.find(Integer.toString(key), 1) != null;
+        return rows.find(Integer.toString(key), 2) != null;
     }
 }
