@@ -105,6 +105,9 @@ final class PostgresErrors {
             case "57014", "55P03" ->
                 ": expected no statement_timeout or lock_timeout below the timeout of the store, for example ALTER ROLE"
                         + " app SET statement_timeout = '5s'; and no transaction that locks the table";
+            case "42P05", "26000" ->
+                ": expected pgbouncer 1.21 or newer in transaction mode, or no named statements, for example"
+                        + " r2dbc:postgresql://host:6432/database?preparedStatementCacheQueries=0";
             case "3F000" -> ": expected its schema, for example CREATE SCHEMA limits, and then a table: " + create;
             case "42501" ->
                 ": expected GRANT SELECT, INSERT, UPDATE, DELETE ON " + table

@@ -12,6 +12,9 @@ import io.github.spillgate.testkit.LogForTests;
 import io.github.spillgate.testkit.PostgresForTests;
 import io.r2dbc.spi.Connection;
 import io.r2dbc.spi.ConnectionFactories;
+import io.r2dbc.spi.ConnectionFactory;
+import io.r2dbc.spi.ConnectionFactoryMetadata;
+import io.r2dbc.spi.Result;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -20,6 +23,7 @@ import java.util.concurrent.ExecutionException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.reactivestreams.Publisher;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
@@ -188,6 +192,34 @@ class PostgresErrorsTest extends PostgresFixture {
         assertThat(error(store.read(List.of("a")).then(store.write(List.of(change())))))
                 .is(kind(Kind.UNAVAILABLE))
                 .hasMessageContainingAll("(" + state + "): expected a table of Spillgate", "SET STORAGE MAIN;");
+    }
+
+    /** An old pgbouncer passes statements of several clients on to one connection. */
+    @Test
+    void aStatementOfAnotherClientNamesTheRemedy() {
+        ConnectionFactory factory = postgres.factory();
+        ConnectionFactory shared = new ConnectionFactory() {
+            @Override
+            public Publisher<? extends Connection> create() {
+                return Mono.<Connection>from(factory.create())
+                        .delayUntil(connection -> Flux.from(connection
+                                        .createStatement("PREPARE \"S_0\" AS SELECT 1")
+                                        .execute())
+                                .flatMap(Result::getRowsUpdated));
+            }
+
+            @Override
+            public ConnectionFactoryMetadata getMetadata() {
+                return factory.getMetadata();
+            }
+        };
+        PostgresStore store = closing(PostgresStore.builder(shared)
+                .table(table)
+                .timeout(Duration.ofSeconds(30))
+                .build());
+        assertThat(error(store.read(List.of("a"))))
+                .is(kind(Kind.UNAVAILABLE))
+                .hasMessageContainingAll("(42P05)", "preparedStatementCacheQueries=0");
     }
 
     @ParameterizedTest
