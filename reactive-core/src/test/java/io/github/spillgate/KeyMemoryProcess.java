@@ -23,7 +23,8 @@ final class KeyMemoryProcess {
         int length = Integer.parseInt(args[2]);
         RateLimiter limiter = limiter(args[0], Limit.parse(args[3]));
         int requests = Integer.parseInt(args[4]);
-        limiter.ready().block();
+        // The machine may be busy.
+        limiter.ready().retry(10).block();
         String prefix = "x".repeat(length - 8);
         charge(limiter, prefix, 0, WARM_UP, requests);
         long before = used();
