@@ -4,18 +4,26 @@ import io.github.spillgate.CountName.Prefix;
 import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Names;
+import io.github.spillgate.internal.QuotaCalendar;
+import io.github.spillgate.internal.QuotaCalendar.Period;
 import io.github.spillgate.internal.Text;
 import java.time.Duration;
+import java.time.Instant;
+import java.time.LocalTime;
+import java.time.ZoneId;
+import java.time.ZoneOffset;
+import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A limit: at most a number of permits in any window of a given length, a rate with a burst, or a number of permits at
- * the same time.
+ * A limit: at most a number of permits in any window of a given length, a rate with a burst, a number of permits at the
+ * same time, or a number in each day, week, month or year of the calendar.
  *
  * <p>Immutable, and always valid. Limits are equal if all their settings are equal. {@link #of(long, Duration)} creates
  * an exact {@linkplain Log log}; {@link #counter()} trades exactness for constant memory; {@link #burst(long)} returns
  * a {@linkplain Bucket token bucket}; {@link #concurrent(long)} limits what runs at the same time. None of these kinds
- * has a boundary at which all permits are available again at once. Methods that change a setting return a new limit.
+ * has a boundary at which all permits are available again at once; only a calendar quota has, such as {@link
+ * #monthly(long)}. Methods that change a setting return a new limit.
  *
  * <pre>{@code
  * Limit.perMinute(120)
@@ -23,6 +31,7 @@ import org.jspecify.annotations.Nullable;
  * Limit.perDay(10_000).counter().alignedToClock()
  * Limit.perSecond(10).burst(50)
  * Limit.concurrent(20)
+ * Limit.monthly(10_000).in(ZoneId.of("Europe/Berlin")).from(15)
  * Limit.parse("10000/24h counter aligned")
  * }</pre>
  *
@@ -47,6 +56,10 @@ import org.jspecify.annotations.Nullable;
  * The text form of a {@linkplain #concurrent(long) concurrency limit} is {@code 20 concurrent}, followed by any of
  * {@code hold=60s}, {@code retry=1s} and {@code name=…}.
  *
+ * <p>The text form of a {@linkplain Quota calendar quota} is {@code 500 daily}, or {@code weekly}, {@code monthly} or
+ * {@code yearly}, followed by any of {@code zone=Europe/Berlin}, {@code at=06:00}, {@code from=15} (only for {@code
+ * monthly}), {@code counting-denied} and {@code name=…}. A window such as {@code 24h} or {@code 1d} slides.
+ *
  * <p>A window is a number and one of the units {@code ms}, {@code s}, {@code m}, {@code h}, {@code d}. A unit without
  * a number means one, as in {@code 10/s}. {@link #toString()} returns this form, and {@link #parse(String)} reads it
  * back to an equal limit.
@@ -64,8 +77,8 @@ public abstract sealed class Limit {
     public static final long MOST_LOG_PERMITS = 0xffff_ffffL;
 
     /**
-     * The maximum number of permits of a counter. The scripts count in doubles, and sums of a few such numbers are
-     * still exact.
+     * The maximum number of permits of a counter or a quota. The scripts count in doubles, and sums of a few such
+     * numbers are still exact.
      */
     public static final long MOST_COUNTER_PERMITS = 1_000_000_000_000_000L;
 
@@ -105,6 +118,7 @@ public abstract sealed class Limit {
     private static final Duration TICK = Duration.ofMillis(1);
 
     private static final String EXAMPLE = "\"100/1m\" or \"10000/24h counter\"";
+    private static final String QUOTA_EXAMPLE = "\"10000 monthly zone=Europe/Berlin from=15\"";
     private static final String COUNTER_EXAMPLE = "Limit.perDay(10_000).counter()";
     private static final String BURST_EXAMPLE = "Limit.perSecond(10).burst(50)";
     private static final String HOLD_EXAMPLE = "Limit.concurrent(20).hold(Duration.ofSeconds(30))";
@@ -213,6 +227,55 @@ public abstract sealed class Limit {
     }
 
     /**
+     * Returns a {@linkplain Quota calendar quota} of this many permits in each day of the calendar, in UTC unless
+     * {@link Quota#in} says otherwise.
+     *
+     * @param permits the permits, from 1 to {@link #MOST_COUNTER_PERMITS}
+     * @return the limit, named {@code daily}
+     * @throws IllegalArgumentException if the permits are out of range
+     */
+    public static Quota daily(long permits) {
+        return quota(permits, QuotaCalendar.Unit.DAILY);
+    }
+
+    /**
+     * Returns a {@linkplain Quota calendar quota} of this many permits in each week, from Monday on.
+     *
+     * @param permits the permits, as in {@link #daily(long)}
+     * @return the limit, named {@code weekly}
+     */
+    public static Quota weekly(long permits) {
+        return quota(permits, QuotaCalendar.Unit.WEEKLY);
+    }
+
+    /**
+     * Returns a {@linkplain Quota calendar quota} of this many permits in each month.
+     *
+     * @param permits the permits, as in {@link #daily(long)}
+     * @return the limit, named {@code monthly}
+     */
+    public static Quota monthly(long permits) {
+        return quota(permits, QuotaCalendar.Unit.MONTHLY);
+    }
+
+    /**
+     * Returns a {@linkplain Quota calendar quota} of this many permits in each year.
+     *
+     * @param permits the permits, as in {@link #daily(long)}
+     * @return the limit, named {@code yearly}
+     */
+    public static Quota yearly(long permits) {
+        return quota(permits, QuotaCalendar.Unit.YEARLY);
+    }
+
+    static Quota quota(long permits, QuotaCalendar.Unit unit) {
+        checkPermits(permits, MOST_COUNTER_PERMITS, "a quota");
+        return new Quota(
+                new CommonSettings(Quota.nameOf(unit), permits, false, false),
+                new QuotaCalendar(unit, ZoneOffset.UTC, LocalTime.MIDNIGHT, 1));
+    }
+
+    /**
      * Returns a limit of at most this many permits in any second.
      *
      * @param permits the permits, as in {@link #of(long, Duration)}
@@ -264,8 +327,9 @@ public abstract sealed class Limit {
         try {
             return LimitText.parse(text);
         } catch (IllegalArgumentException e) {
+            String example = LimitText.isQuota(text) ? QUOTA_EXAMPLE : EXAMPLE;
             throw new IllegalArgumentException(
-                    "limit " + Text.quote(text) + " cannot be read: " + e.getMessage() + "; for example " + EXAMPLE, e);
+                    "limit " + Text.quote(text) + " cannot be read: " + e.getMessage() + "; for example " + example, e);
         }
     }
 
@@ -453,7 +517,8 @@ public abstract sealed class Limit {
     }
 
     /**
-     * Returns the length of a window; for a token bucket, the time in which its {@linkplain #permits() permits} return.
+     * Returns the length of a window; for a token bucket, the time in which its {@linkplain #permits() permits} return;
+     * for a quota, that of its longest period in UTC, such as 31 days.
      *
      * @return the period, in whole milliseconds
      * @throws IllegalStateException if this is a concurrency limit, which has a {@linkplain #holdTime() hold time}
@@ -554,7 +619,7 @@ public abstract sealed class Limit {
      *
      * @return for a log, the window plus one slot and, if it is leased, the {@linkplain #leaseTime() lease time}; for
      *     a counter, two windows; for a token bucket, the time in which an empty one is filled; for a concurrency
-     *     limit, the hold time
+     *     limit, the hold time; for a quota, a day more than its period, because a zone may set its clocks
      */
     public final Duration reach() {
         return reach;
@@ -562,7 +627,7 @@ public abstract sealed class Limit {
 
     /**
      * All settings that distinguish one count from another: all except the permits, the burst, the hold and retry
-     * times, the counting of denied requests and leases.
+     * times, the counting of denied requests and leases, and the zone, time and day of a quota with a name.
      */
     String identity() {
         return identity;
@@ -604,6 +669,24 @@ public abstract sealed class Limit {
         return form;
     }
 
+    /**
+     * {@return the same, with the boundaries of a quota}
+     *
+     * @param now the time of the store, as far as it is known, in milliseconds
+     */
+    public Form formAt(long now) {
+        return form;
+    }
+
+    /**
+     * {@return one window after a time; of a quota, the end of the period of its calendar that contains the time}
+     *
+     * @param at the time
+     */
+    public Instant windowEnd(Instant at) {
+        return at.plus(quotaWindow());
+    }
+
     // What only this package asks a kind.
 
     /** Returns a copy with other settings, which the caller has checked. */
@@ -614,6 +697,11 @@ public abstract sealed class Limit {
 
     boolean canBeLeased() {
         return false;
+    }
+
+    /** Returns a setting that only this kind has, and that does not follow from the identity and the time. */
+    Object ownSetting() {
+        return identity;
     }
 
     String defaultName() {
@@ -634,7 +722,7 @@ public abstract sealed class Limit {
                         && leased == limit.leased
                         && time.equals(limit.time)
                         && identity.equals(limit.identity)
-                        && retryAfter().equals(limit.retryAfter()));
+                        && ownSetting().equals(limit.ownSetting()));
     }
 
     @Override
@@ -647,7 +735,9 @@ public abstract sealed class Limit {
     public final String toString() {
         String defaultName = defaultName();
         StringBuilder text = new StringBuilder();
-        text.append(permits).append(holdsPermits() ? ' ' : '/').append(defaultName);
+        text.append(permits)
+                .append(Character.isLetter(defaultName.charAt(0)) ? ' ' : '/')
+                .append(defaultName);
         appendSettings(text);
         if (countingDenied) {
             text.append(" counting-denied");
@@ -752,10 +842,17 @@ public abstract sealed class Limit {
      * A limit in a request to a script; {@code wire.lua} has the numbers.
      *
      * @param kind the number of its kind
-     * @param millis its period or hold time, in milliseconds
-     * @param setting its burst if it is a token bucket; otherwise its resolution, in milliseconds
+     * @param millis its period or hold time, in milliseconds; of a quota, the first of three boundaries
+     * @param setting its burst if it is a token bucket, or the second boundary of a quota; otherwise its resolution, in
+     *     milliseconds
+     * @param third the third boundary of a quota; otherwise 0
      */
-    public record Form(int kind, long millis, long setting) {}
+    public record Form(int kind, long millis, long setting, long third) {
+
+        Form(int kind, long millis, long setting) {
+            this(kind, millis, setting, 0);
+        }
+    }
 
     // The kinds.
 
@@ -935,6 +1032,186 @@ public abstract sealed class Limit {
     }
 
     /**
+     * A count that begins again at each boundary of a calendar: each day, week, month or year has the limit's permits.
+     * Exact, and needs the same few bytes for every limit. At a boundary all permits are available at once, so a client
+     * may use those of two periods within a short time.
+     *
+     * <p>A period that has begun ends when the clock of the store passes its end, and only then. So instances with
+     * other clocks, or other time-zone data, never begin it twice.
+     *
+     * <p>The zone, the time of the day and the day of the month are part of the count's identity, unless the limit has
+     * a {@linkplain #named(String) name}, as those of rules have. With a name, a change applies from the end of the
+     * present period on.
+     */
+    public static final class Quota extends Limit {
+
+        private static final String IN_EXAMPLE = "Limit.daily(500).in(ZoneId.of(\"Europe/Berlin\"))";
+        private static final String FROM_EXAMPLE = "Limit.monthly(10_000).from(15)";
+        private static final int LONGEST_ZONE = 50;
+        private static final long DAY = Duration.ofDays(1).toMillis();
+        private static final long HOUR = Duration.ofHours(1).toMillis();
+
+        private final QuotaCalendar calendar;
+
+        /** The last boundaries that were asked for; a race only computes them more often. */
+        private volatile Form last;
+
+        private Quota(CommonSettings settings, QuotaCalendar calendar) {
+            super(
+                    settings,
+                    settings.permits,
+                    new Form(6, calendar.unit().longestDays * DAY, 1),
+                    identity(settings.name, calendar),
+                    (calendar.unit().longestDays + 1) * DAY);
+            this.calendar = calendar;
+            this.last = new Form(form().kind(), 0, 0, 0);
+        }
+
+        private static String identity(String name, QuotaCalendar calendar) {
+            String unit = nameOf(calendar.unit());
+            String settings = "." + calendar.zone() + "." + calendar.at() + "." + calendar.from();
+            return ":Q" + unit.charAt(0) + (name.equals(unit) ? settings : "");
+        }
+
+        static String nameOf(QuotaCalendar.Unit unit) {
+            return unit.name().toLowerCase(Locale.ROOT);
+        }
+
+        /**
+         * Returns the same quota in a time zone, of which the calendar of {@code java.time} knows when clocks are set.
+         *
+         * @param zone the zone, such as {@code Europe/Berlin}, or an offset
+         * @return the limit
+         */
+        public Quota in(ZoneId zone) {
+            ZoneId normalized = Checks.present(zone, "zone", IN_EXAMPLE).normalized();
+            if (normalized.getId().length() > LONGEST_ZONE) {
+                throw new IllegalArgumentException(
+                        "zone " + Text.quote(normalized.getId()) + " is too long: expected at" + " most " + LONGEST_ZONE
+                                + " characters, for example " + IN_EXAMPLE);
+            }
+            return with(new QuotaCalendar(calendar.unit(), normalized, calendar.at(), calendar.from()));
+        }
+
+        /**
+         * Returns the same quota with periods that begin at a time of the day; midnight by default.
+         *
+         * @param at the time, in whole minutes
+         * @return the limit
+         * @throws IllegalArgumentException if the time has seconds
+         */
+        public Quota at(LocalTime at) {
+            Checks.present(at, "time", "LocalTime.of(6, 0)");
+            if (at.getSecond() != 0 || at.getNano() != 0) {
+                throw new IllegalArgumentException("time " + at
+                        + " is not in whole minutes: expected one that is, for example LocalTime.of(6, 0)");
+            }
+            return with(new QuotaCalendar(calendar.unit(), calendar.zone(), at, calendar.from()));
+        }
+
+        /**
+         * Returns the same monthly quota with periods that begin on a day of the month; the first by default.
+         *
+         * @param day the day, 1 to 31; in a shorter month, its last day
+         * @return the limit
+         * @throws IllegalArgumentException if there is no such day
+         * @throws IllegalStateException if this quota is not monthly
+         */
+        public Quota from(int day) {
+            if (calendar.unit() != QuotaCalendar.Unit.MONTHLY) {
+                throw unsuitable("does not begin on a day of the month", "a monthly quota", FROM_EXAMPLE);
+            }
+            if (day < 1 || day > 31) {
+                throw new IllegalArgumentException("day " + day
+                        + " is not in a month: expected 1 to 31, where 31 is the last day of each month, for example "
+                        + FROM_EXAMPLE);
+            }
+            return with(new QuotaCalendar(calendar.unit(), calendar.zone(), calendar.at(), day));
+        }
+
+        private Quota with(QuotaCalendar other) {
+            return new Quota(settings(), other);
+        }
+
+        @Override
+        Quota with(CommonSettings settings) {
+            return new Quota(settings, calendar);
+        }
+
+        @Override
+        public Limit counter() {
+            throw unsuitable("is a calendar quota, which is counted exactly", "a log", COUNTER_EXAMPLE);
+        }
+
+        @Override
+        public Limit burst(long burst) {
+            throw unsuitable("is a calendar quota, which has no burst", "a limit with a window", BURST_EXAMPLE);
+        }
+
+        @Override
+        Object ownSetting() {
+            return calendar;
+        }
+
+        @Override
+        String defaultName() {
+            return nameOf(calendar.unit());
+        }
+
+        /** {@inheritDoc} They are those of the period of this time, and of the one that is nearer to it than others. */
+        @Override
+        public Form formAt(long now) {
+            Form known = last;
+            if (now < middle(known.millis(), known.setting()) || now >= middle(known.setting(), known.third())) {
+                Period present = calendar.periodAt(now);
+                long start = present.start();
+                long end = present.end();
+                known = now < middle(start, end)
+                        ? new Form(known.kind(), calendar.periodAt(start - 1).start(), start, end)
+                        : new Form(
+                                known.kind(), start, end, calendar.periodAt(end).end());
+                last = known;
+            }
+            return known;
+        }
+
+        private static long middle(long from, long to) {
+            return from + (to - from) / 2;
+        }
+
+        @Override
+        public Instant windowEnd(Instant at) {
+            return Instant.ofEpochMilli(calendar.periodAt(at.toEpochMilli()).end());
+        }
+
+        @Override
+        public long mostRecorded() {
+            return Bounds.MOST_EXACT;
+        }
+
+        /**
+         * {@inheritDoc} It may grant the permits of two periods at once: at the end of one and the start of the next.
+         */
+        @Override
+        public long leastTimeToGrant(long total) {
+            return Math.max(0, Math.max(0, total - 1) / permits() - 1) * calendar.unit().shortestHours * HOUR;
+        }
+
+        @Override
+        void appendSettings(StringBuilder text) {
+            if (!calendar.zone().equals(ZoneOffset.UTC)) {
+                text.append(" zone=").append(calendar.zone());
+            }
+            if (!calendar.at().equals(LocalTime.MIDNIGHT)) {
+                text.append(" at=").append(calendar.at());
+            }
+            if (calendar.from() != 1) {
+                text.append(" from=").append(calendar.from());
+            }
+        }
+    }
+
+    /**
      * A set of holders: each takes permits, and returns them when its work ends. Exact: at any time, the holders have
      * no more than the limit's permits. A holder that does not return its permits loses them after the {@linkplain
      * #holdTime() hold time}. Needs 28 bytes of memory per holder.
@@ -979,6 +1256,11 @@ public abstract sealed class Limit {
 
         @Override
         public Duration retryAfter() {
+            return retry;
+        }
+
+        @Override
+        Object ownSetting() {
             return retry;
         }
 

@@ -1,11 +1,18 @@
 package io.github.spillgate;
 
+import io.github.spillgate.internal.QuotaCalendar;
 import io.github.spillgate.internal.Text;
+import java.time.DateTimeException;
 import java.time.Duration;
+import java.time.LocalTime;
+import java.time.ZoneId;
+import java.util.Arrays;
 import java.util.HashSet;
+import java.util.Map;
 import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -17,7 +24,11 @@ final class LimitText {
     private static final Pattern RATE = Pattern.compile("(-?\\d{1,18})/(\\S+)");
     private static final Pattern NUMBER = Pattern.compile("-?\\d{1,18}");
     private static final Pattern DURATION = Pattern.compile("(\\d{1,12})(ms|s|m|h|d)");
+    private static final Pattern DAY = Pattern.compile("\\d{1,2}");
+    private static final Pattern TIME = Pattern.compile("\\d{2}:\\d{2}");
     private static final String CONCURRENT = "concurrent";
+    private static final Map<String, QuotaCalendar.Unit> UNITS = Arrays.stream(QuotaCalendar.Unit.values())
+            .collect(Collectors.toUnmodifiableMap(Limit.Quota::nameOf, unit -> unit));
 
     private LimitText() {}
 
@@ -28,14 +39,59 @@ final class LimitText {
                 && NUMBER.matcher(words[0]).matches()) {
             return Words.of(words, 2).applyTo(Limit.concurrent(Long.parseLong(words[0])));
         }
+        QuotaCalendar.Unit unit = unit(words);
+        if (unit != null) {
+            return Words.of(words, 2).applyTo(Limit.quota(Long.parseLong(words[0]), unit));
+        }
         Matcher rate = RATE.matcher(words[0]);
         if (!rate.matches()) {
             throw new IllegalArgumentException(
-                    "expected permits/window, with at most 18 digits, or permits and the word concurrent, but found "
-                            + Text.quote(words[0]));
+                    "expected permits/window, with at most 18 digits, or permits and one of the words concurrent,"
+                            + " daily, weekly, monthly, yearly, but found " + Text.quote(words[0]));
         }
         long permits = Long.parseLong(rate.group(1));
         return Words.of(words, 1).applyTo(permits, duration("window", rate.group(2)));
+    }
+
+    /** Returns whether a text begins like that of a calendar quota. */
+    static boolean isQuota(String text) {
+        return unit(text.strip().split("\\s+", -1)) != null;
+    }
+
+    private static QuotaCalendar.@Nullable Unit unit(String[] words) {
+        return words.length > 1 && NUMBER.matcher(words[0]).matches() ? UNITS.get(words[1]) : null;
+    }
+
+    private static ZoneId zone(String text) {
+        try {
+            return ZoneId.of(text);
+        } catch (DateTimeException e) {
+            throw new IllegalArgumentException(
+                    "zone " + Text.quote(text)
+                            + " is unknown: expected one of the time-zone database or an offset, such as Europe/Berlin"
+                            + " or +05:30",
+                    e);
+        }
+    }
+
+    private static LocalTime time(String text) {
+        try {
+            if (TIME.matcher(text).matches()) {
+                return LocalTime.parse(text);
+            }
+        } catch (DateTimeException e) {
+            // Named below, like a text of another form.
+        }
+        throw new IllegalArgumentException(
+                "at " + Text.quote(text) + " is not a time of the day: expected 00:00 to 23:59, such as 06:00");
+    }
+
+    private static int day(String text) {
+        if (!DAY.matcher(text).matches()) {
+            throw new IllegalArgumentException(
+                    "from " + Text.quote(text) + " is not a day of the month: expected 1 to 31, such as 15");
+        }
+        return Integer.parseInt(text);
     }
 
     private static Duration duration(String what, String text) {
@@ -88,6 +144,9 @@ final class LimitText {
         private @Nullable Duration resolution;
         private @Nullable Duration hold;
         private @Nullable Duration retry;
+        private @Nullable ZoneId zone;
+        private @Nullable LocalTime at;
+        private @Nullable Integer from;
         private @Nullable String name;
 
         static Words of(String[] words, int from) {
@@ -116,11 +175,14 @@ final class LimitText {
                 case "hold=" -> hold = duration("hold time", tail);
                 case "retry=" -> retry = duration("retry time", tail);
                 case "resolution=" -> resolution = duration("resolution", tail);
+                case "zone=" -> zone = zone(tail);
+                case "at=" -> at = time(tail);
+                case "from=" -> from = day(tail);
                 case "name=" -> name = tail;
                 default ->
                     throw new IllegalArgumentException("the word " + Text.quote(word)
                             + " is none of log, counter, aligned, burst=…, resolution=…, counting-denied,"
-                            + " leased, hold=…, retry=…, name=…");
+                            + " leased, hold=…, retry=…, zone=…, at=…, from=…, name=…");
             }
         }
 
@@ -132,13 +194,31 @@ final class LimitText {
             return Long.parseLong(text);
         }
 
-        Limit applyTo(Limit concurrent) {
+        /** Fails if there are other words than these. */
+        private void checkOnly(String what, Set<String> allowed) {
             for (String word : seen) {
-                if (!word.equals("hold=") && !word.equals("retry=") && !word.equals("name=")) {
-                    throw new IllegalArgumentException("a concurrency limit has only hold=…, retry=… and name=…, but"
-                            + " found " + Text.quote(word));
+                if (!allowed.contains(word)) {
+                    throw new IllegalArgumentException(what + ", but found " + Text.quote(word));
                 }
             }
+        }
+
+        Limit applyTo(Limit.Quota quota) {
+            checkOnly(
+                    "a quota has only zone=…, at=…, from=…, counting-denied and name=…",
+                    Set.of("zone=", "at=", "from=", "counting-denied", "name="));
+            if (from != null && !quota.name().equals("monthly")) {
+                throw new IllegalArgumentException("from=… is for a monthly quota only");
+            }
+            Limit.Quota placed = zone == null ? quota : quota.in(zone);
+            placed = at == null ? placed : placed.at(at);
+            placed = from == null ? placed : placed.from(from);
+            Limit limit = countingDenied ? placed.countingDenied() : placed;
+            return name == null ? limit : limit.named(name);
+        }
+
+        Limit applyTo(Limit concurrent) {
+            checkOnly("a concurrency limit has only hold=…, retry=… and name=…", Set.of("hold=", "retry=", "name="));
             Limit limit = hold == null ? concurrent : concurrent.hold(hold);
             if (retry != null) {
                 limit = limit.retryAfter(retry);
@@ -152,6 +232,10 @@ final class LimitText {
             }
             if (retry != null) {
                 throw new IllegalArgumentException("retry=… is for a concurrency limit only, such as 20 concurrent");
+            }
+            if (zone != null || at != null || from != null) {
+                throw new IllegalArgumentException(
+                        "zone=…, at=… and from=… are for a calendar quota only, such as 500 daily");
             }
             if (aligned && !counter) {
                 throw new IllegalArgumentException("aligned is for a counter only");

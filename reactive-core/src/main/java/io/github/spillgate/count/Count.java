@@ -51,6 +51,9 @@ public abstract class Count {
         } else if (limit instanceof Limit.Counter) {
             return new CounterCount();
         }
+        if (limit instanceof Limit.Quota) {
+            return new QuotaCount();
+        }
         return limit instanceof Limit.Bucket ? new BucketCount() : new HoldCount();
     }
 
@@ -160,12 +163,17 @@ public abstract class Count {
      */
     public static byte[] emptied(Limit limit, byte[] value) {
         Count count = read(limit, value);
-        return CountValue.emptied(value, count == null ? 0 : count.emptyLength());
+        return count == null ? CountValue.NONE : CountValue.emptied(value, count.emptyLength(), count.keptLength());
     }
 
     /** Returns the length of a value without permits, which ends with its expiry; 0 if it is deleted instead. */
     int emptyLength() {
         return 0;
+    }
+
+    /** Returns how many bytes at the end of a value, or of the head of a log, a reset keeps. */
+    int keptLength() {
+        return CountValue.EXPIRY;
     }
 
     /**

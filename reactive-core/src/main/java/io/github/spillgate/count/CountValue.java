@@ -10,13 +10,16 @@ final class CountValue {
     static final int COUNTER = 's' | 'g' << 8 | 'C' << 16;
     static final int BUCKET = 's' | 'g' << 8 | 'B' << 16;
     static final int BUCKET_SET_BACK = 's' | 'g' << 8 | 'b' << 16;
+    static final int QUOTA = 's' | 'g' << 8 | 'Q' << 16;
     static final int HOLDS = 's' | 'g' << 8 | 'H' << 16;
 
     private static final int KIND = 3;
     private static final int LIFE = 2;
 
-    /** The bytes at the end of the value, or of the head of a log, that a reset keeps. */
-    private static final int EXPIRY = 6;
+    /** The length of the expiry at the end of the value, or of the head of a log. */
+    static final int EXPIRY = 6;
+
+    static final byte[] NONE = {};
 
     private final byte[] bytes;
     private int at;
@@ -74,8 +77,9 @@ final class CountValue {
      * Returns what a reset leaves of a value, as in {@code reset.lua}; nothing if it is to be deleted.
      *
      * @param length the length of a value without permits; 0 to delete it
+     * @param kept how many bytes at its end are kept
      */
-    static byte[] emptied(byte[] value, int length) {
+    static byte[] emptied(byte[] value, int length, int kept) {
         int size = value.length < length ? 0 : length;
         byte[] emptied = new byte[size];
         if (size > 0) {
@@ -83,7 +87,7 @@ final class CountValue {
             int life = (int) LittleEndian.get(value, KIND, LIFE);
             int resets = (life + 1) % StoreUsage.RESETS;
             LittleEndian.put(emptied, KIND, life - life % StoreUsage.RESETS + resets, LIFE);
-            System.arraycopy(value, size - EXPIRY, emptied, size - EXPIRY, EXPIRY);
+            System.arraycopy(value, size - kept, emptied, size - kept, kept);
         }
         return emptied;
     }

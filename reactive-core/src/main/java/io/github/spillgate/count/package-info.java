@@ -5,8 +5,8 @@ package io.github.spillgate.count;
 // Design notes: where to read. Each class has its own notes under its opening brace.
 //
 //   All kinds    Count: one step, at a time; Count.of is the table of kinds
-//   Rate limits  RateCount; LogCount, CounterCount, BucketCount. The arithmetic of the last two is in CounterState and
-//                BucketState, which also make usages of replies of Redis
+//   Rate limits  RateCount; LogCount, CounterCount, BucketCount, QuotaCount. The arithmetic of the last three is in
+//                CounterState, BucketState and QuotaState, which also make usages of replies of Redis
 //   Holders      HoldCount, for concurrency limits
 //   Values       Count.read and write: the same bytes as in Redis, for stores that compare and write; CountValue.
 //                RateCount.charge and restore, as reconcile.lua does; RestoredMark

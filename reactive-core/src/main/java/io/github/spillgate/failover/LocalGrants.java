@@ -1,5 +1,6 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.Limit;
 import io.github.spillgate.failover.lease.DenialCache;
 import io.github.spillgate.failover.lease.Leases;
 import io.github.spillgate.failover.ledger.Instances;
@@ -117,8 +118,10 @@ final class LocalGrants implements Leases.Charges {
             for (StoreUsage usage : charged.usages()) {
                 if (usage.claim().handle().equals(refunded.handle())) {
                     StoreUsage inStore = usage.inStore();
-                    long until = inStore.reply().at()
-                            + refunded.limit().quotaWindow().toMillis();
+                    long until = refunded.limit() instanceof Limit.Quota
+                            ? inStore.wholeAtMillis()
+                            : inStore.reply().at()
+                                    + refunded.limit().quotaWindow().toMillis();
                     refundCharged(new RefundCharged(refunded, inStore.life(), until));
                 }
             }

@@ -38,6 +38,9 @@ public final class StoreClock {
     private final LongSupplier nanoTime;
     private volatile @Nullable Bound bound;
 
+    /** The difference of both clocks in the newest reply. */
+    private volatile @Nullable Offset newest;
+
     public StoreClock(LongSupplier nanoTime) {
         this.nanoTime = nanoTime;
     }
@@ -46,6 +49,7 @@ public final class StoreClock {
     public synchronized void record(long micros) {
         long now = nanoTime.getAsLong();
         Offset offset = new Offset(TimeUnit.MICROSECONDS.toNanos(micros) - now, now);
+        newest = offset;
         Bound known = bound;
         if (known == null) {
             bound = new Bound(offset, offset, now);
@@ -54,6 +58,12 @@ public final class StoreClock {
         } else if (offset.nanos >= known.best.at(now)) {
             bound = new Bound(offset, known.before, known.since);
         }
+    }
+
+    /** Returns the server's time in milliseconds by its newest reply; the local time if there is none. */
+    public long millis() {
+        Offset known = newest;
+        return known == null ? Time.millis() : TimeUnit.NANOSECONDS.toMillis(known.nanos + nanoTime.getAsLong());
     }
 
     /** Returns whether a deadline has passed. */

@@ -67,8 +67,7 @@ final class ReconcileCommands {
 
     private Mono<List<Corrected>> settle(int slot, List<Settlement> settlements) {
         byte[][] names = keys.countsAndSettlementMarks(settlements);
-        return router.run(
-                        slot, Script.Purpose.SETTLE, names, clock -> ScriptRequest.settle(settlements, clock::microsAt))
+        return router.run(slot, Script.Purpose.SETTLE, names, clock -> ScriptRequest.settle(settlements, clock))
                 .map(reply -> settled(settlements, new ScriptReply(reply)));
     }
 

@@ -1,5 +1,6 @@
 package io.github.spillgate.spi;
 
+import io.github.spillgate.Limit;
 import io.github.spillgate.internal.Names;
 import io.github.spillgate.internal.Text;
 import java.time.InstantSource;
@@ -163,7 +164,10 @@ public final class Reconciliation implements Correction {
         return ages(some, clock.millis());
     }
 
-    private static List<Grants> ages(List<Grants> some, long now) {
+    private List<Grants> ages(List<Grants> some, long now) {
+        if (claim.limit() instanceof Limit.Quota) {
+            return some;
+        }
         return some.stream()
                 .map(one -> new Grants(Math.max(0, now - one.fromMillis), Math.max(0, now - one.toMillis), one.permits))
                 .toList();
@@ -176,7 +180,8 @@ public final class Reconciliation implements Correction {
     }
 
     /**
-     * Permits that were granted within a period.
+     * Permits that were granted within a period. Those of a quota have the period in which they count, with its start
+     * and its end on the clock of the store, and never as an age.
      *
      * @param fromMillis the earliest time at which the first of them was granted, or its age
      * @param toMillis the latest time at which the last of them was granted, or its age

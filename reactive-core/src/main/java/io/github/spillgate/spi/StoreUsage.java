@@ -21,7 +21,8 @@ import org.jspecify.annotations.Nullable;
  *     life divided by {@link #RESETS} is the same until the count expires, also after refunds and resets. So if another
  *     usage has another one, before all permits of this usage have expired, then the store has lost data. The rest is
  *     the number of resets, modulo {@link #RESETS}
- * @param windows the windows of a counter after the decision; null for other limits, or if they are not known
+ * @param windows the windows of a counter after the decision, or the period of a quota; null for other limits, or if
+ *     they are not known
  * @param isLease whether the permits are leased, so that they are charged at the end of the lease time
  * @param original what the store has replied, if this usage was made from that; null otherwise
  */
@@ -132,7 +133,7 @@ public record StoreUsage(
         return "Usage[" + limit() + ", used=" + used + ", wholeAt=" + wholeAt() + "]";
     }
 
-    /** The windows of a {@linkplain Limit.Counter counter}. */
+    /** The windows of a {@linkplain Limit.Counter counter}, or the period of a {@linkplain Limit.Quota quota}. */
     public interface Windows {
 
         /** {@return the start of the current window, in milliseconds of the store's clock} */

@@ -9,8 +9,8 @@
 --                        then entries of offset:5 count:4
 --             holds      'sgH' used:4 earliest:6 latest:6 last:6 ends:6, then for each hold id:16 expiry:6 length:4
 --                        permits:2
---             reserved   'sgQ' for a quota: life:2 used:7 start:6 end:6 flags:1
---                        'sgN' for a ban: until:6 forgotten:6 level:1 strikes:2
+--             quota      'sgQ' life:2 used:7 flags:1 start:6 end:6
+--             reserved   'sgN' for a ban: until:6 forgotten:6 level:1 strikes:2
 --   KEY!      reset      the time in microseconds, as text
 --   KEY!!     restored   the life, and four numbers for each of two lost lives, as text
 --   KEY!ID    of a reconciliation: the life, as text; of a settlement: empty
@@ -18,9 +18,9 @@
 --
 -- The file of each kind explains its value.
 --
--- Redis needs the same memory for 16 to 28 bytes, and for 29 to 44. So a counter (25) has 3 spare bytes, a bucket (24
--- or 36) has 4 or 8, and the head of a log (44) has none. Spare bits: 2 in 'first', 'last' and 'room' of a log, 3 in
--- each number of 7 bytes, 6 in each time in milliseconds, except 5 in 'at' of a bucket.
+-- Redis needs the same memory for 16 to 28 bytes, and for 29 to 44. So a counter and a quota (25) have 3 spare bytes, a
+-- bucket (24 or 36) has 4 or 8, and the head of a log (44) has none. Spare bits: 2 in 'first', 'last' and 'room' of a
+-- log, 3 in each number of 7 bytes, 6 in each time in milliseconds, except 5 in 'at' of a bucket.
 --
 -- The life of a count tells its value from an earlier one that was lost. It is set when a count without a value is
 -- written: eight times a number, the microseconds of the clock modulo 8,191, plus 1. Every other write keeps it, so
@@ -52,8 +52,9 @@ local A_LOG = 5007219 -- 'sgL'
 local A_COUNTER = 4417395 -- 'sgC'
 local A_BUCKET = 4351859 -- 'sgB'
 local A_BUCKET_SET_BACK = 6449011 -- 'sgb'
+local A_QUOTA = 5334899 -- 'sgQ'
 local HOLDS = 4745075 -- 'sgH'
-local COUNTER_LENGTH, SHORT_BUCKET, LONG_BUCKET = 25, 24, 36 -- bytes
+local COUNTER_LENGTH, SHORT_BUCKET, LONG_BUCKET, QUOTA_LENGTH = 25, 24, 36, 25 -- bytes
 local EXACT = 9007199254740992 -- a double below this is an integer that was not rounded
 local MOST_EXACT = EXACT - 1
 local HEAD = 44

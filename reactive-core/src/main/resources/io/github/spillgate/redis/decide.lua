@@ -69,6 +69,8 @@ local function decideRest()
         granted = 0
       elseif not count then
         status = FOREIGN
+      elseif count.isOutside then
+        status, granted = LATE, 0
       elseif mode == LEASE then
         granted = isWritable and limit.kind.lease(count, times, cost) or 0
         if granted > 0 then

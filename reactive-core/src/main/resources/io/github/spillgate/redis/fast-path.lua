@@ -5,7 +5,7 @@
 --
 -- Each group is charged by its last write. If a write fails, the group has not been charged.
 
-local LIMIT, GROUP = 21, 24 -- bytes; a group with one count
+local LIMIT, GROUP = 27, 24 -- bytes; a group with one count
 local SHORT, BEHIND_SHORT_LOG = 40, '404' -- a log with room for so many entries is read and written as a whole
 local BEHIND_FRONT = 31 -- the first byte behind the part of a log's head that most hits change
 

@@ -5,7 +5,8 @@
 -- A count is a table: its key, the limit of the claim at hand, its life, mustWrite, and what its kind needs. In Java,
 -- the methods of Count and RateCount have the same names:
 --
---   read(key, limit, checksLength)   returns the count now, or nil if the value is foreign
+--   read(key, limit, checksLength)   returns the count now, or nil if the value is foreign. A count that isOutside
+--                                    cannot be decided, and the client has to send the request again
 --   write(count)
 --   usage(count, denied)             returns the three figures of wire.lua; "denied" is the cost of a denied request
 --   timesThatFit(count, cost, times, id)   returns how many of these equal requests fit, one after another; if a
@@ -28,7 +29,7 @@
 --   restore(count, grants, earlier)  restores permits of a lost life; "earlier" are the three numbers in the mark of
 --                                    what was restored of it before, if there is one. Returns the three new numbers,
 --                                    or nil if nothing was restored
---   reach(limit)                     returns for how many milliseconds permits count at most
+--   reach(limit, count)              returns for how many milliseconds permits count at most
 local kinds = {}
 
 -- Returns the limits, the position behind them, and whether any of them counts denied requests.
@@ -36,11 +37,11 @@ local function readLimits()
   local limits, last, at = {}, unpackFrom('<I2', argument)
   local isAnyCountingDenied, made = false, {}
   for l = 1, last do
-    local number, permits, window, resolution, option
-    number, permits, window, resolution, option, at = unpackFrom('<I1I7I6I6I1', argument, at)
+    local number, permits, window, resolution, option, third
+    number, permits, window, resolution, option, third, at = unpackFrom('<I1I7I6I6I1I6', argument, at)
     made[number] = made[number] or kinds[number]()
     limits[l] = {kind = made[number], number = number, permits = permits, window = window, resolution = resolution,
-      capacity = resolution * window, isCountingDenied = option == 1}
+      third = third, capacity = resolution * window, isCountingDenied = option == 1}
     isAnyCountingDenied = isAnyCountingDenied or option == 1
   end
   return limits, at, isAnyCountingDenied

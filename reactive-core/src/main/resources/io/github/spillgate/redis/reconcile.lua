@@ -69,7 +69,7 @@ local function restore(count, resetMark, key, life, since, grants)
   if other then
     mark[3] = string.format('%.0f %.0f %.0f %.0f', other.life, other[1], other[2], other[3])
   end
-  call('SET', key, table.concat(mark, ' '), 'PX', limit.kind.reach(limit))
+  call('SET', key, table.concat(mark, ' '), 'PX', limit.kind.reach(limit, count))
   return true
 end
 

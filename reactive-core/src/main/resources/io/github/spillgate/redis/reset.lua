@@ -15,19 +15,20 @@
 -- call has only counts and the other only marks.
 
 local DEADLINE, MARK = 7, 7
-local WITH_LIFE, EXPIRY = 5, 6 -- the bytes up to the life, and those at the end of the value or of its head
+local WITH_LIFE, EXPIRY, PERIOD = 5, 6, 12 -- the bytes up to the life, and those at the end of the value or of its head
 
-local SIZES = {sgC = COUNTER_LENGTH, sgB = SHORT_BUCKET, sgb = SHORT_BUCKET, sgL = HEAD} -- of an empty value
+-- Of an empty value.
+local SIZES = {sgC = COUNTER_LENGTH, sgB = SHORT_BUCKET, sgb = SHORT_BUCKET, sgL = HEAD, sgQ = QUOTA_LENGTH}
 
 -- Returns a value without permits in the place of this one, or nil if there is none. It keeps the expiry or, of a
--- counter, the start of the window.
+-- counter, the start of the window, and of a quota its period.
 local function emptied(bytes)
   local size = SIZES[string.sub(bytes, 1, 3)]
   if size and #bytes >= size then
     local life = unpackFrom('<I2', bytes, WITH_LIFE - 1)
-    local number = (life + 1) % RESETS
+    local number, kept = (life + 1) % RESETS, string.sub(bytes, 3, 3) == 'Q' and PERIOD or EXPIRY
     return string.sub(bytes, 1, WITH_LIFE - 2) .. pack('<I2', life - life % RESETS + number)
-      .. string.rep('\0', size - WITH_LIFE - EXPIRY) .. string.sub(bytes, size - EXPIRY + 1, size)
+      .. string.rep('\0', size - WITH_LIFE - kept) .. string.sub(bytes, size - kept + 1, size)
   end
 end
 

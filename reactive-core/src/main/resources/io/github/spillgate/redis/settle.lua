@@ -40,9 +40,10 @@ while at <= #argument do
   if one.status == 0 then
     counts[key] = counts[key] or limits[l].kind.read(key, limits[l], true)
     one.count = counts[key]
-    one.status = one.count and 0 or FOREIGN
+    one.status = not one.count and FOREIGN or one.count.isOutside and LATE or 0
   end
-  if one.count and not isReset(resetMark, stamp) and call('SET', mark, '', 'NX', 'PX', MARK_LIFE) then
+  if one.count and one.status == 0
+    and not isReset(resetMark, stamp) and call('SET', mark, '', 'NX', 'PX', MARK_LIFE) then
     one.granted = 1
     local kind = limits[l].kind
     local isChanged = more > 0 and kind.takeBeyond(one.count, more, most)

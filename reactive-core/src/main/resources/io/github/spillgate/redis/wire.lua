@@ -6,12 +6,15 @@
 --
 --   limits:2, then for each limit
 --     kind:1         1 for a log, 2 for a counter with windows from the first hit, 3 for a counter with windows aligned
---                    to the clock, 4 for a token bucket, 5 for a concurrency limit
+--                    to the clock, 4 for a token bucket, 5 for a concurrency limit, 6 for a quota
 --     permits:7      the permits of a window; of a bucket, those that return in a window; of a concurrency limit, those
 --                    that may be held at the same time
---     window:6       the length of a window or, of a concurrency limit, the hold time, in milliseconds
---     resolution:6   of a log, the length of a slot in milliseconds; of a bucket, the burst in permits; of others, 1
+--     window:6       the length of a window or, of a concurrency limit, the hold time, in milliseconds; of a quota, the
+--                    first of three boundaries, in milliseconds on this clock
+--     resolution:6   of a log, the length of a slot in milliseconds; of a bucket, the burst in permits; of a quota, the
+--                    second boundary; of others, 1
 --     option:1       1 if denied requests count, else 0
+--     third:6        the third boundary of a quota; of others, and if the request opens no period, 0
 --
 -- The reply of decide.lua, reconcile.lua, renew.lua and settle.lua is the time in microseconds:7, and then the usages.
 -- One usage:
@@ -19,14 +22,15 @@
 --   granted:4        the number of equal requests that are granted, which are the first ones; of a lease, and
 --                    in the other scripts, what the header of the script says
 --   status:1         0, or why the count does not grant more: DENIED, FOREIGN (the value is not ours), UNWRITTEN (the
---                    charge cannot be written), LATE (the deadline has passed)
+--                    charge cannot be written), LATE (the deadline has passed, or the time is not within the
+--                    boundaries of a quota)
 --   life:2           the life of the count, see counts.lua; 0 if it has no value, or holds permits
 --   three figures:7, which the file of the kind explains, with times in milliseconds
 --
 -- The life and what follows are 0 if decide.lua did not decide the request, because one of its counts is FOREIGN,
 -- UNWRITTEN or LATE.
 
-local LOG, COUNTER, ALIGNED_COUNTER, BUCKET, CONCURRENT = 1, 2, 3, 4, 5
+local LOG, COUNTER, ALIGNED_COUNTER, BUCKET, CONCURRENT, QUOTA = 1, 2, 3, 4, 5, 6
 local TAKE, LEASE = 1, 2 -- modes of a group, see decide.lua
 local DENIED, FOREIGN, UNWRITTEN, LATE = 1, 2, 3, 4
 local USAGE = '<I4I1I2I7I7I7'

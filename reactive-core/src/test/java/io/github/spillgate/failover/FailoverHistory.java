@@ -58,13 +58,15 @@ final class FailoverHistory {
     enum Rate {
         LOG,
         COUNTER,
-        BUCKET;
+        BUCKET,
+        QUOTA;
 
         /** Returns a limit with the permits of a log. A bucket returns none of them during a history. */
         Limit like(Limit log) {
             return switch (this) {
                 case LOG -> log;
                 case COUNTER -> log.counter();
+                case QUOTA -> Limit.yearly(log.permits());
                 case BUCKET -> Limit.bucket(1, Duration.ofDays(10), log.permits());
             };
         }

@@ -24,7 +24,14 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** What a ledger takes for a loss of data, and what it hands over then. */
 @ParameterizedClass
 @ValueSource(
-        strings = {"100/1h", "100/1h resolution=1m", "100/1h counter", "100/1h counter aligned", "100/1h burst=100"})
+        strings = {
+            "100/1h",
+            "100/1h resolution=1m",
+            "100/1h counter",
+            "100/1h counter aligned",
+            "100/1h burst=100",
+            "100 yearly"
+        })
 class LedgerLifeTest extends LocalFallbackFixture {
 
     private final LossyStore remote = new LossyStore(clock);
@@ -202,7 +209,7 @@ class LedgerLifeTest extends LocalFallbackFixture {
     @Test
     void permitsThatHaveExpiredAreNotLost() {
         take(60);
-        clock.advanceMillis(3 * 3_600_000);
+        clock.advanceMillis(3 * claim.limit().reach().toMillis());
         remote.loseAll();
         take(1);
         assertThat(way.handOver(10, any -> false)).isEmpty();

@@ -18,6 +18,9 @@ public abstract class CountModel {
         } else if (limit instanceof Limit.Bucket) {
             return new BucketModel();
         }
+        if (limit instanceof Limit.Quota) {
+            return new QuotaModel();
+        }
         return limit instanceof Limit.Counter ? new CounterModel() : new LogModel();
     }
 

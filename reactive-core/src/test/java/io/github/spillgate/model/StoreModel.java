@@ -254,12 +254,16 @@ public class StoreModel implements LimitStore {
         Mark before = reconciled.getOrDefault(mark, new Mark(-1, 0));
         if ((before.life == life(reconciliation.claim()) / StoreUsage.RESETS
                         && reconciliation.number() <= before.number)
-                || !count.reconcile(limit, times(reconciliation.agesToSend(), now), now)) {
+                || !count.reconcile(limit, times(limit, reconciliation.agesToSend(), now), now)) {
             return false;
         }
         int life = lives.computeIfAbsent(reconciliation.claim().identity(), any -> birth());
         reconciled.put(mark, new Mark(reconciliation.number(), life / StoreUsage.RESETS));
         return true;
+    }
+
+    static List<Grants> times(Limit limit, List<Grants> ages, long now) {
+        return limit instanceof Limit.Quota ? ages : times(ages, now);
     }
 
     static List<Grants> times(List<Grants> ages, long now) {

@@ -80,7 +80,9 @@ class CountValueOracleTest {
             "leasedBucket",
             "anyBucket",
             "holds",
-            "holds");
+            "holds",
+            "quota",
+            "quota");
 
     private static final long[] WINDOWS = {1, 2, 7, 50, 1_000};
 
@@ -113,9 +115,11 @@ class CountValueOracleTest {
                         "charge Log",
                         "charge Counter",
                         "charge Bucket",
+                        "charge Quota",
                         "restore Log",
                         "restore Counter",
-                        "restore Bucket")
+                        "restore Bucket",
+                        "restore Quota")
                 .allSatisfy((correction, times) -> assertThat(times).isGreaterThan(50));
     }
 
@@ -132,7 +136,7 @@ class CountValueOracleTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"log", "leased", "counter", "clock", "bucket", "leasedBucket"})
+    @ValueSource(strings = {"log", "leased", "counter", "clock", "bucket", "leasedBucket", "quota"})
     void javaAndLuaWriteTheSameBytesIfACountIsEmptiedAfterAClockStepBack(String kind) {
         for (Function<Claim, Consumer<Twin>> emptying : List.<Function<Claim, Consumer<Twin>>>of(
                 claim -> twin -> twin.refundOldest(claim),
@@ -172,7 +176,7 @@ class CountValueOracleTest {
 
     /** Several instances restore one life in any order, each what it knew at another time, while permits are taken. */
     @ParameterizedTest
-    @ValueSource(strings = {"log", "counter", "clock", "bucket"})
+    @ValueSource(strings = {"log", "counter", "clock", "bucket", "quota"})
     void javaAndLuaWriteTheSameBytesOfRestorations(String kind) {
         for (int seed = 0; seed < 15; seed++) {
             Run run = new Run(new Random(seed), new Form(kind, 60, 1_000, kind.equals("log") ? 50 : 1, false, 0));
@@ -233,7 +237,15 @@ class CountValueOracleTest {
     /** A store that compares and writes has to keep a value as long as Redis keeps the key. */
     @ParameterizedTest
     @ValueSource(
-            strings = {"9/1m", "9/1m counter", "9/1m counter aligned", "9/1m burst=9", "9/1s burst=1", "9 concurrent"})
+            strings = {
+                "9/1m",
+                "9/1m counter",
+                "9/1m counter aligned",
+                "9/1m burst=9",
+                "9/1s burst=1",
+                "9 concurrent",
+                "9 daily"
+            })
     void aValueExpiresWithItsKey(String text) {
         Limit limit = Limit.parse(text);
         Keyspace keyspace = new Keyspace(client);
@@ -350,7 +362,10 @@ class CountValueOracleTest {
             this.random = random;
             this.form = form;
             limit = form.kind().equals("anyBucket") ? BucketOracleTest.anyBucket(random) : form.limit();
-            pass(1_000_000);
+            pass(
+                    limit instanceof Limit.Quota quota
+                            ? quota.windowEnd(clock.instant()).toEpochMilli() - clock.millis() - 50
+                            : 1_000_000);
             twins.forEach(twin -> twin.begin(claim(1)));
             lost.add(lostNow(8));
             lost.add(lostNow(17));
@@ -364,6 +379,9 @@ class CountValueOracleTest {
         /** Returns what an instance may have granted, and in one of many cases more than a count can hold. */
         private List<Grants> grants(int most, long reach) {
             long now = clock.millis();
+            if (limit instanceof Limit.Quota quota) {
+                return periods(most, quota, now);
+            }
             boolean isBucket = limit instanceof Limit.Bucket;
             boolean isVast = !isBucket && random.nextInt(50) == 0;
             List<Grants> grants = new ArrayList<>();
@@ -375,6 +393,18 @@ class CountValueOracleTest {
                 long vast = limit instanceof Limit.Log ? 3_000_000_000L : (1L << 53) - 2;
                 grants.add(new Grants(from, to, isVast ? vast : permits));
                 from = to + random.nextLong(reach / 4 + 2);
+            }
+            return grants;
+        }
+
+        /** Returns permits in the present period, in the one before, and in those of another calendar. */
+        private List<Grants> periods(int most, Limit.Quota quota, long now) {
+            List<Grants> grants = new ArrayList<>();
+            for (int i = random.nextInt(most); i >= 0; i--) {
+                Limit.Form form = quota.formAt(now - random.nextInt(100));
+                long other = random.nextInt(3) == 0 ? random.nextInt(200) - 100 : 0;
+                long permits = random.nextInt(20) == 0 ? (1L << 53) - 2 : random.nextInt(9);
+                grants.add(new Grants(form.millis() + other, other == 0 ? form.setting() : now + other, permits));
             }
             return grants;
         }
@@ -515,7 +545,10 @@ class CountValueOracleTest {
                 case 0 -> -1 - random.nextInt(60);
                 case 1 -> random.nextInt(4) == 0 ? -500 - random.nextInt(2_500) : 0;
                 case 2, 3 -> 100 + random.nextInt(1_000);
-                case 4 -> 2_000 + random.nextInt(100_000);
+                case 4 ->
+                    limit instanceof Limit.Quota
+                            ? 86_300_000 + random.nextInt(100_000)
+                            : 2_000 + random.nextInt(100_000);
                 case 5, 6, 7 -> random.nextInt(60);
                 default -> random.nextInt(4);
             };

@@ -29,6 +29,9 @@ import io.lettuce.core.RedisClient;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.InstantSource;
+import java.time.LocalTime;
+import java.time.ZoneOffset;
+import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Comparator;
@@ -64,9 +67,14 @@ class StoreOracleTest {
     private static final int KEYS = 2;
     private static final List<Double> DEBTS = List.of(1.0, 0.0, 0.5, 4.0);
 
+    /** A boundary of quotas that is near to the time at which a clock starts. */
+    static final LocalTime SOON = LocalTime.ofInstant(Instant.ofEpochMilli(new ManualClock().millis()), ZoneOffset.UTC)
+            .truncatedTo(ChronoUnit.MINUTES)
+            .plusMinutes(1);
+
     /** Those that are there twice are tried twice as often. */
     private static final String KINDS =
-            "log log leased leased counter clock bucket bucket leasedBucket leasedBucket holds holds";
+            "log log leased leased counter clock bucket bucket leasedBucket leasedBucket holds holds quota quota";
 
     private static final AtomicInteger RUNS = new AtomicInteger();
 
@@ -408,11 +416,15 @@ class StoreOracleTest {
         int micros = 500;
         List<Limit> limits = forms.stream().map(Form::limit).collect(Collectors.toCollection(ArrayList::new));
         show(clock, micros);
+        learnTheTime(subjects, limits);
         for (int step = 0; step < traffic.size(); step++) {
             Action action = traffic.get(step);
             if (action instanceof Tick tick) {
                 clock.advanceMillis(tick.millis);
                 show(clock, micros);
+                if (tick.millis > 1_000_000) {
+                    learnTheTime(subjects, limits);
+                }
             } else if (action instanceof Permits change) {
                 int i = change.limit % limits.size();
                 limits.set(i, forms.get(i).withPermits(change.permits).limit());
@@ -435,6 +447,14 @@ class StoreOracleTest {
                 }
             }
         }
+    }
+
+    /**
+     * A store of Redis knows the time by its last reply. A request on a quota that has the boundaries of another day is
+     * sent again, behind those that were sent with it.
+     */
+    private static void learnTheTime(List<Subject> subjects, List<Limit> limits) {
+        subjects.forEach(subject -> subject.apply(PEEK, limits).block());
     }
 
     /**
@@ -584,6 +604,7 @@ class StoreOracleTest {
                 Tuple.of(3, Arbitraries.longs().between(1, 60)),
                 Tuple.of(2, Arbitraries.longs().between(100, 1_100)),
                 Tuple.of(1, Arbitraries.longs().between(2_000, 100_000)),
+                Tuple.of(1, Arbitraries.of(60_000L, 86_399_999L, 86_400_000L)),
                 Tuple.of(1, Arbitraries.longs().between(-60, -1)),
                 Tuple.of(1, Arbitraries.longs().between(-3_000, -500)));
         Arbitrary<Action> action = Arbitraries.frequencyOf(
@@ -634,6 +655,10 @@ class StoreOracleTest {
                         .hold(Duration.ofMillis(1_000 + window * (1 + permits % 2)))
                         .retryAfter(Duration.ofMillis(1_000 + 500 * (permits % 3)))
                         .named("limit-" + number);
+            }
+            if (kind.equals("quota")) {
+                Limit quota = Limit.daily(permits).at(SOON).named("limit-" + number);
+                return denied ? quota.countingDenied() : quota;
             }
             long millis = kind.startsWith("leased") ? Math.max(1_000, window) : window;
             Limit limit = Limit.of(permits, Duration.ofMillis(millis)).named("limit-" + number);

@@ -26,6 +26,10 @@ import io.github.spillgate.spi.StoreRequest;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.InstantSource;
+import java.time.LocalTime;
+import java.time.ZoneId;
+import java.time.ZoneOffset;
+import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -212,7 +216,8 @@ public abstract class LimitStoreContract {
     @ParameterizedTest
     @MethodSource("kinds")
     void concurrentCallersGetExactlyThePermits(Limit limit) {
-        Limit twenty = Limit.parse(limit.toString().replace("5/", "20/").replace("=5", "=20"));
+        Limit twenty = Limit.parse(
+                limit.toString().replace("5/", "20/").replace("5 ", "20 ").replace("=5", "=20"));
         RateLimiter limiter = limiter(twenty);
         List<Decision> decisions = requireNonNull(Flux.range(0, 200)
                 .flatMap(i -> limiter.tryAcquire("a").subscribeOn(Schedulers.boundedElastic()), 64)
@@ -524,7 +529,7 @@ public abstract class LimitStoreContract {
     }
 
     @ParameterizedTest
-    @MethodSource("kinds")
+    @MethodSource("windows")
     void aKeyIsUnusedAtItsResetTime(Limit limit) {
         Limit soon = Limit.parse(limit.toString().replace("5h", "50ms"));
         RateLimiter limiter = limiter(soon);
@@ -539,6 +544,18 @@ public abstract class LimitStoreContract {
             assertThat(only(peeked).wholeAt()).isEqualTo(whole);
             tick();
         }
+    }
+
+    @Test
+    void aQuotaFitsAgainAtTheEndOfItsPeriod() {
+        Limit quota = Limit.monthly(2).in(ZoneId.of("Europe/Berlin")).from(31);
+        RateLimiter limiter = limiter(quota);
+        Usage taken = only(now(limiter.tryAcquire("a", 2)));
+        Decision denied = now(limiter.tryAcquire("a"));
+        Instant end = quota.windowEnd(denied.at());
+        assertThat(taken.wholeAt()).isEqualTo(end);
+        assertThat(only(denied).fitsAt()).isEqualTo(end);
+        assertThat(denied.retryAfter()).contains(Duration.between(denied.at(), end));
     }
 
     // Counting denied requests
@@ -1241,6 +1258,12 @@ public abstract class LimitStoreContract {
     }
 
     static Stream<Limit> kinds() {
+        // No boundary is near.
+        LocalTime now = LocalTime.now(ZoneOffset.UTC).truncatedTo(ChronoUnit.MINUTES);
+        return Stream.concat(windows(), Stream.of(Limit.daily(5).at(now)));
+    }
+
+    static Stream<Limit> windows() {
         return Stream.of(
                 Limit.of(5, NEVER),
                 Limit.counter(5, NEVER),

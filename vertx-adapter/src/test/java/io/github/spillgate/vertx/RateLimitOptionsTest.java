@@ -377,6 +377,7 @@ class RateLimitOptionsTest {
                     {"longest-hold": "long"}                                  | longest-hold                   | found long, expected a time
                     {"client-address": {}, "clientAddress": {}}               | clientAddress                  | it is also there as client-address
                     {"headers": {"ratelimit": true, "rate-limit": false}}     | headers.rate-limit             | it is also there as ratelimit
+                    {"name": "x", "rules": [{"name": "a", "limits": "5 daily zone=Berlin"}]}            | rules[0].limits               | zone "Berlin" is unknown: expected one of the time-zone database or an offset, such as Europe/Berlin
                     """)
     void malformedJsonIsReportedWithItsSetting(String json, String setting, String why) {
         assertThatThrownBy(() -> new RateLimitOptions(new JsonObject(json)))

@@ -103,6 +103,18 @@ class DocumentationTest {
                     Mono<Plan> of(String key);
                 }
 
+                interface Subscription {
+                    long requests();
+
+                    java.time.ZoneId zone();
+
+                    int billingDay();
+                }
+
+                interface Subscriptions {
+                    Mono<Subscription> of(String key);
+                }
+
                 interface Customers {
                     Mono<String> byApiKey(String key);
                 }
@@ -301,6 +313,11 @@ class DocumentationTest {
         @Bean
         Rule.LimitSource plans() {
             return (match, key) -> Mono.just(List.of(Limit.perDay(1_000)));
+        }
+
+        @Bean
+        Rule.LimitSource subscriptions() {
+            return (match, key) -> Mono.just(List.of(Limit.monthly(1_000).from(15)));
         }
 
         @Bean

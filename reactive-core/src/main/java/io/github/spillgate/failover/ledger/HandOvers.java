@@ -28,6 +28,9 @@ public final class HandOvers {
     private final AtomicLong lost = new AtomicLong();
     private volatile @Nullable Store store;
 
+    /** How far the clock of the primary store is ahead of that of the ledgers, as last known, in milliseconds. */
+    private volatile long storeAhead;
+
     /**
      * Creates one that takes no grants before there is a store.
      *
@@ -88,6 +91,14 @@ public final class HandOvers {
 
     InstantSource clock() {
         return clock;
+    }
+
+    long storeAhead() {
+        return storeAhead;
+    }
+
+    void noteStoreAhead(long millis) {
+        storeAhead = millis;
     }
 
     long nextEpoch() {

@@ -1,5 +1,6 @@
 package io.github.spillgate.failover.ledger;
 
+import io.github.spillgate.Limit;
 import io.github.spillgate.count.Count;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
@@ -421,7 +422,10 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
 
     /** Returns whether any permits of a message still count: they have not left the window or, of a counter, both. */
     final boolean counts(Reconciliation message) {
-        long last = clock().millis() - message.claim().limit().reach().toMillis();
+        // Grants of a quota have the end of their period, on the store's clock.
+        long last = message.claim().limit() instanceof Limit.Quota
+                ? clock().millis() + handOvers.storeAhead()
+                : clock().millis() - message.claim().limit().reach().toMillis();
         return counts(message.grants(), last) || message.lost().stream().anyMatch(some -> counts(some.grants(), last));
     }
 

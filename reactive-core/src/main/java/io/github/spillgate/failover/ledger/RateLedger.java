@@ -75,6 +75,7 @@ public final class RateLedger extends Ledger {
     /** The highest number of lost lives; of more, the oldest are forgotten. */
     private static final int MOST_LOST = 16;
 
+    private final HandOvers handOvers;
     private final RateCount granted;
 
     /** What was taken lately of a bucket; null for others. */
@@ -118,7 +119,9 @@ public final class RateLedger extends Ledger {
     public RateLedger(Claim claim, HandOvers handOvers, OutageShare share, Instances.@Nullable Group instances) {
         super(claim, handOvers, share, instances);
         this.traffic = Snapshot.isBucket(claim.limit()) ? new BucketTraffic() : null;
-        this.granted = isBucket() ? new BucketGrants() : RateCount.of(claim.limit());
+        this.granted =
+                isBucket() ? new BucketGrants() : isQuota() ? new QuotaGrants(handOvers) : RateCount.of(claim.limit());
+        this.handOvers = handOvers;
         this.chargedSince = openSince();
         seen.own().adjustTo(claim.limit());
     }
@@ -155,6 +158,10 @@ public final class RateLedger extends Ledger {
 
     private boolean isBucket() {
         return traffic != null;
+    }
+
+    private boolean isQuota() {
+        return limit() instanceof Limit.Quota;
     }
 
     // The decision of the fallback.
@@ -420,11 +427,13 @@ public final class RateLedger extends Ledger {
         if (last.life() != usage.life()) {
             chargedSince = pending == null ? openSince() : pending.since();
         }
+        StoreUsage.Windows windows = usage.windows();
         seen = new Snapshot(
                 usage.life(),
                 usage.used(),
                 usage.wholeAtMillis(),
-                CounterState.of(usage.windows()),
+                windows == null ? 0 : windows.start(),
+                limit() instanceof Limit.Counter ? CounterState.of(windows) : null,
                 at,
                 usage.reply().stamp(),
                 now(),
@@ -433,6 +442,10 @@ public final class RateLedger extends Ledger {
                 own);
         if (traffic != null) {
             traffic.replied(limit(), usage.used() + lostAt(now()), at);
+        }
+        if (granted instanceof QuotaGrants quota) {
+            handOvers.noteStoreAhead(at - now());
+            quota.follow(seen);
         }
         if (isLost) {
             // Last, because it may be handed over at once.
@@ -520,7 +533,7 @@ public final class RateLedger extends Ledger {
             long unused = remove(takenAt, permits);
             return null;
         } else if (pending != null && stamp >= pending.since()) {
-            if (now() < takenAt + limit().quotaWindow().toMillis()) {
+            if (isQuota() || now() < takenAt + limit().quotaWindow().toMillis()) {
                 pending.refund(takenAt, permits);
             }
             return null;
@@ -530,6 +543,10 @@ public final class RateLedger extends Ledger {
 
     /** Returns the refund of grants that the primary store has charged; null if there are none that still count. */
     private @Nullable RefundCharged chargedRefund(long takenAt, long permits) {
+        if (isQuota()) {
+            boolean counts = permits > 0 && seen.used() > 0 && takenAt + handOvers.storeAhead() >= seen.start();
+            return counts ? new RefundCharged(claim().withPermits(permits), seen.life(), seen.ends()) : null;
+        }
         long leavesAt = takenAt + limit().quotaWindow().toMillis();
         if (permits == 0 || now() >= leavesAt || !seen.isKnown()) {
             return null;
@@ -679,7 +696,8 @@ public final class RateLedger extends Ledger {
         if (usage != null && result.outcome() == CorrectionOutcome.APPLIED) {
             // Of those that an earlier message has charged or restored, it is not known exactly when they expire.
             for (Grants some : reconciliation.sentAges()) {
-                granted(some.permits(), usage.reply().at() - some.toMillis(), seen.life());
+                long age = isQuota() ? 0 : some.toMillis();
+                granted(some.permits(), usage.reply().at() - age, seen.life());
             }
         }
         keepToShare(reconciliation.permits());

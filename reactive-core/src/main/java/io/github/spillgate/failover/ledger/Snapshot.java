@@ -17,6 +17,7 @@ import org.jspecify.annotations.Nullable;
  * @param life the life of the count, as in {@link StoreUsage#life()}; 0 without one
  * @param used the permits in use
  * @param ends when none of them is in use any more, on the store's clock
+ * @param start of a quota, the start of their period, on the store's clock
  * @param counter the counter; null for other limits
  * @param at the time of the reply, on the store's clock
  * @param stamp its stamp, which orders replies of the same time
@@ -29,6 +30,7 @@ public record Snapshot(
         int life,
         long used,
         long ends,
+        long start,
         @Nullable CounterState counter,
         long at,
         long stamp,
@@ -43,6 +45,7 @@ public record Snapshot(
     //
     //   counter   Exactly, for the permits of all instances: it fades by a formula. So does a bucket.
     //   log       For the permits of this instance (OwnPermits). The others count until the last permit expires.
+    //   quota     Exactly: all of them at the end of the period.
     //
     // The store's clock is taken to run from the reply on. That is never ahead of it, because the reply was made before
     // it arrived. Counters and buckets are read at steps, so that a search for the time at which a cost fits ends.
@@ -54,12 +57,12 @@ public record Snapshot(
 
     /** Returns what is known before any reply. */
     static Snapshot none(OwnPermits own) {
-        return new Snapshot(0, 0, 0, null, Long.MIN_VALUE, 0, 0, NOT_KNOWN, NOT_KNOWN, own);
+        return new Snapshot(0, 0, 0, 0, null, Long.MIN_VALUE, 0, 0, NOT_KNOWN, NOT_KNOWN, own);
     }
 
     /** Returns what is known after a reset: replies to requests from before it say nothing. */
     static Snapshot reset(OwnPermits own, long now, long nanos) {
-        return new Snapshot(0, 0, 0, null, Long.MAX_VALUE, 0, now, nanos, nanos, own);
+        return new Snapshot(0, 0, 0, 0, null, Long.MAX_VALUE, 0, now, nanos, nanos, own);
     }
 
     /** Returns whether there was any reply. */
@@ -192,6 +195,8 @@ public record Snapshot(
             add(grants, start, Math.max(start, Math.min(now, start + half)), present.current());
         } else if (isBucket(limit)) {
             addAt(grants, arrived, used);
+        } else if (limit instanceof Limit.Quota) {
+            add(grants, start, ends, usedAt(limit, now));
         } else {
             long others = usedAt(limit, now);
             List<Grants> owned = own.grants(limit, at, at + Math.max(0, now - arrived));
@@ -242,6 +247,9 @@ public record Snapshot(
             long left = BucketState.levelAfter(limit, BucketState.units(limit, permits), at - takenAt);
             return withUsed(used - left / limit.period().toMillis());
         }
+        if (limit instanceof Limit.Quota) {
+            return takenAt >= start ? withUsed(used - permits) : this;
+        }
         // Of a counter with an unknown state, permits may have faded.
         long counts = expireOneByOne(limit) ? limit.period().toMillis() : 1;
         return at - takenAt < counts ? withUsed(used - permits) : this;
@@ -258,7 +266,8 @@ public record Snapshot(
      * what would be subtracted instead is in use.
      */
     Snapshot withoutCharged(Limit limit, long permits) {
-        return expireOneByOne(limit) ? withoutOldest(limit, permits) : this;
+        boolean countInFull = expireOneByOne(limit) || limit instanceof Limit.Quota;
+        return countInFull ? withoutOldest(limit, permits) : this;
     }
 
     private Snapshot withUsed(long left) {
@@ -270,6 +279,7 @@ public record Snapshot(
     }
 
     private Snapshot with(long newUsed, @Nullable CounterState newCounter, long newArrived) {
-        return new Snapshot(life, newUsed, ends, newCounter, at, stamp, newArrived, sentNanos, arrivedNanos, own);
+        return new Snapshot(
+                life, newUsed, ends, start, newCounter, at, stamp, newArrived, sentNanos, arrivedNanos, own);
     }
 }

@@ -10,8 +10,8 @@ package io.github.spillgate.failover.ledger;
 //   One count      Ledger: resets, calls without a reply, the hand-over. RateLedger: the numbers, and which of them a
 //                  reply, a refund or a loss changes. HoldLedger: holds, by their ids
 //   Its numbers    Snapshot: what the store has replied. OwnPermits (of a bucket, BucketTraffic): of it, for this
-//                  instance. BucketGrants, or a count of the package count: what was granted here. PendingGrants: what
-//                  was handed over
+//                  instance. BucketGrants, QuotaGrants or a count of the package count: what was granted here.
+//                  PendingGrants: what was handed over
 //   The share      OutageShare: the part of a limit that is for this instance. Instances: how many there are
 //   What leaves    A Reconciliation is the message, PendingGrants what counts until its reply, HandOver its delivery.
 //                  DeliverySource and Delivery: what an outbox delivers. HandOvers: the sums of all ledgers

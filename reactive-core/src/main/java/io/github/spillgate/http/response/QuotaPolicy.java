@@ -48,8 +48,9 @@ record QuotaPolicy(String name, Limit limit, @Nullable State state, boolean viol
             if (usage.wholeAt().isAfter(at) && usage.remaining() == 0) {
                 return usage.wholeAt();
             }
-            Instant window = at.plus(usage.limit().quotaWindow());
-            return usage.wholeAt().isAfter(at) && usage.wholeAt().isBefore(window) ? usage.wholeAt() : window;
+            Instant window = usage.limit().windowEnd(at);
+            boolean isSooner = usage.wholeAt().isBefore(window) || usage.limit() instanceof Limit.Quota;
+            return usage.wholeAt().isAfter(at) && isSooner ? usage.wholeAt() : window;
         }
 
         /** Returns whether this state restricts a client more than another one. */
@@ -67,10 +68,11 @@ record QuotaPolicy(String name, Limit limit, @Nullable State state, boolean viol
         /**
          * Returns the number of seconds in which no more than the remaining permits may be used: at least 1, and at
          * most the window. The wait can be longer, by a slot of a log or a window of a counter; {@code Retry-After}
-         * includes that.
+         * includes that. A period of a quota may be longer than its window, by what clocks are set back.
          */
-        long seconds(Duration window) {
+        long seconds(Limit limit) {
             long wait = ceilToSeconds(until.toEpochMilli() - at.toEpochMilli());
+            Duration window = limit instanceof Limit.Quota ? limit.reach() : limit.quotaWindow();
             return Math.max(1, Math.min(wait, ceilToSeconds(window.toMillis())));
         }
 

@@ -63,8 +63,7 @@ final class RateLimitDraft11 {
             if (state != null) {
                 appendItem(field, policy);
                 appendParameter(field, AVAILABLE, state.remaining());
-                appendParameter(
-                        field, EFFECTIVE_WINDOW, state.seconds(policy.limit().quotaWindow()));
+                appendParameter(field, EFFECTIVE_WINDOW, state.seconds(policy.limit()));
             }
         }
         return field.toString();

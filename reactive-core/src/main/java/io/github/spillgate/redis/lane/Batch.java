@@ -125,7 +125,7 @@ public final class Batch {
     /** Returns the request to the script, for a server with this clock. */
     public byte[] request(StoreClock server) {
         clock = server;
-        ScriptRequest request = new ScriptRequest(ScriptRequest.GROUP_LENGTH * groups.size());
+        ScriptRequest request = new ScriptRequest(ScriptRequest.GROUP_LENGTH * groups.size(), server.millis());
         for (DecisionGroup group : groups) {
             group.addTo(request, server);
         }

@@ -4,6 +4,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.count.BucketState;
 import io.github.spillgate.count.CounterState;
+import io.github.spillgate.count.QuotaState;
 import io.github.spillgate.internal.LittleEndian;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reply;
@@ -93,6 +94,8 @@ public final class ScriptReply {
         } else if (limit instanceof Limit.Bucket) {
             BucketState state = new BucketState(first - BucketState.units(limit, takenLater), now);
             return state.usage(reply, claim, isViolated, !isGranted, life);
+        } else if (limit instanceof Limit.Quota) {
+            return new QuotaState(first - takenLater, second, third).usage(reply, claim, isViolated, !isGranted, life);
         } else if (limit.holdsPermits()) {
             // It is not known when a holder will release its permits.
             long fitsAt = isViolated ? now + limit.retryAfter().toMillis() : now;

@@ -4,6 +4,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.count.Count;
 import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.internal.LittleEndian;
+import io.github.spillgate.internal.StoreClock;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
@@ -15,7 +16,6 @@ import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
 import java.util.UUID;
-import java.util.function.LongUnaryOperator;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -28,7 +28,7 @@ public final class ScriptRequest {
     private static final int COUNTS_DENIED = 1;
 
     private static final int LIMITS_LENGTH = 2;
-    static final int LIMIT_LENGTH = 1 + 7 + 6 + 6 + 1;
+    static final int LIMIT_LENGTH = 1 + 7 + 6 + 6 + 1 + 6;
     private static final int CLAIM_LENGTH = 2 + 7;
 
     /** The expected length of a request that is rare or short. */
@@ -40,6 +40,7 @@ public final class ScriptRequest {
     /** The first claim under each limit. */
     private final List<Claim> limits = new ArrayList<>(1);
 
+    private final long now;
     private byte[] body;
     private int length;
 
@@ -47,9 +48,16 @@ public final class ScriptRequest {
      * A request without content.
      *
      * @param expectedLength the length of everything behind the limits; a longer request is possible
+     * @param now the time of the server, as far as it is known, for the boundaries of quotas
      */
-    ScriptRequest(int expectedLength) {
+    ScriptRequest(int expectedLength, long now) {
+        this.now = now;
         body = new byte[expectedLength];
+    }
+
+    /** A request without content that opens no period of a quota. */
+    ScriptRequest(int expectedLength) {
+        this(expectedLength, 0);
     }
 
     /**
@@ -154,16 +162,12 @@ public final class ScriptRequest {
         return this;
     }
 
-    /**
-     * Returns a request to settle.
-     *
-     * @param deadlineMicros converts a deadline to the server's clock
-     */
-    public static byte[] settle(List<Settlement> settlements, LongUnaryOperator deadlineMicros) {
-        ScriptRequest request = new ScriptRequest(SHORT);
+    /** Returns a request to settle. */
+    public static byte[] settle(List<Settlement> settlements, StoreClock server) {
+        ScriptRequest request = new ScriptRequest(SHORT, server.millis());
         for (Settlement one : settlements) {
             request.addLimit(one.claim())
-                    .add(deadlineMicros.applyAsLong(one.deadline()), 7)
+                    .add(server.microsAt(one.deadline()), 7)
                     .add(one.usage().chargedAt(), 7)
                     .add(one.usage().reply().stamp(), 7)
                     .add(one.usage().life(), 2)
@@ -205,12 +209,13 @@ public final class ScriptRequest {
         byte[] bytes = new byte[LIMITS_LENGTH + LIMIT_LENGTH * limits.size() + length];
         int at = LittleEndian.put(bytes, 0, limits.size(), 2);
         for (Claim claim : limits) {
-            Limit.Form form = claim.limit().form();
+            Limit.Form form = now == 0 ? claim.limit().form() : claim.limit().formAt(now);
             at = LittleEndian.put(bytes, at, form.kind(), 1);
             at = LittleEndian.put(bytes, at, claim.limit().permits(), 7);
             at = LittleEndian.put(bytes, at, form.millis(), 6);
             at = LittleEndian.put(bytes, at, form.setting(), 6);
             at = LittleEndian.put(bytes, at, claim.limit().isCountingDenied() ? COUNTS_DENIED : 0, 1);
+            at = LittleEndian.put(bytes, at, form.third(), 6);
         }
         System.arraycopy(body, 0, bytes, at, length);
         return bytes;

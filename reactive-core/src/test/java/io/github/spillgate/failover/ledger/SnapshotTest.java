@@ -24,7 +24,7 @@ class SnapshotTest {
         own.adjustTo(limit);
         own.add(START, 3);
         own.add(START + 8_000, 4);
-        Snapshot seen = new Snapshot(8, 4, START + 24_000, null, START + 8_000, 0, START + 8_000, 0, 0, own);
+        Snapshot seen = new Snapshot(8, 4, START + 24_000, 0, null, START + 8_000, 0, START + 8_000, 0, 0, own);
         assertThat(seen.usedAt(limit, START + 20_000)).isEqualTo(4);
         assertThat(seen.estimatedAt(limit, START + 20_000)).isEqualTo(4);
         assertThat(seen.grants(limit, START + 8_000)).containsExactly(new Grants(START + 8_000, START + 8_000, 4));
@@ -39,7 +39,7 @@ class SnapshotTest {
         long here = at - 86_400_000;
         OwnPermits own = new OwnPermits();
         Snapshot seen =
-                new Snapshot(8, 100, START + 2 * WINDOW, new CounterState(START, 7, 93), at, 0, here, 0, 0, own);
+                new Snapshot(8, 100, START + 2 * WINDOW, 0, new CounterState(START, 7, 93), at, 0, here, 0, 0, own);
         List<Grants> grants = seen.grants(limit, here);
         assertThat(grants).extracting(Grants::permits).containsExactly(7L, 93L);
         for (long differs : new long[] {-1_000, 1_000}) {

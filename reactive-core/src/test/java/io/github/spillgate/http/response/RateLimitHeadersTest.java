@@ -82,6 +82,24 @@ class RateLimitHeadersTest {
                 .isEqualTo("\"b\";q=12");
     }
 
+    /** The window of a day is 24 hours, and the fields are exact on one that is longer because clocks are set back. */
+    @Test
+    void theFieldsOfACalendarQuotaAreThoseOfItsBoundary() {
+        Limit quota = Limit.daily(50).named("plan");
+        assertThat(written(ALL, Decisions.of(violated("a", quota, 50, 89_000_000))))
+                .containsExactly(
+                        entry("RateLimit-Policy", "\"plan\";q=50;w=86400"),
+                        entry("RateLimit", "\"plan\";r=0;t=89000"),
+                        entry("X-RateLimit-Limit", "50"),
+                        entry("X-RateLimit-Remaining", "0"),
+                        entry("X-RateLimit-Reset", Long.toString(SECOND + 89_001)),
+                        entry("Retry-After", "89000"));
+        assertThat(rateLimit(Decisions.of(used("a", quota, 20, 89_000_000)))).isEqualTo("\"plan\";r=30;t=89000");
+        assertThat(reset(Decisions.of(used("a", quota, 0, 0))))
+                .isEqualTo(Long.toString((SECOND / 86_400 + 1) * 86_400));
+        assertThat(policy(Decisions.of(used("a", Limit.monthly(5), 0, 0)))).isEqualTo("\"monthly\";q=5;w=2678400");
+    }
+
     /** It has no window, and a client cannot plan with it. */
     @Test
     void aConcurrencyLimitHasOnlyRetryAfter() {

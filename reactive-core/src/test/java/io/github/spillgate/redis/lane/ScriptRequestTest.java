@@ -76,7 +76,7 @@ class ScriptRequestTest {
                 .addClaim(0, counter)
                 .addClaim(1, claim("z", "100000/24h counter", 1))
                 .toBytes();
-        assertThat(request).hasSize(2 + 21 + 13 + 2 * 11).startsWith(1, 0);
+        assertThat(request).hasSize(2 + 27 + 13 + 2 * 11).startsWith(1, 0);
     }
 
     @Test
@@ -188,7 +188,8 @@ class ScriptRequestTest {
                     .put(permits, 7)
                     .put(window, 6)
                     .put(resolution, 6)
-                    .put(flags, 1);
+                    .put(flags, 1)
+                    .put(0, 6);
         }
 
         Bytes group(int mode, int times, long deadline, int claims) {

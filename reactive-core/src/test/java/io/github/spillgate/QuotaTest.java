@@ -1,0 +1,167 @@
+package io.github.spillgate;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
+
+import io.github.spillgate.internal.Text;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.LocalTime;
+import java.time.ZoneId;
+import java.time.ZoneOffset;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+class QuotaTest {
+
+    private static final ZoneId BERLIN = ZoneId.of("Europe/Berlin");
+
+    @ParameterizedTest
+    @CsvSource({
+        "500 daily, 500 daily",
+        "'  7   weekly  ', 7 weekly",
+        "1 yearly, 1 yearly",
+        "10000 monthly zone=Europe/Berlin from=15, 10000 monthly zone=Europe/Berlin from=15",
+        "10000 monthly from=15 zone=Europe/Berlin, 10000 monthly zone=Europe/Berlin from=15",
+        "10 monthly from=1, 10 monthly",
+        "10 monthly from=31 at=06:00, 10 monthly at=06:00 from=31",
+        "10 daily zone=UTC, 10 daily",
+        "10 daily zone=Etc/UTC at=00:00, 10 daily",
+        "10 daily zone=+05:30, 10 daily zone=+05:30",
+        "10 daily counting-denied name=plan at=23:59, 10 daily at=23:59 counting-denied name=plan",
+        "10 daily name=daily, 10 daily",
+        "1000000000000000 daily, 1000000000000000 daily"
+    })
+    void theTextFormIsReadAndWritten(String text, String canonical) {
+        Limit limit = Limit.parse(text);
+        assertThat(limit).hasToString(canonical);
+        assertThat(Limit.parse(limit.toString())).isEqualTo(limit).hasSameHashCodeAs(limit);
+    }
+
+    @Test
+    void theTextFormEqualsTheMethods() {
+        assertThat(Limit.parse("10000 monthly zone=Europe/Berlin from=15 at=06:00 name=plan"))
+                .isEqualTo(Limit.monthly(10_000)
+                        .in(BERLIN)
+                        .from(15)
+                        .at(LocalTime.of(6, 0))
+                        .named("plan"));
+        assertThat(Limit.parse("5 weekly")).isEqualTo(Limit.weekly(5));
+        assertThat(Limit.parse("5 yearly")).isEqualTo(Limit.yearly(5));
+        assertThat(Limit.parse("5 daily")).isEqualTo(Limit.daily(5).in(ZoneOffset.UTC));
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "0 daily | permits 0 are out of range: expected 1 to 1000000000000000 for a quota",
+                "5 daily daily | the word \"daily\" is none of log, counter",
+                "5 daily zone=Berlin | zone \"Berlin\" is unknown: expected one of the time-zone database or an offset",
+                "5 daily zone= | zone \"\" is unknown",
+                "5 daily at=6:00 | at \"6:00\" is not a time of the day: expected 00:00 to 23:59, such as 06:00",
+                "5 daily at=24:00 | at \"24:00\" is not a time of the day",
+                "5 daily at=06:00:30 | at \"06:00:30\" is not a time of the day",
+                "5 daily from=2 | from=… is for a monthly quota only",
+                "5 monthly from=32 | day 32 is not in a month: expected 1 to 31",
+                "5 monthly from=0 | day 0 is not in a month",
+                "5 monthly from=last | from \"last\" is not a day of the month: expected 1 to 31, such as 15",
+                "5 daily leased | only zone=…, at=…, from=…, counting-denied and name=…, but found \"leased\"",
+                "5 daily burst=9 | a quota has only zone=…",
+                "5 daily counter | a quota has only zone=…",
+                "5 daily zone=UTC zone=UTC | zone= is there twice"
+            })
+    void malformedTextIsRejectedWithAnExample(String text, String message) {
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> Limit.parse(text))
+                .withMessageStartingWith("limit " + Text.quote(text) + " cannot be read: ")
+                .withMessageContaining(message)
+                .withMessageEndingWith("; for example \"10000 monthly zone=Europe/Berlin from=15\"");
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {"5/1d zone=Europe/Berlin", "5/1d at=06:00", "5/24h counter from=15", "5 concurrent at=06:00"})
+    void otherKindsHaveNoCalendar(String text) {
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> Limit.parse(text))
+                .withMessageContaining(text.contains("concurrent") ? "found \"at=\"" : "are for a calendar quota only");
+    }
+
+    @Test
+    void aDaySlidesUnlessItIsSpelledDaily() {
+        assertThat(Limit.parse("100/1d")).isInstanceOf(Limit.Log.class);
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> Limit.parse("100"))
+                .withMessageContaining("daily, weekly, monthly, yearly");
+    }
+
+    @Test
+    void wrongSettingsAreRejectedWithAnExample() {
+        assertThatIllegalStateException()
+                .isThrownBy(() -> Limit.daily(5).from(2))
+                .withMessageContaining("for example Limit.monthly(10_000).from(15)");
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> Limit.daily(5).at(LocalTime.of(6, 0, 30)))
+                .withMessageContaining("06:00:30 is not in whole minutes");
+        assertThatIllegalStateException()
+                .isThrownBy(Limit.daily(5)::leased)
+                .withMessageContaining("is neither a log nor a token bucket");
+        assertThatIllegalStateException().isThrownBy(Limit.daily(5)::counter).withMessageContaining("calendar quota");
+        assertThatIllegalStateException()
+                .isThrownBy(() -> Limit.daily(5).burst(9))
+                .withMessageContaining("calendar quota, which has no burst");
+        assertThatIllegalStateException().isThrownBy(Limit.daily(5)::alignedToClock);
+    }
+
+    @Test
+    void theCalendarIsPartOfTheIdentityUnlessTheLimitHasAName() {
+        Limit.Quota quota = Limit.monthly(5);
+        assertThat(quota.in(BERLIN).identity()).isNotEqualTo(quota.identity());
+        assertThat(quota.from(15).identity()).isNotEqualTo(quota.identity());
+        assertThat(quota.at(LocalTime.of(6, 0)).identity()).isNotEqualTo(quota.identity());
+        assertThat(Limit.monthly(9).identity()).isEqualTo(quota.identity());
+        Limit named = quota.named("plan");
+        Limit other = quota.in(BERLIN).from(15).at(LocalTime.of(6, 0)).named("plan");
+        assertThat(other.identity()).isEqualTo(named.identity());
+        assertThat(other).isNotEqualTo(named);
+        assertThat(Limit.daily(5).named("plan").identity()).isNotEqualTo(named.identity());
+    }
+
+    @Test
+    void aRequestHasTheBoundariesOfThePresentPeriodAndOfTheNearerOne() {
+        Limit.Quota quota = Limit.daily(5);
+        for (int hour : new int[] {0, 11, 12, 23}) {
+            Instant now = Instant.parse("2025-06-10T00:00:00Z").plus(Duration.ofHours(hour));
+            Limit.Form form = quota.formAt(now.toEpochMilli());
+            Instant first = Instant.parse(hour < 12 ? "2025-06-09T00:00:00Z" : "2025-06-10T00:00:00Z");
+            assertThat(form)
+                    .isEqualTo(new Limit.Form(
+                            6,
+                            first.toEpochMilli(),
+                            first.plus(Duration.ofDays(1)).toEpochMilli(),
+                            first.plus(Duration.ofDays(2)).toEpochMilli()));
+        }
+    }
+
+    @Test
+    void theLeastTimeToGrantIsALowerBound() {
+        Limit.Quota quota = Limit.daily(10);
+        long day = Duration.ofDays(1).toMillis();
+        assertThat(quota.leastTimeToGrant(20)).isZero();
+        assertThat(quota.leastTimeToGrant(21)).isBetween(1L, day);
+        assertThat(quota.leastTimeToGrant(41)).isBetween(day, 3 * day);
+    }
+
+    @Test
+    void lengthsAreThoseOfTheLongestPeriod() {
+        assertThat(Limit.daily(1).quotaWindow()).isEqualTo(Duration.ofDays(1));
+        assertThat(Limit.monthly(1).period()).isEqualTo(Duration.ofDays(31));
+        assertThat(Limit.yearly(1).reach()).isEqualTo(Duration.ofDays(367));
+        assertThat(Limit.monthly(1).windowEnd(Instant.parse("2025-02-10T00:00:00Z")))
+                .isEqualTo(Instant.parse("2025-03-01T00:00:00Z"));
+    }
+}
