@@ -8,6 +8,7 @@ public class LimitStoreException extends RuntimeException {
 
     private static final long serialVersionUID = 1L;
 
+    /** What the failure means. */
     private final Kind kind;
 
     /**
