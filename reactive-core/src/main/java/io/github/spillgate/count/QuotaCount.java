@@ -11,7 +11,7 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /** The count of a calendar quota. No API. */
-public final class QuotaCount extends RateCount {
+public class QuotaCount extends RateCount {
     // Design notes.
     //
     // The stored period ends when the clock passes its end, and only then: also if the clock was set back to before its

@@ -65,7 +65,7 @@ final class CallJudge {
      * @param request the request, if its node can be asked
      */
     void failure(Throwable error, long sentAt, @Nullable RemoteSubscription request) {
-        if (Kind.of(error) == Kind.LATE) {
+        if (Kind.LATE.isOf(error)) {
             if (request == null && hasMissedDeadline(sentAt)) {
                 silence(true);
             } else if (decide(CallVerdict.UNKNOWN)) {

@@ -272,8 +272,7 @@ final class CountChanges {
                     deadline -> {
                         isUnknown.set(true);
                         grants.noteRefundOfOldest(claims);
-                        return Mono.defer(onPrimary)
-                                .doOnError(error -> isUnknown.set(Kind.of(error) == Kind.UNANSWERED));
+                        return Mono.defer(onPrimary).doOnError(error -> isUnknown.set(Kind.UNANSWERED.isOf(error)));
                     },
                     store -> isUnknown.get() ? Mono.empty() : onFallback.apply(store));
         });

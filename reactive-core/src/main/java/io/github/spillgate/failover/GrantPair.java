@@ -97,7 +97,7 @@ final class GrantPair {
 
     /** Notes that the primary store has failed, or was given up. */
     void primaryFailed(Throwable error) {
-        match(Kind.of(error) == Kind.UNANSWERED ? NO_REPLY : NOT_CHARGED, false);
+        match(Kind.UNANSWERED.isOf(error) ? NO_REPLY : NOT_CHARGED, false);
     }
 
     /**

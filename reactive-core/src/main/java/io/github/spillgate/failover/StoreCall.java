@@ -328,7 +328,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
         }
         Throwable error = signalled instanceof LinkageError e ? unusable(e) : signalled;
         // A refused change is not made in the fallback either: the store's next reply would undo it.
-        boolean refused = operation.isChange() && Kind.of(error) == Kind.REFUSED;
+        boolean refused = operation.isChange() && Kind.REFUSED.isOf(error);
         if (refused) {
             judge().refusal(error);
         } else {
@@ -351,7 +351,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
 
     private void failPair(Throwable error) {
         pair().primaryFailed(error);
-        if (Kind.of(error) == Kind.UNANSWERED) {
+        if (Kind.UNANSWERED.isOf(error)) {
             releaseIfCancelled();
         }
     }
@@ -452,7 +452,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
     private void fallBack(@Nullable Throwable primaryError) {
         Turns.count();
         failover.fallbacks().count();
-        if (primaryError == null || Kind.of(primaryError) != Kind.FOREIGN_VALUE) {
+        if (primaryError == null || !Kind.FOREIGN_VALUE.isOf(primaryError)) {
             gate.recordFallback(passage);
         }
         if (Fallback.isError(failover.fallback())) {

@@ -179,7 +179,7 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
     private Mono<Rows> update(Connection connection, Write write, long deadline) {
         Statement statement = connection
                 .createStatement(statements.update())
-                .bind(0, named(List.of(write.key()))[0])
+                .bind(0, named(write.key()))
                 .bind(1, HexFormat.of().formatHex(write.value()))
                 .bind(2, write.version())
                 .bind(3, write.nextVersion())
@@ -225,7 +225,11 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
     }
 
     private String[] named(List<String> keys) {
-        return column(keys, key -> namespace + "/" + FORMAT + "/" + key, String[]::new);
+        return column(keys, this::named, String[]::new);
+    }
+
+    private String named(String key) {
+        return namespace + "/" + FORMAT + "/" + key;
     }
 
     private static <T, R> R[] column(List<T> rows, Function<T, R> value, IntFunction<R[]> array) {
@@ -277,7 +281,7 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
                 });
     }
 
-    /** Warns once, because each new instance needs connections too. */
+    /** Warns, once: another instance may get no connection. */
     private void warnIfNearlyFull(int used, int most) {
         if (used > most * NEARLY_FULL && isWarned.compareAndSet(false, true)) {
             LOG.warn(

@@ -53,7 +53,7 @@ final class ResetCommand {
                     })
                     .doOnNext(reply -> checkInTime(new ScriptReply(reply), used.get()))
                     .retryWhen(Retry.max(MOST_RETRIES)
-                            .filter(e -> Kind.of(e) == Kind.LATE && isBefore(deadline, used.get()))
+                            .filter(e -> Kind.LATE.isOf(e) && isBefore(deadline, used.get()))
                             .onRetryExhaustedThrow((spec, last) -> last.failure()));
         });
     }

@@ -57,7 +57,7 @@ final class RowBatch {
     void start(List<Task<?>> tasks) {
         Collection<TaskGroup> groups = groups(tasks);
         long micros = engine.written().micros();
-        for (TaskGroup group : micros == 0 ? List.<TaskGroup>of() : groups) {
+        for (TaskGroup group : groups) {
             for (String key : group.keys) {
                 Row row = engine.written().find(key, micros);
                 if (row != null) {

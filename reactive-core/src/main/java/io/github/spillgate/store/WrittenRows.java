@@ -50,7 +50,11 @@ final class WrittenRows {
         clock.record(micros);
     }
 
-    /** Returns the row that a key has, unless another process has changed it; null if that is not known. */
+    /**
+     * Returns the row that a key has, unless another process has changed it; null if that is not known.
+     *
+     * @param micros the time of a decision on it
+     */
     @Nullable
     synchronized Row find(String key, long micros) {
         WrittenRow last = rows.get(key);

@@ -67,6 +67,12 @@ class PostgresTripsTest extends PostgresFixture {
         limiter.tryAcquire("a").block();
         limiter.tryAcquire("a").block();
         assertThat(requests).containsExactly(Trip.UPDATE, Trip.UPDATE);
+        requests.clear();
+        // The reply to a conflict has the row.
+        Unprotected.limiter(store(), Limit.perHour(5)).tryAcquire("a").block();
+        assertThat(limiter.tryAcquire("a").block().isAllowed()).isTrue();
+        assertThat(requests).containsExactly(Trip.UPDATE, Trip.UPDATE);
+        assertThat(limiter.tryAcquire("a").block().isAllowed()).isFalse();
     }
 
     /** PostgreSQL cannot send a reply that is longer than the buffers, and has not ended the statement. */
