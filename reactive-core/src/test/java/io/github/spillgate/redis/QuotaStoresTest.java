@@ -29,20 +29,22 @@ class QuotaStoresTest extends ScriptedFixture {
     /** 15:00 UTC is midnight there. */
     private static final Limit.Quota PLAN = Limit.daily(3);
 
+    private LimitStore used;
+
+    /** Returns a limiter of another process, but for a store in this one. */
     private RateLimiter limiter(String kind, Limit limit) {
-        LimitStore used = switch (kind) {
-            case "local" -> local == null ? local = LocalStore.bounded(100, clock) : local;
-            case "values" -> values == null ? values = new LastingMapStore(scripted::micros) : values;
-            default -> store;
-        };
+        if (used == null) {
+            used = switch (kind) {
+                case "local" -> LocalStore.bounded(100, clock);
+                case "values" -> new LastingMapStore(scripted::micros);
+                default -> store;
+            };
+        }
         return RateLimiter.builder("quota")
                 .store(new Unprotected(used))
                 .limit(limit)
                 .build();
     }
-
-    private LimitStore local;
-    private LimitStore values;
 
     private void at(Instant time) {
         clock.set(time.toEpochMilli());
@@ -155,7 +157,6 @@ class QuotaStoresTest extends ScriptedFixture {
         StoreDecision taken = (StoreDecision) limiter.tryAcquire("k", 2).block();
         StoreUsage usage = taken.usages().get(0);
         at(BOUNDARY.minusMillis(5));
-        LimitStore used = kind.equals("lua") ? store : values;
         used.correct(List.of(new RefundCharged(usage.claim(), usage.life(), BOUNDARY.toEpochMilli())))
                 .block();
         assertThat(limiter.peek("k").block().limits().get(0).used()).isEqualTo(2);
