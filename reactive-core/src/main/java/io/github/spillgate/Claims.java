@@ -39,6 +39,11 @@ final class Claims {
         this.lookup = lookup;
     }
 
+    /** Returns whether a limiter of this store has created a claim. */
+    boolean isOfStore(Claim claim) {
+        return claim instanceof CountClaim ours && ours.isFor(store);
+    }
+
     // The limits of the limiter.
 
     private LimitSet limitSet(List<Limit> limits) {

@@ -58,6 +58,19 @@ public interface Decision {
     List<Limit> violated();
 
     /**
+     * Returns the usages that have reached the {@linkplain Limit#near(int) mark} of their limit, in the one decision
+     * that reports it.
+     *
+     * <p>A quota is reported by at most one decision of all instances in a period. It is not reported if the reply to
+     * that decision is lost; permits of a {@linkplain RateLimiter#settle settled} cost are reported by the next allowed
+     * decision. For other limits, and during an outage, each instance reports a key once, and again after its usage was
+     * below half of the mark, or after a window without use.
+     *
+     * @return the usages, mostly none
+     */
+    List<Usage> near();
+
+    /**
      * Returns the time of the decision.
      *
      * @return the time, by the clock of the store that decided

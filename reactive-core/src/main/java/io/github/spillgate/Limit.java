@@ -50,15 +50,17 @@ import org.jspecify.annotations.Nullable;
  * <tr><td>{@code resolution=10ms}</td><td>{@link #resolution(Duration)}; only for a log</td></tr>
  * <tr><td>{@code counting-denied}</td><td>{@link #countingDenied()}</td></tr>
  * <tr><td>{@code leased}</td><td>{@link #leased()}; only for a log or a token bucket</td></tr>
+ * <tr><td>{@code near=80%}</td><td>{@link #near(int)}</td></tr>
  * <tr><td>{@code name=burst}</td><td>{@link #named(String)}</td></tr>
  * </table>
  *
  * The text form of a {@linkplain #concurrent(long) concurrency limit} is {@code 20 concurrent}, followed by any of
- * {@code hold=60s}, {@code retry=1s} and {@code name=…}.
+ * {@code hold=60s}, {@code retry=1s}, {@code near=80%} and {@code name=…}.
  *
  * <p>The text form of a {@linkplain Quota calendar quota} is {@code 500 daily}, or {@code weekly}, {@code monthly} or
  * {@code yearly}, followed by any of {@code zone=Europe/Berlin}, {@code at=06:00}, {@code from=15} (only for {@code
- * monthly}), {@code counting-denied} and {@code name=…}. A window such as {@code 24h} or {@code 1d} slides.
+ * monthly}), {@code counting-denied}, {@code near=80%} and {@code name=…}. A window such as {@code 24h} or {@code 1d}
+ * slides.
  *
  * <p>A window is a number and one of the units {@code ms}, {@code s}, {@code m}, {@code h}, {@code d}. A unit without
  * a number means one, as in {@code 10/s}. {@link #toString()} returns this form, and {@link #parse(String)} reads it
@@ -109,6 +111,7 @@ public abstract sealed class Limit {
     /** The longest time in which an empty token bucket is filled. */
     public static final Duration LONGEST_FILL = Duration.ofDays(36_600);
 
+    private static final long UNMARKED = Long.MAX_VALUE;
     private static final long LEASES_IN_A_WINDOW = 100;
     private static final long LONGEST_LEASE = 100;
     private static final long SHORTEST_LEASED_WINDOW = 1_000;
@@ -128,6 +131,8 @@ public abstract sealed class Limit {
     private final long capacity;
     private final boolean countingDenied;
     private final boolean leased;
+    private final int near;
+    private final long mark;
     private final Form form;
     private final String identity;
     private final Duration time;
@@ -152,6 +157,8 @@ public abstract sealed class Limit {
         this.capacity = capacity;
         this.countingDenied = settings.countingDenied;
         this.leased = settings.leased;
+        this.near = settings.near;
+        this.mark = near == 0 ? UNMARKED : capacity / 100 * near + (capacity % 100 * near + 99) / 100; // exact
         this.form = form;
         this.identity = name + identity;
         this.time = Duration.ofMillis(form.millis());
@@ -223,7 +230,7 @@ public abstract sealed class Limit {
     public static Limit concurrent(long permits) {
         checkPermits(permits, MOST_CONCURRENT_PERMITS, "a concurrency limit");
         return new Concurrent(
-                new CommonSettings(Concurrent.NAME, permits, false, false), DEFAULT_HOLD.toMillis(), DEFAULT_RETRY);
+                new CommonSettings(Concurrent.NAME, permits, false, false, 0), DEFAULT_HOLD.toMillis(), DEFAULT_RETRY);
     }
 
     /**
@@ -271,7 +278,7 @@ public abstract sealed class Limit {
     static Quota quota(long permits, QuotaCalendar.Unit unit) {
         checkPermits(permits, MOST_COUNTER_PERMITS, "a quota");
         return new Quota(
-                new CommonSettings(Quota.nameOf(unit), permits, false, false),
+                new CommonSettings(Quota.nameOf(unit), permits, false, false, 0),
                 new QuotaCalendar(unit, ZoneOffset.UTC, LocalTime.MIDNIGHT, 1));
     }
 
@@ -408,7 +415,7 @@ public abstract sealed class Limit {
         checkNotLeased(
                 "a denied request would have to be recorded in the store at once",
                 "Limit.perMinute(120).countingDenied()");
-        return with(new CommonSettings(name, permits, true, leased));
+        return with(new CommonSettings(name, permits, true, leased, near));
     }
 
     /**
@@ -437,7 +444,7 @@ public abstract sealed class Limit {
         if (form.millis() < SHORTEST_LEASED_WINDOW) {
             throw new IllegalArgumentException(notLeasable("has a window below 1 s"));
         }
-        return with(new CommonSettings(name, permits, countingDenied, true));
+        return with(new CommonSettings(name, permits, countingDenied, true, near));
     }
 
     /**
@@ -485,7 +492,34 @@ public abstract sealed class Limit {
      * @throws IllegalArgumentException if the name is empty, too long or has other characters
      */
     public final Limit named(String name) {
-        return with(new CommonSettings(Names.check("limit name", name, "\"burst\""), permits, countingDenied, leased));
+        return with(new CommonSettings(
+                Names.check("limit name", name, "\"burst\""), permits, countingDenied, leased, near));
+    }
+
+    /**
+     * Returns the same limit with a mark: the decision by which a key reaches this part of the limit {@linkplain
+     * Decision#near() says so}, once. It is not part of the count's identity, and may change at any time.
+     *
+     * @param percent the part of the {@linkplain #capacity() capacity}, 1 to 100 percent
+     * @return the limit
+     * @throws IllegalArgumentException if the percentage is out of range
+     */
+    public final Limit near(int percent) {
+        if (percent < 1 || percent > 100) {
+            throw new IllegalArgumentException(
+                    "near " + percent + "% is out of range: expected 1% to 100%, for example near(80)");
+        }
+        return with(new CommonSettings(name, permits, countingDenied, leased, percent));
+    }
+
+    /**
+     * Returns the used permits from which on a key is near this limit.
+     *
+     * @return the permits, at most the {@linkplain #capacity() capacity}; {@link Long#MAX_VALUE} without {@link
+     *     #near(int)}
+     */
+    public final long nearMark() {
+        return mark;
     }
 
     /**
@@ -709,7 +743,7 @@ public abstract sealed class Limit {
     }
 
     final CommonSettings settings() {
-        return new CommonSettings(name, permits, countingDenied, leased);
+        return new CommonSettings(name, permits, countingDenied, leased, near);
     }
 
     @Override
@@ -720,6 +754,7 @@ public abstract sealed class Limit {
                         && capacity == limit.capacity
                         && countingDenied == limit.countingDenied
                         && leased == limit.leased
+                        && near == limit.near
                         && time.equals(limit.time)
                         && identity.equals(limit.identity)
                         && ownSetting().equals(limit.ownSetting()));
@@ -744,6 +779,9 @@ public abstract sealed class Limit {
         }
         if (leased) {
             text.append(" leased");
+        }
+        if (near > 0) {
+            text.append(" near=").append(near).append('%');
         }
         return name.equals(defaultName)
                 ? text.toString()
@@ -831,10 +869,10 @@ public abstract sealed class Limit {
     }
 
     /** The settings that all kinds have. */
-    record CommonSettings(String name, long permits, boolean countingDenied, boolean leased) {
+    record CommonSettings(String name, long permits, boolean countingDenied, boolean leased, int near) {
 
         static CommonSettings of(long permits, long windowMillis) {
-            return new CommonSettings(LimitText.format(windowMillis), permits, false, false);
+            return new CommonSettings(LimitText.format(windowMillis), permits, false, false, 0);
         }
     }
 
@@ -846,11 +884,12 @@ public abstract sealed class Limit {
      * @param setting its burst if it is a token bucket, or the second boundary of a quota; otherwise its resolution, in
      *     milliseconds
      * @param third the third boundary of a quota; otherwise 0
+     * @param near the percentage at which a quota is near; otherwise 0
      */
-    public record Form(int kind, long millis, long setting, long third) {
+    public record Form(int kind, long millis, long setting, long third, int near) {
 
         Form(int kind, long millis, long setting) {
-            this(kind, millis, setting, 0);
+            this(kind, millis, setting, 0, 0);
         }
     }
 
@@ -1064,7 +1103,7 @@ public abstract sealed class Limit {
                     identity(settings.name, calendar),
                     (calendar.unit().longestDays + 1) * DAY);
             this.calendar = calendar;
-            this.last = new Form(form().kind(), 0, 0, 0);
+            this.last = new Form(form().kind(), 0, 0, 0, settings.near);
         }
 
         private static String identity(String name, QuotaCalendar calendar) {
@@ -1167,12 +1206,15 @@ public abstract sealed class Limit {
                 long start = present.start();
                 long end = present.end();
                 known = now < middle(start, end)
-                        ? new Form(known.kind(), calendar.periodAt(start - 1).start(), start, end)
-                        : new Form(
-                                known.kind(), start, end, calendar.periodAt(end).end());
+                        ? form(known, calendar.periodAt(start - 1).start(), start, end)
+                        : form(known, start, end, calendar.periodAt(end).end());
                 last = known;
             }
             return known;
+        }
+
+        private static Form form(Form other, long first, long second, long third) {
+            return new Form(other.kind, first, second, third, other.near);
         }
 
         private static long middle(long from, long to) {

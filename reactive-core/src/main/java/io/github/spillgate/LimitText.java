@@ -24,6 +24,7 @@ final class LimitText {
     private static final Pattern RATE = Pattern.compile("(-?\\d{1,18})/(\\S+)");
     private static final Pattern NUMBER = Pattern.compile("-?\\d{1,18}");
     private static final Pattern DURATION = Pattern.compile("(\\d{1,12})(ms|s|m|h|d)");
+    private static final Pattern PERCENT = Pattern.compile("(\\d{1,3})%");
     private static final Pattern DAY = Pattern.compile("\\d{1,2}");
     private static final Pattern TIME = Pattern.compile("\\d{2}:\\d{2}");
     private static final String CONCURRENT = "concurrent";
@@ -94,6 +95,15 @@ final class LimitText {
         return Integer.parseInt(text);
     }
 
+    private static int percent(String text) {
+        Matcher percent = PERCENT.matcher(text);
+        if (!percent.matches()) {
+            throw new IllegalArgumentException(
+                    "near " + Text.quote(text) + " is not a percentage: expected 1% to 100%, such as 80%");
+        }
+        return Integer.parseInt(percent.group(1));
+    }
+
     private static Duration duration(String what, String text) {
         boolean bareUnit = !text.isEmpty() && !Character.isDigit(text.charAt(0));
         Matcher duration = DURATION.matcher(bareUnit ? "1" + text : text);
@@ -147,6 +157,7 @@ final class LimitText {
         private @Nullable ZoneId zone;
         private @Nullable LocalTime at;
         private @Nullable Integer from;
+        private @Nullable Integer near;
         private @Nullable String name;
 
         static Words of(String[] words, int from) {
@@ -178,11 +189,12 @@ final class LimitText {
                 case "zone=" -> zone = zone(tail);
                 case "at=" -> at = time(tail);
                 case "from=" -> from = day(tail);
+                case "near=" -> near = percent(tail);
                 case "name=" -> name = tail;
                 default ->
                     throw new IllegalArgumentException("the word " + Text.quote(word)
                             + " is none of log, counter, aligned, burst=…, resolution=…, counting-denied,"
-                            + " leased, hold=…, retry=…, zone=…, at=…, from=…, name=…");
+                            + " leased, hold=…, retry=…, zone=…, at=…, from=…, near=…, name=…");
             }
         }
 
@@ -205,25 +217,26 @@ final class LimitText {
 
         Limit applyTo(Limit.Quota quota) {
             checkOnly(
-                    "a quota has only zone=…, at=…, from=…, counting-denied and name=…",
-                    Set.of("zone=", "at=", "from=", "counting-denied", "name="));
+                    "a quota has only zone=…, at=…, from=…, counting-denied, near=… and name=…",
+                    Set.of("zone=", "at=", "from=", "counting-denied", "near=", "name="));
             if (from != null && !quota.name().equals("monthly")) {
                 throw new IllegalArgumentException("from=… is for a monthly quota only");
             }
             Limit.Quota placed = zone == null ? quota : quota.in(zone);
             placed = at == null ? placed : placed.at(at);
             placed = from == null ? placed : placed.from(from);
-            Limit limit = countingDenied ? placed.countingDenied() : placed;
-            return name == null ? limit : limit.named(name);
+            return withRest(placed);
         }
 
         Limit applyTo(Limit concurrent) {
-            checkOnly("a concurrency limit has only hold=…, retry=… and name=…", Set.of("hold=", "retry=", "name="));
+            checkOnly(
+                    "a concurrency limit has only hold=…, retry=…, near=… and name=…",
+                    Set.of("hold=", "retry=", "near=", "name="));
             Limit limit = hold == null ? concurrent : concurrent.hold(hold);
             if (retry != null) {
                 limit = limit.retryAfter(retry);
             }
-            return name == null ? limit : limit.named(name);
+            return withRest(limit);
         }
 
         Limit applyTo(long permits, Duration window) {
@@ -259,13 +272,15 @@ final class LimitText {
             if (resolution != null) {
                 limit = limit.resolution(resolution);
             }
-            if (countingDenied) {
-                limit = limit.countingDenied();
-            }
-            if (leased) {
-                limit = limit.leased();
-            }
-            return name == null ? limit : limit.named(name);
+            return withRest(limit);
+        }
+
+        /** Adds the words that several kinds have. */
+        private Limit withRest(Limit limit) {
+            Limit all = countingDenied ? limit.countingDenied() : limit;
+            all = leased ? all.leased() : all;
+            all = near == null ? all : all.near(near);
+            return name == null ? all : all.named(name);
         }
     }
 }

@@ -14,6 +14,7 @@ import io.github.spillgate.internal.holding.Redemption;
 import io.github.spillgate.internal.holding.Settlements;
 import io.github.spillgate.internal.holding.WhileHolding;
 import io.github.spillgate.internal.waiting.LimiterDecisions;
+import io.github.spillgate.internal.waiting.NearMarks;
 import io.github.spillgate.internal.waiting.Throttle;
 import io.github.spillgate.internal.waiting.WaitQueues;
 import io.github.spillgate.spi.Claim;
@@ -118,9 +119,10 @@ public final class RateLimiter implements AsyncCloseable {
         List<Limit> limits = Charge.distinct(builder.limits);
         this.name = builder.name;
         this.ownStore = builder.resilient(store);
-        this.store = ownStore == null ? store : ownStore;
+        LimitStore decides = ownStore == null ? store : ownStore;
+        this.store = new NearMarks(decides);
         this.clock = builder.clock;
-        this.claims = new Claims(this.store, name, limits, builder.lookup);
+        this.claims = new Claims(decides, name, limits, builder.lookup);
         this.settlements = new Settlements(builder.debt);
         this.queues = new WaitQueues(this.store, clock, builder.maxPerQueue, builder.maxInTotal, claims::renewed);
         this.listeners = DecisionListeners.of(name, builder.listeners);
@@ -821,15 +823,11 @@ public final class RateLimiter implements AsyncCloseable {
 
     private StoreDecision checkOurs(Decision decision) {
         Checks.present(decision, "decision", "the one that tryAcquire gave");
-        if (!(decision instanceof StoreDecision made) || !made.claims().stream().allMatch(this::isOurs)) {
+        if (!(decision instanceof StoreDecision made) || !made.claims().stream().allMatch(claims::isOfStore)) {
             throw new IllegalArgumentException(decision + " was made by another store than that of limiter " + name
                     + ": expected a decision of this limiter, for example the one that its tryAcquire gave");
         }
         return made;
-    }
-
-    private boolean isOurs(Claim claim) {
-        return claim instanceof CountClaim ours && ours.isFor(store);
     }
 
     /**

@@ -519,4 +519,23 @@ class LimitTest {
                 .withMessageContaining(
                         "has a window below 1 s, so it cannot be leased: expected a log or token bucket");
     }
+
+    @ParameterizedTest
+    @CsvSource({
+        "10/10s near=80%, 8",
+        "3/1m counter near=50%, 2",
+        "10/1s burst=50 counting-denied near=1%, 1",
+        "20 concurrent near=100%, 20",
+        "999999999999999 monthly near=99%, 990000000000000",
+        "100/1m leased near=7% name=x, 7"
+    })
+    void theMarkIsThatPartOfTheCapacityRoundedUp(String text, long mark) {
+        Limit limit = Limit.parse(text);
+        assertThat(limit.nearMark()).isEqualTo(mark);
+        assertThat(limit).hasToString(text).isEqualTo(Limit.parse(text));
+        assertThat(limit.identity())
+                .isEqualTo(Limit.parse(text.replaceAll(" near=\\d+%", "")).identity());
+        assertThat(limit).isNotEqualTo(Limit.parse(text.replaceAll(" near=\\d+%", "")));
+        assertThat(Limit.perMinute(1).nearMark()).isEqualTo(Long.MAX_VALUE);
+    }
 }

@@ -37,6 +37,9 @@ class QuotaTest {
             delimiter = '|',
             value = {
                 "0 daily | permits 0 are out of range: expected 1 to 1000000000000000 for a quota",
+                "5 daily near=0% | near 0% is out of range: expected 1% to 100%",
+                "5 daily near=101% | near 101% is out of range",
+                "5 daily near=80 | near \"80\" is not a percentage: expected 1% to 100%, such as 80%",
                 "5 daily daily | the word \"daily\" is none of log, counter",
                 "5 daily zone=Berlin | zone \"Berlin\" is unknown: expected one of the time-zone database or an offset",
                 "5 daily zone= | zone \"\" is unknown",
@@ -47,7 +50,7 @@ class QuotaTest {
                 "5 monthly from=32 | day 32 is not in a month: expected 1 to 31",
                 "5 monthly from=0 | day 0 is not in a month",
                 "5 monthly from=last | from \"last\" is not a day of the month: expected 1 to 31, such as 15",
-                "5 daily leased | only zone=…, at=…, from=…, counting-denied and name=…, but found \"leased\"",
+                "5 daily leased | from=…, counting-denied, near=… and name=…, but found \"leased\"",
                 "5 daily burst=9 | a quota has only zone=…",
                 "5 daily counter | a quota has only zone=…",
                 "5 daily zone=UTC zone=UTC | zone= is there twice"
@@ -121,7 +124,8 @@ class QuotaTest {
                             6,
                             first.toEpochMilli(),
                             first.plus(Duration.ofDays(1)).toEpochMilli(),
-                            first.plus(Duration.ofDays(2)).toEpochMilli()));
+                            first.plus(Duration.ofDays(2)).toEpochMilli(),
+                            0));
         }
     }
 

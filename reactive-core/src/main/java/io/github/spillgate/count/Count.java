@@ -310,6 +310,15 @@ public abstract class Count {
                 reply, claim, used(), violated, fitsAt, wholeAt(), nextLife(reply.stamp()), null, false, null);
     }
 
+    /**
+     * Returns the period in which this count is.
+     *
+     * @return the period of a quota; null for other limits
+     */
+    public StoreUsage.@Nullable Windows period() {
+        return null;
+    }
+
     /** Returns the life that the value has, or gets if it is written; 0 for a count without lives. */
     int nextLife(long micros) {
         return 0;

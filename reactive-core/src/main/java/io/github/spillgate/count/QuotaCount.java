@@ -49,6 +49,7 @@ public class QuotaCount extends RateCount {
         limit = (Limit.Quota) claim.limit();
         this.now = now;
         if (stored.end() > now) {
+            stored = stored.with(stored.used(), false);
             seen = stored;
         } else if (expected.end() > now) {
             seen = expected;
@@ -85,6 +86,11 @@ public class QuotaCount extends RateCount {
         return seen.usage(reply, claim, violated, denied, nextLife(reply.stamp()));
     }
 
+    @Override
+    public StoreUsage.Windows period() {
+        return seen;
+    }
+
     /** {@inheritDoc} They have the start and the end of their period. */
     @Override
     public List<Grants> grants() {
@@ -93,7 +99,16 @@ public class QuotaCount extends RateCount {
 
     @Override
     public void take(long cost) {
-        store(seen.used() + cost);
+        long used = seen.used() + cost;
+        store(used, used >= limit.nearMark() && !seen.isMarked());
+    }
+
+    @Override
+    public void takeBeyond(long cost, long most) {
+        long taken = Math.min(cost, most - seen.used());
+        if (taken > 0) {
+            store(seen.used() + taken, false);
+        }
     }
 
     @Override
@@ -112,7 +127,7 @@ public class QuotaCount extends RateCount {
     public void refundOldest(long permits) {
         long less = Math.min(seen.used(), permits);
         if (less > 0) {
-            store(seen.used() - less);
+            store(seen.used() - less, false);
         }
     }
 
@@ -152,7 +167,7 @@ public class QuotaCount extends RateCount {
         if (stored.end() <= now) {
             seen = new QuotaState(0, some.fromMillis(), some.toMillis());
         }
-        store(Math.min(Bounds.MOST_EXACT, seen.used() + permits));
+        store(Math.min(Bounds.MOST_EXACT, seen.used() + permits), false);
     }
 
     @Override
@@ -161,8 +176,8 @@ public class QuotaCount extends RateCount {
         seen = new QuotaState(0, seen.start(), seen.end());
     }
 
-    private void store(long used) {
-        seen = new QuotaState(used, seen.start(), seen.end());
+    private void store(long used, boolean isNear) {
+        seen = seen.with(used, isNear);
         stored = seen;
         changed();
     }
@@ -188,8 +203,8 @@ public class QuotaCount extends RateCount {
         }
         readLife(in);
         long used = in.next(7);
-        in.skip(1);
-        stored = new QuotaState(used, in.next(6), in.next(6));
+        boolean isMarked = in.next(1) > 0;
+        stored = new QuotaState(used, in.next(6), in.next(6), isMarked, false);
         return true;
     }
 
@@ -197,7 +212,7 @@ public class QuotaCount extends RateCount {
     public byte[] write(long micros) {
         return new CountValue(LENGTH, CountValue.QUOTA, lifeAt(micros))
                 .add(stored.used(), 7)
-                .add(0, 1)
+                .add(stored.isMarked() ? 1 : 0, 1)
                 .add(stored.start(), 6)
                 .add(stored.end(), 6)
                 .bytes();

@@ -376,7 +376,9 @@ public final class CountTable<C extends Count> {
         }
         long now = reply.at();
         long fitsAt = allowed ? now : fitsAt(claim.limit(), count, claim.permits() + ofOthers, now);
-        return StoreUsage.of(reply, claim, count.used() + ofOthers, !fits, fitsAt, count.wholeAt());
+        long used = count.used() + ofOthers;
+        StoreUsage.Windows period = ofOthers == 0 ? count.period() : null;
+        return new StoreUsage(reply, claim, used, !fits, fitsAt, count.wholeAt(), 0, period, false, null);
     }
 
     private static long fitsAt(Limit limit, Count count, long cost, long now) {

@@ -2,6 +2,7 @@ package io.github.spillgate.metrics;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.HoldExpiredException;
+import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.RuleListener;
@@ -29,7 +30,7 @@ import java.util.concurrent.ConcurrentHashMap;
  * <tr><td>{@code spillgate.refused}, by {@code rule}</td><td>requests that were denied because they have no
  * key, or several</td></tr>
  * <tr><td>{@code spillgate.near}, by {@code rule}</td><td>requests that were allowed and left less than a tenth of a
- * limit</td></tr>
+ * limit or, if it has a {@linkplain Limit#near(int) mark}, were at or above that</td></tr>
  * <tr><td>{@code spillgate.expired}, by {@code rule}</td><td>responses that lost the permits of a concurrency limit
  * before their end</td></tr>
  * </table>
@@ -64,7 +65,7 @@ public final class RuleMetrics implements RuleListener {
         DecisionTags kind = new DecisionTags(rule.name(), rule.isShadow(), outcome, decision.source());
         timer(kind).record(took);
         if (outcome == Outcome.ALLOWED && isNear(rule, decision)) {
-            counter("spillgate.near", "Requests that were allowed and left less than a tenth of a limit", rule)
+            counter("spillgate.near", "Requests that were allowed and near a limit", rule)
                     .increment();
         }
     }
@@ -95,11 +96,18 @@ public final class RuleMetrics implements RuleListener {
 
     private static boolean isNear(Rule rule, Decision decision) {
         for (Decision.Usage usage : decision.limits()) {
-            if (usage.remaining() < usage.limit().capacity() / TENTH && rule.isLimitedBy(usage.limit())) {
+            if (isNear(usage) && rule.isLimitedBy(usage.limit())) {
                 return true;
             }
         }
         return false;
+    }
+
+    private static boolean isNear(Decision.Usage usage) {
+        Limit limit = usage.limit();
+        return limit.nearMark() == Long.MAX_VALUE
+                ? usage.remaining() < limit.capacity() / TENTH
+                : usage.used() >= limit.nearMark();
     }
 
     private Timer timer(DecisionTags kind) {

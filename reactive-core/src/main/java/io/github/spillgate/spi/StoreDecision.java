@@ -20,16 +20,27 @@ public final class StoreDecision implements Decision {
     private final Reply reply;
     private final Admission admission;
     private final List<StoreUsage> usages;
+    private final List<Usage> near;
     private final int fallbacks;
 
     /** Created on demand: few decisions are refunded. */
     private @Nullable PermitUse<StoreDecision> use;
 
-    private StoreDecision(Reply reply, Admission admission, List<StoreUsage> usages, int fallbacks) {
+    private StoreDecision(Reply reply, Admission admission, List<StoreUsage> usages) {
         this.reply = reply;
         this.admission = admission;
         this.usages = usages;
+        this.near = List.of();
+        this.fallbacks = 0;
+    }
+
+    private StoreDecision(StoreDecision other, List<Usage> near, int fallbacks) {
+        this.reply = other.reply;
+        this.admission = other.admission;
+        this.usages = other.usages;
+        this.near = near;
         this.fallbacks = fallbacks;
+        this.use = other.permitUse();
     }
 
     /**
@@ -73,7 +84,7 @@ public final class StoreDecision implements Decision {
      */
     public static StoreDecision denied(Reply reply, long fitsAt, List<StoreUsage> usages, List<Limit> violated) {
         Admission admission = new Admission(false, false, fitsAt, List.copyOf(violated));
-        return new StoreDecision(reply, admission, List.copyOf(usages), 0);
+        return new StoreDecision(reply, admission, List.copyOf(usages));
     }
 
     private static StoreDecision of(Reply reply, boolean takes, List<StoreUsage> usages) {
@@ -92,7 +103,7 @@ public final class StoreDecision implements Decision {
             return denied(reply, fitsAt, usages, violated);
         }
         Admission admission = takes && asksForAny ? Admission.CHARGED : Admission.FREE;
-        return new StoreDecision(reply, admission, List.copyOf(usages), 0);
+        return new StoreDecision(reply, admission, List.copyOf(usages));
     }
 
     private static List<Limit> with(List<Limit> some, Limit another) {
@@ -103,9 +114,16 @@ public final class StoreDecision implements Decision {
 
     /** {@return this decision as that of a store that has fallen back to this one} Both share {@link #permitUse()}. */
     public StoreDecision byFallback() {
-        StoreDecision copy = new StoreDecision(reply, admission, usages, fallbacks + 1);
-        copy.use = permitUse();
-        return copy;
+        return new StoreDecision(this, near, fallbacks + 1);
+    }
+
+    /**
+     * {@return this decision with usages that it reports as near} Both share {@link #permitUse()}.
+     *
+     * @param near the usages
+     */
+    public StoreDecision withNear(List<? extends Usage> near) {
+        return new StoreDecision(this, List.copyOf(near), fallbacks);
     }
 
     /**
@@ -175,6 +193,11 @@ public final class StoreDecision implements Decision {
     @Override
     public List<Limit> violated() {
         return admission.violated;
+    }
+
+    @Override
+    public List<Usage> near() {
+        return near;
     }
 
     @Override

@@ -144,5 +144,10 @@ public record StoreUsage(
 
         /** {@return the permits that were taken in the current window} */
         long current();
+
+        /** {@return whether this decision is the first of the period of a quota that has reached its mark} */
+        default boolean isNear() {
+            return false;
+        }
     }
 }

@@ -40,9 +40,10 @@ local function readLimits()
     local number, permits, window, resolution, option, third
     number, permits, window, resolution, option, third, at = unpackFrom('<I1I7I6I6I1I6', argument, at)
     made[number] = made[number] or kinds[number]()
+    local isCountingDenied = option % 2 == 1
     limits[l] = {kind = made[number], number = number, permits = permits, window = window, resolution = resolution,
-      third = third, capacity = resolution * window, isCountingDenied = option == 1}
-    isAnyCountingDenied = isAnyCountingDenied or option == 1
+      third = third, near = floor(option / 2), capacity = resolution * window, isCountingDenied = isCountingDenied}
+    isAnyCountingDenied = isAnyCountingDenied or isCountingDenied
   end
   return limits, at, isAnyCountingDenied
 end

@@ -13,7 +13,7 @@
 --                    first of three boundaries, in milliseconds on this clock
 --     resolution:6   of a log, the length of a slot in milliseconds; of a bucket, the burst in permits; of a quota, the
 --                    second boundary; of others, 1
---     option:1       1 if denied requests count, else 0
+--     option:1       1 if denied requests count, else 0; of a quota, plus twice the percentage at which it is near
 --     third:6        the third boundary of a quota; of others, and if the request opens no period, 0
 --
 -- The reply of decide.lua, reconcile.lua, renew.lua and settle.lua is the time in microseconds:7, and then the usages.

@@ -10,5 +10,6 @@ package io.github.spillgate.internal.waiting;
 //   HeadDenial          what the last denial of the first waiter says about the others
 //   Throttle            a stream whose elements wait
 //   LimiterDecisions    decisions without the store: of a waiter that would wait too long, or of a cost above its limit
+//   NearMarks           not only for callers that wait: which decisions report that a key is near a limit
 
 import org.jspecify.annotations.NullMarked;

@@ -95,7 +95,9 @@ public final class ScriptReply {
             BucketState state = new BucketState(first - BucketState.units(limit, takenLater), now);
             return state.usage(reply, claim, isViolated, !isGranted, life);
         } else if (limit instanceof Limit.Quota) {
-            return new QuotaState(first - takenLater, second, third).usage(reply, claim, isViolated, !isGranted, life);
+            boolean isFirst = grantedLater == granted(usage) - 1;
+            QuotaState state = QuotaState.ofReply(first - takenLater, second, third, claim, isGranted, isFirst);
+            return state.usage(reply, claim, isViolated, !isGranted, life);
         } else if (limit.holdsPermits()) {
             // It is not known when a holder will release its permits.
             long fitsAt = isViolated ? now + limit.retryAfter().toMillis() : now;

@@ -214,7 +214,8 @@ public final class ScriptRequest {
             at = LittleEndian.put(bytes, at, claim.limit().permits(), 7);
             at = LittleEndian.put(bytes, at, form.millis(), 6);
             at = LittleEndian.put(bytes, at, form.setting(), 6);
-            at = LittleEndian.put(bytes, at, claim.limit().isCountingDenied() ? COUNTS_DENIED : 0, 1);
+            at = LittleEndian.put(
+                    bytes, at, (claim.limit().isCountingDenied() ? COUNTS_DENIED : 0) + 2 * form.near(), 1);
             at = LittleEndian.put(bytes, at, form.third(), 6);
         }
         System.arraycopy(body, 0, bytes, at, length);

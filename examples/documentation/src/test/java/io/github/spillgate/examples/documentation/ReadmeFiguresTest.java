@@ -107,7 +107,7 @@ class ReadmeFiguresTest {
     private static Map<String, String> ofLimiters(RedisStore store) {
         RateLimiterBuilder builder = RateLimiter.builder("test").store(store);
         try (RateLimiter limiter = builder.build()) {
-            LimitStore resilient = (LimitStore) in(limiter, "store");
+            LimitStore resilient = (LimitStore) in(limiter, "ownStore");
             LocalFallback fallback = (LocalFallback) in(resilient, "failover", "fallback");
             Cache<?, ?> counts = (Cache<?, ?>) in(fallback, "ledgers", "cache");
             Object gate = in(resilient, "failover", "gates", "whole");
