@@ -133,16 +133,23 @@ final class MultiSlotDecider {
         return isCharged ? StoreDecision.ofTake(reply, usages) : StoreDecision.ofPeek(reply, usages);
     }
 
-    /** Returns a usage after a refund of its claim. Limits that count denied requests are not refunded. */
+    /**
+     * Returns a usage after a refund of its claim. The store has replied the usage before it, and replies to the refund
+     * later. Limits that count denied requests are not refunded.
+     */
     private static StoreUsage refunded(StoreUsage taken) {
         return taken.limit().isCountingDenied()
                 ? taken
-                : StoreUsage.of(
+                : new StoreUsage(
                         taken.reply(),
                         taken.claim(),
                         Math.max(0, taken.used() - taken.cost()),
                         taken.isViolated(),
                         taken.fitsAtMillis(),
-                        taken.wholeAtMillis());
+                        taken.wholeAtMillis(),
+                        taken.life(),
+                        null,
+                        false,
+                        taken.inStore());
     }
 }

@@ -1,7 +1,6 @@
 package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.tuple;
 
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
@@ -62,10 +61,12 @@ class MultiSlotDeciderTest {
         assertThat(all.retryAfter()).hasValue(Duration.ofMillis(300));
         assertThat(all.violated()).hasSize(1);
         assertThat(all.usages())
-                .extracting(
-                        usage -> usage.inStore().used(),
-                        usage -> usage.inStore().reply().at())
-                .containsExactly(tuple(5L, 1_000L), tuple(0L, 1_000L), tuple(10L, 5_000L));
+                .extracting(StoreUsage::inStore)
+                .as("what each server has replied, and the ledger compares with later replies")
+                .containsExactly(
+                        taken.usages().get(0),
+                        taken.usages().get(1),
+                        denied.usages().get(0));
     }
 
     @Test
