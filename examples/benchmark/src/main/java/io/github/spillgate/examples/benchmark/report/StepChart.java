@@ -20,12 +20,13 @@ import java.util.Locale;
 public record StepChart(
         String title, String note, String description, int limit, int seconds, List<Mark> marks, List<Row> rows) {
 
-    private static final int LABELS = 230;
+    static final int LABELS = 230;
+    static final int HIGH = 64;
+
     private static final int RIGHT = 60;
     private static final int COLUMNS = Svg.WIDTH - LABELS - RIGHT;
     private static final int TOP = 60;
     private static final int MARKS = 34;
-    private static final int HIGH = 64;
     private static final int ROW = HIGH + 18;
     private static final int TICK = 30;
 
@@ -71,8 +72,8 @@ public record StepChart(
         parts.add(Svg.text(16, 24, "title", title));
         parts.add(Svg.text(16, 42, "note", note));
         for (Mark mark : marks) {
-            double x = x(mark.from());
-            parts.add(Svg.rect("mark", x, TOP + 14, Math.max(2, x(mark.to()) - x), 6));
+            double x = x(mark.from(), seconds);
+            parts.add(Svg.rect("mark", x, TOP + 14, Math.max(2, x(mark.to(), seconds) - x), 6));
             parts.add(Svg.text(x, TOP + 8, "number", mark.label()));
         }
         parts.add(Svg.text(LABELS - 10, TOP + 21, "label", "the client asks"));
@@ -89,24 +90,33 @@ public record StepChart(
         }
         for (int second = 0; second <= seconds; second += TICK) {
             parts.add(Svg.text(
-                    x(second), y + 4, "tick", String.format(Locale.ROOT, "%d:%02d", second / 60, second % 60)));
+                    x(second, seconds),
+                    y + 4,
+                    "tick",
+                    String.format(Locale.ROOT, "%d:%02d", second / 60, second % 60)));
         }
         return Svg.of(title, description, y + 20, parts);
     }
 
     private List<String> row(Row row, int y, double scale) {
-        int bottom = y + HIGH;
-        int line = bottom - (int) Math.round(limit * scale);
-        int[] heights = columns(row.steps());
-        int[] within =
-                Arrays.stream(heights).map(height -> Math.min(height, limit)).toArray();
         List<String> parts = new ArrayList<>();
         parts.add(Svg.text(LABELS - 10, y + HIGH - 22, "label", row.label()));
         parts.add(Svg.text(LABELS - 10, y + HIGH - 4, "label number", row.most()));
+        parts.addAll(heights(row.ours() ? "ours" : "peer", columns(row.steps(), seconds), limit, y, scale));
+        return parts;
+    }
+
+    /** Returns the heights of all columns as an area, with a line at the limit. */
+    static List<String> heights(String kind, int[] heights, int limit, int y, double scale) {
+        int bottom = y + HIGH;
+        int line = bottom - (int) Math.round(limit * scale);
+        int[] within =
+                Arrays.stream(heights).map(height -> Math.min(height, limit)).toArray();
+        List<String> parts = new ArrayList<>();
         if (Arrays.stream(heights).anyMatch(height -> height > limit)) {
             parts.add(area("over", heights, bottom, scale));
         }
-        parts.add(area(row.ours() ? "ours" : "peer", within, bottom, scale));
+        parts.add(area(kind, within, bottom, scale));
         parts.add(Svg.line("axis", LABELS, bottom, LABELS + COLUMNS, bottom));
         parts.add(Svg.line("limit", LABELS, line, LABELS + COLUMNS, line));
         parts.add(Svg.text(LABELS + COLUMNS + 6, line + 4, "number", Integer.toString(limit)));
@@ -114,11 +124,11 @@ public record StepChart(
     }
 
     /** Returns the maximum within one pixel of the time axis. */
-    private int[] columns(List<Step> steps) {
+    static int[] columns(List<Step> steps, int seconds) {
         int[] most = new int[COLUMNS];
         for (int i = 0; i < steps.size(); i++) {
-            int from = column(steps.get(i).at());
-            int to = i + 1 < steps.size() ? column(steps.get(i + 1).at()) : COLUMNS - 1;
+            int from = column(steps.get(i).at(), seconds);
+            int to = i + 1 < steps.size() ? column(steps.get(i + 1).at(), seconds) : COLUMNS - 1;
             for (int column = from; column <= Math.min(to, COLUMNS - 1); column++) {
                 most[column] = Math.max(most[column], steps.get(i).height());
             }
@@ -126,11 +136,11 @@ public record StepChart(
         return most;
     }
 
-    private int column(double second) {
+    private static int column(double second, int seconds) {
         return (int) (COLUMNS * second / seconds);
     }
 
-    private double x(double second) {
+    static double x(double second, int seconds) {
         return LABELS + COLUMNS * second / seconds;
     }
 

@@ -23,9 +23,12 @@ final class LocalLimiter {
 
     /** Returns the admission of one client, at the time of each request. */
     Admission of(String client) {
-        return now -> {
-            clock.set(now);
-            return limiter.tryAcquire(client).blockOptional().orElseThrow().isAllowed();
-        };
+        return now -> at(now).tryAcquire(client).blockOptional().orElseThrow().isAllowed();
+    }
+
+    /** Sets the clock, in milliseconds, and returns the limiter. */
+    RateLimiter at(long now) {
+        clock.set(now);
+        return limiter;
     }
 }

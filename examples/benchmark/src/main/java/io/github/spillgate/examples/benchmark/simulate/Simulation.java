@@ -9,8 +9,8 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * Simulates what the algorithms admit, in virtual time: pictures of single clients, and a table of many. Reproducible
- * on every machine. Uses our limiter through its public API, without Redis.
+ * Simulates what the algorithms admit, in virtual time: pictures of single clients, also for the page on limits, and a
+ * table of many. Reproducible on every machine. Uses our limiter through its public API, without Redis.
  */
 public final class Simulation {
 
@@ -29,6 +29,10 @@ public final class Simulation {
         Path pictures = Files.createDirectories(directory.resolve("simulation"));
         for (Scenario scenario : List.of(Scenario.twoBursts(), Scenario.goingOn())) {
             Files.writeString(pictures.resolve(scenario.name() + ".svg"), scenario.svg());
+        }
+        for (Timeline timeline : Timeline.all()) {
+            Files.writeString(
+                    pictures.resolve(timeline.name() + ".svg"), timeline.chart().svg());
         }
         out.println("This takes about " + (quick ? "two seconds." : "a minute."));
         MixTable table = new MixTable(quick ? QUICK : 1);
