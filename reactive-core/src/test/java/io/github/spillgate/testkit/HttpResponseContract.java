@@ -6,12 +6,18 @@ import static io.github.spillgate.testkit.RateLimitFields.items;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.response.RateLimitHeaders;
+import io.github.spillgate.local.LocalStore;
 import io.lettuce.core.RedisURI;
+import java.io.IOException;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
+import java.nio.file.Files;
 import java.time.Duration;
+import java.time.OffsetDateTime;
+import java.time.ZoneId;
 import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
@@ -80,6 +86,44 @@ public abstract class HttpResponseContract extends HttpContract {
         assertThat(field(response, "X-RateLimit-Remaining")).isEqualTo("0");
         assertThat(Long.parseLong(field(response, "X-RateLimit-Reset")))
                 .isGreaterThanOrEqualTo(System.currentTimeMillis() / 1000);
+    }
+
+    /** In the period that begins, clocks are set forward, so it is an hour shorter than the window of the policy. */
+    @Test
+    void theFieldsAroundABoundaryAreThoseOnThePageOfLimits() throws IOException {
+        mayFallBack = true; // The local store decides.
+        ManualClock clock = new ManualClock();
+        RateLimiter limiter = RateLimiter.builder("boundary")
+                .store(LocalStore.bounded(16, clock))
+                .build();
+        Limit quota = Limit.monthly(100).in(ZoneId.of("Europe/Berlin")).from(15);
+        serve(
+                limiter,
+                (match, outcome, decision, took) -> {},
+                Rule.named("plan").key(LimiterForTests.ADDRESS).limit(quota));
+        String page = Files.readString(Snippets.ROOT.resolve("docs/limits.md"));
+        List<String> rows =
+                page.lines().filter(line -> line.startsWith("| 2027-")).toList();
+        assertThat(rows).hasSize(4);
+        int before = 99;
+        for (String row : rows) {
+            String time = row.split(" ", 3)[1];
+            clock.set(OffsetDateTime.parse(time).toInstant().toEpochMilli());
+            for (; before > 0; before--) {
+                client.get("/hello");
+            }
+            HttpResponse<String> response = client.get("/hello");
+            assertThat(page).contains("`RateLimit-Policy: " + field(response, "RateLimit-Policy") + "`");
+            assertThat(row)
+                    .isEqualTo(
+                            "| %s | %d | `%s` | %s | %s |",
+                            time,
+                            response.statusCode(),
+                            field(response, "RateLimit"),
+                            field(response, "X-RateLimit-Reset"),
+                            response.headers().firstValue("Retry-After").orElse("none"));
+        }
+        limiter.close();
     }
 
     @Test
