@@ -109,6 +109,10 @@ class DocumentationTest {
                     java.time.ZoneId zone();
 
                     int billingDay();
+
+                    long toppedUp();
+
+                    long overage();
                 }
 
                 interface Subscriptions {
