@@ -90,6 +90,7 @@ class DocumentationTest {
             import org.springframework.web.reactive.function.server.*;
             import org.springframework.web.server.ServerWebExchange;
             import reactor.core.publisher.*;
+            import reactor.core.scheduler.Schedulers;
 
             class Snippet {
                 Rules rules;
@@ -117,6 +118,10 @@ class DocumentationTest {
 
                 interface Subscriptions {
                     Mono<Subscription> of(String key);
+                }
+
+                interface Mails {
+                    void send(String customer, long used, long permits);
                 }
 
                 interface Customers {
