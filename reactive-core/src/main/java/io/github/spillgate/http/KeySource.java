@@ -17,7 +17,7 @@ import reactor.core.publisher.Mono;
  * KeySource.clientAddress(ClientAddress.ofXForwardedFor("10.0.0.0/8"))
  * KeySource.header("X-Api-Key").hashed(secret)
  * KeySource.firstOf(KeySource.principal(), KeySource.clientAddress(ClientAddress.ofPeer()))
- * match -> tenants.of(match.request().headers("Host"))    // your own
+ * match -> tenants.of(match.request().headers("X-Tenant"))    // your own
  * }</pre>
  *
  * <p>A source that completes empty, or emits an empty string, finds no key; {@link

@@ -21,8 +21,8 @@ import org.jspecify.annotations.Nullable;
  *     life divided by {@link #RESETS} is the same until the count expires, also after refunds and resets. So if another
  *     usage has another one, before all permits of this usage have expired, then the store has lost data. The rest is
  *     the number of resets, modulo {@link #RESETS}
- * @param windows the windows of a counter after the decision, or the period of a quota; null for other limits, or if
- *     they are not known
+ * @param windows the windows of a counter after the decision, or the period of a quota; null for other limits, and for
+ *     a counter of a local store. A usage that was made from another one has none: see {@link #inStore()}
  * @param isLease whether the permits are leased, so that they are charged at the end of the lease time
  * @param original what the store has replied, if this usage was made from that; null otherwise
  */

@@ -7,6 +7,7 @@ import io.lettuce.core.RedisException;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CancellationException;
 import java.util.regex.Matcher;
@@ -19,6 +20,10 @@ import reactor.core.Exceptions;
 
 /** Maps Lettuce errors to ours: is the request retryable, and may Redis have executed it? */
 public final class Errors {
+    // Design notes.
+    //
+    // A remedy begins with ": expected ", and has no text of the server: the log of an outage names each remedy once
+    // (OutageLog), and a message without a remedy once for its code.
 
     private static final Pattern FOREIGN = Pattern.compile("FOREIGN (\\d+)");
 
@@ -29,18 +34,29 @@ public final class Errors {
     static final String RIGHTS =
             "~spillgate:* +role +eval +evalsha +time +getrange +strlen +set +setrange +del +pexpire";
 
-    /** The codes of a Redis that cannot decide now, for example because it is out of memory (OOM) or is starting. */
-    private static final Set<String> TRANSIENT = Set.of(
+    /** The codes of a Redis that cannot decide now, and for what does not pass by itself, the remedy. */
+    private static final Map<String, String> TRANSIENT = Map.of(
             "NOSCRIPT",
+            "",
             "OOM",
+            ": expected free memory, for example by a higher maxmemory",
             "BUSY",
+            "",
             "LOADING",
+            "",
             "READONLY",
+            "",
             "MASTERDOWN",
+            "",
             "CLUSTERDOWN",
+            "",
             "TRYAGAIN",
+            "",
             "NOREPLICAS",
-            "MISCONF");
+            ": expected as many connected replicas as min-replicas-to-write demands",
+            "MISCONF",
+            ": expected a Redis that can save its data, as its own log explains, or one with"
+                    + " stop-writes-on-bgsave-error no");
 
     /** The codes of a replica, or of a primary without its replicas, which may follow another primary. */
     private static final Set<String> DEMOTED = Set.of("READONLY", "MASTERDOWN", "NOREPLICAS");
@@ -165,8 +181,11 @@ public final class Errors {
                             + message,
                     e);
         }
-        return hasCode(message, TRANSIENT)
-                ? new LimitStoreException(Kind.UNAVAILABLE, "Redis cannot decide: " + message, e)
+        String transientCode =
+                codes(message).filter(TRANSIENT::containsKey).findFirst().orElse(null);
+        return transientCode != null
+                ? new LimitStoreException(
+                        Kind.UNAVAILABLE, "Redis cannot decide: " + message + TRANSIENT.get(transientCode), e)
                 : new LimitStoreException(
                         Kind.REJECTED,
                         "Redis refused the script: " + message
@@ -358,7 +377,11 @@ public final class Errors {
     }
 
     private static boolean hasCode(String message, Set<String> codes) {
-        return CODE.matcher(message).results().anyMatch(code -> codes.contains(code.group(1)));
+        return codes(message).anyMatch(codes::contains);
+    }
+
+    private static Stream<String> codes(String message) {
+        return CODE.matcher(message).results().map(code -> code.group(1));
     }
 
     private static String adviceOnUnknown(String command) {

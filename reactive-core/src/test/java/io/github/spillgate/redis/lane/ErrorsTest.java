@@ -34,21 +34,34 @@ class ErrorsTest {
     @ParameterizedTest
     @ValueSource(
             strings = {
-                "OOM command not allowed when used memory > 'maxmemory'.",
                 "READONLY You can't write against a read only replica.",
                 "LOADING Redis is loading the dataset in memory",
                 "BUSY Redis is busy running a script.",
                 "MASTERDOWN Link with MASTER is down",
-                "NOREPLICAS Not enough good replicas to write.",
-                "MISCONF Redis is configured to save RDB snapshots",
                 "NOSCRIPT No matching script.",
-                "ERR Error running script (call to f_0): @user_script:177: @user_script: 177: -OOM command not allowed",
+                "CLUSTERDOWN The cluster is down",
                 "ERR Error running script (call to f_0): @user_script:177: @user_script: 177: -READONLY You can't write"
             })
     void transientErrorsAreRetryable(String message) {
         assertThat(Errors.translate(new RedisCommandExecutionException(message), new byte[0][]))
                 .is(kind(Kind.UNAVAILABLE))
                 .hasMessage("Redis cannot decide: " + message);
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "OOM command not allowed when used memory > 'maxmemory'. | a higher maxmemory",
+                "ERR Error running script (call to f_0): @user_script: 177: -OOM command not allowed | a higher maxmemory",
+                "NOREPLICAS Not enough good replicas to write. | as many connected replicas as min-replicas-to-write",
+                "MISCONF Redis is configured to save RDB snapshots | a Redis that can save its data"
+            })
+    void transientErrorsThatDoNotPassByThemselvesHaveARemedy(String message, String remedy) {
+        assertThat(Errors.translate(new RedisCommandExecutionException(message), new byte[0][]))
+                .is(kind(Kind.UNAVAILABLE))
+                .hasMessageStartingWith("Redis cannot decide: " + message + ": expected ")
+                .hasMessageContaining(remedy);
     }
 
     @ParameterizedTest
