@@ -43,7 +43,7 @@ public final class WebFluxService {
                     A page that sends requests at a rate that you choose, plots the decisions, and stops %2$s.
 
               curl -i -X POST -H 'X-Api-Key: free-key' 'localhost:%1$s/v1/validate?number=FI12345678'
-                    The header fields show the remaining permits: 30 a minute, and 100 a day. paid-key has 10,000 a day.
+                    The header fields show the remaining permits: 30 a minute, and 100 a month. paid-key has 10,000.
 
               curl -s -o /dev/null -w '%%{http_code} ' -X POST -H 'X-Api-Key: paid-key' \\
                     'localhost:%1$s/v1/validate?number=FI[10000001-10000031]'

@@ -69,8 +69,8 @@ class WebFluxServiceTest {
         assertThat(answer.statusCode()).isEqualTo(200);
         assertThat(answer.body()).isEqualTo("[{\"number\":\"FI12345678\",\"valid\":true}]");
         assertThat(header(answer, "RateLimit-Policy"))
-                .isEqualTo("\"address-1m\";q=120;w=60, \"plan-24h\";q=100;w=86400, \"validate-1m\";q=30;w=60");
-        assertThat(header(answer, "RateLimit")).contains("\"plan-24h\";r=99;", "\"validate-1m\";r=29;");
+                .isEqualTo("\"address-1m\";q=120;w=60, \"plan-monthly\";q=100;w=2678400, \"validate-1m\";q=30;w=60");
+        assertThat(header(answer, "RateLimit")).contains("\"plan-monthly\";r=99;", "\"validate-1m\";r=29;");
         assertThat(header(answer, "X-RateLimit-Limit")).isEqualTo("30");
         assertThat(header(answer, "X-RateLimit-Remaining")).isEqualTo("29");
         assertThat(answer.headers().firstValue("Retry-After")).isEmpty();
@@ -84,7 +84,7 @@ class WebFluxServiceTest {
         assertDeniedBy("validate-1m", validate(freeKey));
         assertDeniedBy("validate-1m", validate(freeKey));
         assertThat(usage(freeKey))
-                .contains(tier("address-1m", 120, 30), tier("plan-24h", 100, 30), tier("validate-1m", 30, 30));
+                .contains(tier("address-1m", 120, 30), tier("plan-monthly", 100, 30), tier("validate-1m", 30, 30));
         // Cheap requests are still allowed, and so are other customers.
         assertThat(rates(freeKey).statusCode()).isEqualTo(200);
         assertThat(validate(anotherFreeKey).statusCode()).isEqualTo(200);
@@ -103,11 +103,11 @@ class WebFluxServiceTest {
         assertThat(none.statusCode()).isEqualTo(400);
         assertThat(none.body()).contains("expected at least one number, for example ?number=FI12345678");
         assertThat(usage(freeKey))
-                .contains(tier("address-1m", 120, 3), tier("plan-24h", 100, 4), tier("validate-1m", 30, 4));
+                .contains(tier("address-1m", 120, 3), tier("plan-monthly", 100, 4), tier("validate-1m", 30, 4));
         assertThat(validate(freeKey, numbers(27)).statusCode()).isEqualTo(429);
         assertThat(validate(freeKey, numbers(26)).statusCode()).isEqualTo(200);
         assertThat(usage(freeKey))
-                .contains(tier("address-1m", 120, 4), tier("plan-24h", 100, 30), tier("validate-1m", 30, 30));
+                .contains(tier("address-1m", 120, 4), tier("plan-monthly", 100, 30), tier("validate-1m", 30, 30));
     }
 
     @Test
@@ -124,15 +124,15 @@ class WebFluxServiceTest {
         for (int i = 0; i < 100; i++) {
             assertThat(rates(freeKey).statusCode()).isEqualTo(200);
         }
-        assertDeniedBy("plan-24h", rates(freeKey));
-        assertDeniedBy("plan-24h", validate(freeKey));
-        assertThat(header(rates(freeKey), "RateLimit-Policy")).contains("\"plan-24h\";q=100;w=86400");
-        assertThat(usage(freeKey)).contains(tier("plan-24h", 100, 100), tier("validate-1m", 30, 0));
-        assertThat(usage(anotherFreeKey)).contains(tier("plan-24h", 100, 0));
+        assertDeniedBy("plan-monthly", rates(freeKey));
+        assertDeniedBy("plan-monthly", validate(freeKey));
+        assertThat(header(rates(freeKey), "RateLimit-Policy")).contains("\"plan-monthly\";q=100;w=2678400");
+        assertThat(usage(freeKey)).contains(tier("plan-monthly", 100, 100), tier("validate-1m", 30, 0));
+        assertThat(usage(anotherFreeKey)).contains(tier("plan-monthly", 100, 0));
         HttpResponse<String> paid = rates(paidKey);
         assertThat(paid.statusCode()).isEqualTo(200);
-        assertThat(header(paid, "RateLimit-Policy")).contains("\"plan-24h\";q=10000;w=86400");
-        assertThat(usage(paidKey)).contains(tier("plan-24h", 10_000, 1));
+        assertThat(header(paid, "RateLimit-Policy")).contains("\"plan-monthly\";q=10000;w=2678400");
+        assertThat(usage(paidKey)).contains(tier("plan-monthly", 10_000, 1));
     }
 
     @Test
@@ -144,7 +144,7 @@ class WebFluxServiceTest {
         assertDeniedBy("address-1m", validate(freeKey));
         assertDeniedBy("address-1m", get("/v1/usage", "made-up"));
         // Reading the usage takes no permit, and is still allowed.
-        assertThat(usage(freeKey)).contains(tier("address-1m", 120, 120), tier("plan-24h", 100, 0));
+        assertThat(usage(freeKey)).contains(tier("address-1m", 120, 120), tier("plan-monthly", 100, 0));
         // The Actuator is not limited.
         assertThat(get("/actuator/health", "none").statusCode()).isEqualTo(200);
     }
@@ -183,10 +183,10 @@ class WebFluxServiceTest {
         for (int i = 0; i < 3; i++) {
             assertThat(usage(freeKey))
                     .startsWith("{\"source\":\"REDIS\",\"tiers\":[" + tier("address-1m", 120, 1))
-                    .contains(tier("plan-24h", 100, 1), tier("validate-1m", 30, 1));
+                    .contains(tier("plan-monthly", 100, 1), tier("validate-1m", 30, 1));
         }
         HttpResponse<String> look = get("/v1/usage", paidKey);
-        assertThat(look.body()).contains(tier("plan-24h", 10_000, 0), tier("validate-1m", 30, 0));
+        assertThat(look.body()).contains(tier("plan-monthly", 10_000, 0), tier("validate-1m", 30, 0));
         assertThat(header(look, "RateLimit-Policy")).isEqualTo("\"address-1m\";q=120;w=60");
         assertThat(header(look, "X-RateLimit-Remaining")).isEqualTo("119");
     }
@@ -198,7 +198,7 @@ class WebFluxServiceTest {
         assertThat(validate(freeKey, numbers(5)).statusCode()).isEqualTo(200);
         assertThat(usage(freeKey)).startsWith("{\"source\":\"LOCAL\"");
         assertDeniedBy("validate-1m", validate(freeKey));
-        assertThat(usage(freeKey)).contains(tier("plan-24h", 100, 30), tier("validate-1m", 30, 30));
+        assertThat(usage(freeKey)).contains(tier("plan-monthly", 100, 30), tier("validate-1m", 30, 30));
         // The state changes when the breaker opens, or when only the fallback has decided for half a second.
         await().until(() -> usage(freeKey).startsWith("{\"source\":\"LOCAL\"")
                 && get("/actuator/spillgate", "none").body().contains("\"source\":\"LOCAL\""));
