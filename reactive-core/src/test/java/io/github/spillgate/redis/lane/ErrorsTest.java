@@ -53,7 +53,7 @@ class ErrorsTest {
             delimiter = '|',
             value = {
                 "OOM command not allowed when used memory > 'maxmemory'. | a higher maxmemory",
-                "ERR Error running script (call to f_0): @user_script: 177: -OOM command not allowed | a higher maxmemory",
+                "ERR Error running script: @user_script: 177: -OOM command not allowed | a higher maxmemory",
                 "NOREPLICAS Not enough good replicas to write. | as many connected replicas as min-replicas-to-write",
                 "MISCONF Redis is configured to save RDB snapshots | a Redis that can save its data"
             })
