@@ -97,8 +97,8 @@ public final class RedisStore implements LimitStore, AsyncCloseable {
 
     private RedisStore(Builder builder) {
         AbstractRedisClient client = builder.client == null ? RedisClient.create(builder.nodes.get(0)) : builder.client;
-        LoopLanes loops = LoopLanes.of(client, builder.nodes);
         keys = new CountKeys(builder.namespace);
+        LoopLanes loops = LoopLanes.of(client, builder.nodes, toString());
         deliverOn = builder.deliverOn;
         waiting = new WaitingDecisions(builder.bounds, deliverOn);
         Server.Settings settings = new Server.Settings(

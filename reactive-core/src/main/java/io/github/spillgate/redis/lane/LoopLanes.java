@@ -81,9 +81,16 @@ public final class LoopLanes {
      *
      * @param client the client with the resources and options to use
      * @param nodes the servers; none if they are not known
-     * @return the lanes; null if connections to these servers might block their event loop
+     * @param store the name of the store, for the log
+     * @return the lanes; null if the servers are not known, or connections to them might block their event loop
      */
-    public static @Nullable LoopLanes of(AbstractRedisClient client, List<RedisURI> nodes) {
+    public static @Nullable LoopLanes of(AbstractRedisClient client, List<RedisURI> nodes, String store) {
+        if (nodes.isEmpty()) {
+            LOG.info(
+                    "{} does not know the URI of its client, so each decision takes two thread switches: expected"
+                            + " .nodes(List.of(uri)) on its builder, with the URI of the client",
+                    store);
+        }
         boolean isSuitable = !nodes.isEmpty() && nodes.stream().noneMatch(LoopLanes::mayBlock);
         return isSuitable ? new LoopLanes(client.getResources(), client.getOptions()) : null;
     }

@@ -12,6 +12,7 @@ import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.redis.Keyspace;
 import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.LogForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
@@ -333,7 +334,12 @@ class LoopLanesTest {
                     uri.getSentinels().add(sentinel);
                 }))
                 .isFalse();
-        assertThat(LoopLanes.of(admin, List.of())).isNull();
+        try (LogForTests log = LogForTests.listen()) {
+            assertThat(LoopLanes.of(admin, List.of(), "RedisStore[test]")).isNull();
+            assertThat(log.lines(
+                            "RedisStore[test] does not know the URI of its client", "expected .nodes(List.of(uri))"))
+                    .hasSize(1);
+        }
     }
 
     /** The resolver of the JDK blocks its caller. */
@@ -387,7 +393,7 @@ class LoopLanesTest {
     private boolean hasLanes(Consumer<RedisURI> change) {
         RedisURI uri = RedisURI.create("localhost", 6379);
         change.accept(uri);
-        return LoopLanes.of(admin, List.of(uri)) != null;
+        return LoopLanes.of(admin, List.of(uri), "test") != null;
     }
 
     private EventLoopGroup loops(int number) {
