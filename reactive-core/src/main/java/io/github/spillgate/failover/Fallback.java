@@ -33,7 +33,7 @@ public final class Fallback {
     /** The retry time of a denial, in milliseconds: about as long as it takes until the store is tried again. */
     private static final long ASK_AGAIN = 1_000;
 
-    private static final LimitStore ERROR = new Setting("error", refused(), refused());
+    private static final LimitStore ERROR = new FixedStore("error", refused(), refused());
 
     private Fallback() {}
 
@@ -67,7 +67,7 @@ public final class Fallback {
      * @return the fallback; its decisions have the source {@link Source#FALLBACK}
      */
     public static LimitStore allow() {
-        return new Setting("allow", Mono.fromSupplier(() -> decision(true)), Mono.empty());
+        return new FixedStore("allow", Mono.fromSupplier(() -> decision(true)), Mono.empty());
     }
 
     /**
@@ -76,7 +76,7 @@ public final class Fallback {
      * @return the fallback; its decisions have the source {@link Source#FALLBACK}
      */
     public static LimitStore deny() {
-        return new Setting("deny", Mono.fromSupplier(() -> decision(false)), Mono.empty());
+        return new FixedStore("deny", Mono.fromSupplier(() -> decision(false)), Mono.empty());
     }
 
     /**
@@ -106,7 +106,7 @@ public final class Fallback {
                 Kind.UNAVAILABLE, "the store does not answer, and there is nothing to fall back on"));
     }
 
-    private record Setting(String name, Mono<StoreDecision> decision, Mono<Void> change) implements LimitStore {
+    private record FixedStore(String name, Mono<StoreDecision> decision, Mono<Void> change) implements LimitStore {
 
         @Override
         public Mono<StoreDecision> take(StoreRequest request) {

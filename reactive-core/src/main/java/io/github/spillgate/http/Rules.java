@@ -121,6 +121,7 @@ public final class Rules {
         added.removeAll(this.rules.sharingOneCount());
         warnOfSharedCount(added);
         this.rules = next;
+        LOG.info("Rules {} use {}", this, limiter);
     }
 
     /** If a decision takes as long as the deadline, its permits must not have expired when the request begins. */

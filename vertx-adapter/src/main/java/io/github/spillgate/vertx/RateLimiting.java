@@ -161,7 +161,6 @@ public final class RateLimiting {
             rules.replace(read);
             return names;
         });
-        LOG.info("Rules {} use {}", rules, limiter);
     }
 
     /**
