@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
+import java.util.function.UnaryOperator;
 
 /**
  * Step charts of several contenders, one below the other, with a line at the limit. Values above the line have another
@@ -12,13 +13,21 @@ import java.util.Locale;
  * @param title the title
  * @param note the unit of the heights
  * @param description the description for screen readers
+ * @param marked the label of the events
  * @param limit the height of the line
  * @param seconds the duration
  * @param marks the events in this time
  * @param rows the contenders
  */
 public record StepChart(
-        String title, String note, String description, int limit, int seconds, List<Mark> marks, List<Row> rows) {
+        String title,
+        String note,
+        String description,
+        String marked,
+        int limit,
+        int seconds,
+        List<Mark> marks,
+        List<Row> rows) {
 
     static final int LABELS = 230;
     static final int HIGH = 64;
@@ -28,7 +37,7 @@ public record StepChart(
     private static final int TOP = 60;
     private static final int MARKS = 34;
     private static final int ROW = HIGH + 18;
-    private static final int TICK = 30;
+    private static final int MOST_TICKS = 12;
 
     public StepChart {
         marks = List.copyOf(marks);
@@ -68,6 +77,15 @@ public record StepChart(
 
     /** Returns the picture as SVG. */
     public String svg() {
+        return svg(parts -> parts);
+    }
+
+    /** Returns the picture as SVG, in which the steps appear as time passes, again and again. */
+    public String movingSvg() {
+        return svg(parts -> Svg.revealed(LABELS, parts));
+    }
+
+    private String svg(UnaryOperator<List<String>> ofRows) {
         List<String> parts = new ArrayList<>();
         parts.add(Svg.text(16, 24, "title", title));
         parts.add(Svg.text(16, 42, "note", note));
@@ -76,7 +94,7 @@ public record StepChart(
             parts.add(Svg.rect("mark", x, TOP + 14, Math.max(2, x(mark.to(), seconds) - x), 6));
             parts.add(Svg.text(x, TOP + 8, "number", mark.label()));
         }
-        parts.add(Svg.text(LABELS - 10, TOP + 21, "label", "the client asks"));
+        parts.add(Svg.text(LABELS - 10, TOP + 21, "label", marked));
         int highest = rows.stream()
                 .flatMap(row -> row.steps().stream())
                 .mapToInt(Step::height)
@@ -84,11 +102,14 @@ public record StepChart(
                 .orElse(0);
         double scale = (double) HIGH / Math.max(highest, limit);
         int y = TOP + MARKS;
+        List<String> drawn = new ArrayList<>();
         for (Row row : rows) {
-            parts.addAll(row(row, y, scale));
+            drawn.addAll(row(row, y, scale));
             y += ROW;
         }
-        for (int second = 0; second <= seconds; second += TICK) {
+        parts.addAll(ofRows.apply(drawn));
+        int tick = seconds / 10 > MOST_TICKS ? 30 : 10;
+        for (int second = 0; second <= seconds; second += tick) {
             parts.add(Svg.text(
                     x(second, seconds),
                     y + 4,

@@ -137,7 +137,7 @@ record Scenario(
                 .collect(Collectors.joining(", "));
         String description = caption + " The most admitted in any minute: " + outcome + ".";
         List<Row> rows = algorithms.stream().map(this::row).toList();
-        return new StepChart(title, note, description, BURST, seconds, marks, rows).svg();
+        return new StepChart(title, note, description, "the client asks", BURST, seconds, marks, rows).svg();
     }
 
     private Row row(Algorithm algorithm) {
