@@ -13,6 +13,7 @@ import java.time.LocalTime;
 import java.time.ZoneId;
 import java.time.ZoneOffset;
 import java.util.Locale;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -1087,6 +1088,10 @@ public abstract sealed class Limit {
         private static final String IN_EXAMPLE = "Limit.daily(500).in(ZoneId.of(\"Europe/Berlin\"))";
         private static final String FROM_EXAMPLE = "Limit.monthly(10_000).from(15)";
         private static final int LONGEST_ZONE = 50;
+
+        /** Names of offsets. Of others, such as EST, some time-zone data knows an offset, and other data a history. */
+        private static final Pattern OFFSET = Pattern.compile("(Etc/|UT|GMT).*");
+
         private static final long DAY = Duration.ofDays(1).toMillis();
         private static final long HOUR = Duration.ofHours(1).toMillis();
 
@@ -1123,7 +1128,8 @@ public abstract sealed class Limit {
          * @return the limit
          */
         public Quota in(ZoneId zone) {
-            ZoneId normalized = Checks.present(zone, "zone", IN_EXAMPLE).normalized();
+            ZoneId checked = Checks.present(zone, "zone", IN_EXAMPLE);
+            ZoneId normalized = OFFSET.matcher(checked.getId()).matches() ? checked.normalized() : checked;
             if (normalized.getId().length() > LONGEST_ZONE) {
                 throw new IllegalArgumentException(
                         "zone " + Text.quote(normalized.getId()) + " is too long: expected at" + " most " + LONGEST_ZONE
