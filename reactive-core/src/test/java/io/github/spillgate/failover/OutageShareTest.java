@@ -33,6 +33,7 @@ import java.util.Objects;
 import java.util.Random;
 import java.util.UUID;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -110,6 +111,30 @@ class OutageShareTest {
             assertThat(granted).describedAs("after %d ms", passed).isLessThanOrEqualTo(passed / 100 + beyond);
         }
         assertThat(granted).isGreaterThanOrEqualTo(140);
+    }
+
+    /** In the store, the count may go on with the same life. */
+    @Test
+    void whatInstancesUsedOfAQuotaBeforeItsBoundaryIsNoPartOfTheirShare() {
+        ManualClock clock = new ManualClock();
+        LocalStore redis = LocalStore.bounded(100, clock);
+        Claim claim = ClaimForTests.of("key", Limit.daily(100));
+        List<LocalFallback> fallbacks = List.of(Fleet.fallback(2, clock), Fleet.fallback(2, clock));
+        for (long permits : new long[] {45, 5, 1}) {
+            for (LocalFallback fallback : fallbacks) {
+                fallback.confirm(
+                        Objects.requireNonNull(redis.take(StoreRequest.take(List.of(claim.withPermits(permits))))
+                                .block()));
+            }
+            clock.advance(Duration.ofHours(permits == 45 ? 12 : 0));
+        }
+        long granted = fallbacks.stream()
+                .mapToLong(fallback -> Stream.generate(() ->
+                                fallback.take(StoreRequest.take(List.of(claim))).block())
+                        .takeWhile(StoreDecision::isAllowed)
+                        .count())
+                .sum();
+        assertThat(granted).isBetween(80L, 90L);
     }
 
     @ParameterizedTest

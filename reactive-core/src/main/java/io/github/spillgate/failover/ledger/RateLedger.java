@@ -421,7 +421,7 @@ public final class RateLedger extends Ledger {
             lose(last);
             own = new OwnPermits();
             own.adjustTo(limit());
-        } else if (last.life() != usage.life() || at < last.at()) {
+        } else if (last.life() != usage.life() || at < last.at() || (isQuota() && at >= last.ends())) {
             own.clear();
         }
         if (last.life() != usage.life()) {
