@@ -6,10 +6,12 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.model.LossyStore;
 import io.github.spillgate.model.StoreModel;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.RefundCharged;
@@ -24,12 +26,14 @@ import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.function.Function;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -57,6 +61,13 @@ class ReconcileOracleTest {
             "20/1000ms burst=30",
             "20/1000ms burst=12 counting-denied",
             "7/50ms burst=7");
+
+    private static final List<String> QUOTAS = List.of(
+            "9 daily at=14:14",
+            "20 daily zone=Asia/Tokyo at=23:15 counting-denied",
+            "9 weekly at=14:14",
+            "15 monthly zone=+05:13:27 from=21",
+            "20 yearly zone=Europe/Berlin");
 
     RedisForTests redis = RedisForTests.first();
 
@@ -86,6 +97,21 @@ class ReconcileOracleTest {
                         Limit.parse(LIMITS.get(random.nextInt(LIMITS.size()))).named("limit-" + i));
             }
             new History(seed, random, limits, 5, shortened).run(60);
+        }
+    }
+
+    /** Also with other calendars under the same name, and if what instances know of a lost life is restored. */
+    @ParameterizedTest
+    @ValueSource(ints = {0, 1, 2})
+    void modelAndLuaSayTheSameOfQuotas(int others) {
+        for (int seed = 0; seed < histories; seed++) {
+            Random random = new Random(seed);
+            List<Limit> limits = new ArrayList<>();
+            for (int i = 0; i <= others; i++) {
+                limits.add(
+                        Limit.parse(QUOTAS.get(random.nextInt(QUOTAS.size()))).named("limit-" + i));
+            }
+            new History(seed, random, limits, 3, false).run(60);
         }
     }
 
@@ -124,7 +150,7 @@ class ReconcileOracleTest {
         void run(int steps) {
             ScriptedClock scripted = new ScriptedClock(client);
             try (RedisStore lua = scripted.store(client, keyspace.namespace(), shortened)) {
-                subjects.add(new Subject("model", new StoreModel(clock)));
+                subjects.add(new Subject("model", isQuota() ? new LossyStore(clock) : new StoreModel(clock)));
                 subjects.add(new Subject("lua", lua));
                 subjects.add(new Subject("java-on-values", new LastingMapStore(scripted::micros)));
                 for (int step = 0; step < steps; step++) {
@@ -144,7 +170,21 @@ class ReconcileOracleTest {
             }
         }
 
+        private boolean isQuota() {
+            return limits.get(0) instanceof Limit.Quota;
+        }
+
         private long pause() {
+            if (isQuota()) {
+                long boundary = limits.get(0).windowEnd(clock.instant()).toEpochMilli();
+                return switch (random.nextInt(12)) {
+                    case 0, 1 -> boundary - clock.millis() + random.nextInt(3) - 1;
+                    case 2 -> random.nextLong(40 * 86_400_000L) - 10 * 86_400_000L;
+                    case 3 -> -random.nextLong(86_400_000);
+                    case 4 -> random.nextLong(86_400_000);
+                    default -> random.nextLong(3);
+                };
+            }
             long window = limits.get(0).period().toMillis();
             return switch (random.nextInt(12)) {
                 case 0 -> random.nextLong(2 * window);
@@ -169,21 +209,50 @@ class ReconcileOracleTest {
 
         private Function<Subject, String> reconcile() {
             Map<String, List<Grants>> parts = new HashMap<>();
+            Map<String, List<LostPermits>> lost = new HashMap<>();
             List<Charge> charges = new ArrayList<>();
             for (int key = 0; key < 2; key++) {
                 if (key == 0 || random.nextBoolean()) {
                     charges.add(Charge.of("key-" + key, limits));
                     for (Limit limit : limits) {
-                        parts.put("key-" + key + limit, grants(limit));
+                        List<LostPermits> some = lost(limit);
+                        lost.put("key-" + key + limit, some);
+                        parts.put(
+                                "key-" + key + limit,
+                                some.isEmpty() || random.nextBoolean() ? grants(limit) : List.of());
                     }
                 }
             }
             int number = reconciliations++;
-            return subject -> subject.reconcile(charges, parts, number);
+            return subject -> subject.reconcile(charges, parts, lost, number);
+        }
+
+        /** Returns what an instance knew of a lost life, which others have restored in part. */
+        private List<LostPermits> lost(Limit limit) {
+            return isQuota() && random.nextBoolean()
+                    ? List.of(new LostPermits(8 + 8 * random.nextInt(2), clock.millis(), List.of(period(limit))))
+                    : List.of();
+        }
+
+        /** Returns permits of the present period, of a neighbour, or of another calendar. */
+        private Grants period(Limit limit) {
+            Limit.Form form = limit.formAt(clock.millis() + random.nextLong(-3, 3));
+            boolean isFirst = random.nextBoolean();
+            long other = random.nextInt(3) == 0 ? random.nextLong(-5, 5) : 0;
+            return new Grants(
+                    (isFirst ? form.millis() : form.setting()) + other,
+                    (isFirst ? form.setting() : form.third()) + other,
+                    1 + random.nextInt(5));
         }
 
         /** Some that count, some that have left; the oldest first. */
         private List<Grants> grants(Limit limit) {
+            if (isQuota()) {
+                return Stream.generate(() -> period(limit))
+                        .limit(1 + random.nextInt(mostGrants))
+                        .sorted(Comparator.comparingLong(Grants::toMillis))
+                        .toList();
+            }
             long window = limit.period().toMillis();
             long reach = random.nextInt(5) == 0 ? 3 * window : window + window / 10 + 1;
             List<Long> times = random.longs(
@@ -241,11 +310,15 @@ class ReconcileOracleTest {
                 return peek();
             }
 
-            String reconcile(List<Charge> charges, Map<String, List<Grants>> parts, int number) {
+            String reconcile(
+                    List<Charge> charges,
+                    Map<String, List<Grants>> parts,
+                    Map<String, List<LostPermits>> lost,
+                    int number) {
                 List<Reconciliation> reconciliations = new ArrayList<>();
                 for (Claim claim : claims(charges)) {
-                    List<Grants> grants = parts.get(claim.key() + claim.limit());
-                    reconciliations.add(Reconciliation.of("a", number, claim, grants, List.of(), clock));
+                    String part = claim.key() + claim.limit();
+                    reconciliations.add(Reconciliation.of("a", number, claim, parts.get(part), lost.get(part), clock));
                 }
                 reconciled.add(reconciliations);
                 List<Corrected> results = store.correct(reconciliations).block();
@@ -253,7 +326,7 @@ class ReconcileOracleTest {
                 return text(results) + peek();
             }
 
-            /** Until one window after the charge; the clock may have gone back since. */
+            /** Until one window after the charge, or the end of the period; the clock may have gone back since. */
             String refundCharged(int which) {
                 if (charged.isEmpty()) {
                     return "";
@@ -268,10 +341,10 @@ class ReconcileOracleTest {
             private static RefundCharged refund(Corrected result, long permits) {
                 StoreUsage usage = CorrectedForTests.usageOf(result);
                 Claim claim = usage.claim();
-                return new RefundCharged(
-                        claim.withPermits(permits),
-                        usage.life(),
-                        usage.reply().at() + lifetime(claim.limit()).toMillis());
+                long until = claim.limit() instanceof Limit.Quota
+                        ? usage.wholeAtMillis()
+                        : usage.reply().at() + lifetime(claim.limit()).toMillis();
+                return new RefundCharged(claim.withPermits(permits), usage.life(), until);
             }
 
             private static String text(List<Corrected> results) {
