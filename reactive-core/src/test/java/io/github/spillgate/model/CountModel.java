@@ -2,6 +2,7 @@ package io.github.spillgate.model;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.spi.Reconciliation.Grants;
+import io.github.spillgate.spi.StoreUsage;
 import java.util.List;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
@@ -26,6 +27,11 @@ public abstract class CountModel {
 
     /** Selects the hold that the next steps are about. */
     void select(@Nullable UUID id) {}
+
+    /** Returns the present period of a quota, with what the last step did; null for others. */
+    StoreUsage.@Nullable Windows period() {
+        return null;
+    }
 
     /** Where the clock stepped back: pulls what lies ahead to now. Drops what has left, if that is very much. */
     abstract void pull(Limit limit, long now);

@@ -1,16 +1,23 @@
 package io.github.spillgate.model;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.count.QuotaState;
 import io.github.spillgate.internal.QuotaCalendar.Period;
 import io.github.spillgate.spi.Reconciliation.Grants;
+import io.github.spillgate.spi.StoreUsage;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/** A quota: what was taken in a period, which is that of the calendar when the period before it has ended. */
+/**
+ * A quota: what was taken in a period, which is that of the calendar when the period before it has ended, and whether a
+ * decision of the period has reached the mark.
+ */
 final class QuotaModel extends CountModel {
 
     private Period period = new Period(0, 0);
     private long used;
+    private boolean isMarked;
+    private boolean isNear;
 
     private Period periodAt(Limit limit, long now) {
         return now < period.end() ? period : calendarAt(limit, now);
@@ -26,12 +33,19 @@ final class QuotaModel extends CountModel {
     private void begin(Period next, long now) {
         if (now >= period.end()) {
             period = next;
-            used = 0;
+            reset();
         }
     }
 
     @Override
-    void pull(Limit limit, long now) {}
+    StoreUsage.Windows period() {
+        return new QuotaState(used, period.start(), period.end(), isMarked, isNear);
+    }
+
+    @Override
+    void pull(Limit limit, long now) {
+        isNear = false;
+    }
 
     @Override
     long used(Limit limit, long now) {
@@ -47,13 +61,16 @@ final class QuotaModel extends CountModel {
     void take(Limit limit, long cost, long now) {
         begin(periodAt(limit, now), now);
         used += cost;
+        isNear = !isMarked && used >= limit.nearMark();
+        isMarked |= isNear;
     }
 
     @Override
     void takeBeyond(Limit limit, long cost, long most, long now) {
         long some = Math.min(cost, most - used(limit, now));
         if (some > 0) {
-            take(limit, some, now);
+            begin(periodAt(limit, now), now);
+            used += some;
         }
     }
 
@@ -99,6 +116,7 @@ final class QuotaModel extends CountModel {
     @Override
     void reset() {
         used = 0;
+        isMarked = false;
     }
 
     @Override

@@ -99,7 +99,8 @@ public class StoreModel implements LimitStore {
         long fitsAt = isDenied ? count.fitsAt(limit, claim.permits(), now) : now;
         long used = count.used(limit, now);
         long wholeAt = count.wholeAt(limit, now);
-        return new StoreUsage(reply, claim, used, isViolated, fitsAt, wholeAt, life(claim), null, false, null);
+        return new StoreUsage(
+                reply, claim, used, isViolated, fitsAt, wholeAt, life(claim), count.period(), false, null);
     }
 
     private static int birth() {

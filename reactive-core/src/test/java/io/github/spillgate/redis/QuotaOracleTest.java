@@ -221,6 +221,7 @@ class QuotaOracleTest {
             calendar = calendar == null || (isNamed && random.nextBoolean()) ? calendar(random, zone, unit) : calendar;
             quota = calendar.apply(1 + random.nextInt(9));
             Limit changed = isNamed ? quota.named("plan") : quota;
+            changed = random.nextInt(3) > 0 ? changed.near(1 + random.nextInt(100)) : changed;
             limit = isCountingDenied ? changed.countingDenied() : changed;
         }
 

@@ -657,7 +657,11 @@ class StoreOracleTest {
                         .named("limit-" + number);
             }
             if (kind.equals("quota")) {
-                Limit quota = Limit.daily(permits).at(SOON).named("limit-" + number);
+                // The mark may change together with the permits.
+                Limit quota = Limit.daily(permits)
+                        .at(SOON)
+                        .near(30 * (1 + permits % 3))
+                        .named("limit-" + number);
                 return denied ? quota.countingDenied() : quota;
             }
             long millis = kind.startsWith("leased") ? Math.max(1_000, window) : window;

@@ -23,6 +23,7 @@ public final class DecisionText {
         return (decision.isAllowed() ? "allowed" : "denied")
                 + (decision.limits().isEmpty() ? "" : " at " + decision.at())
                 + " retry " + decision.retryAfter()
+                + decision.near().stream().map(usage -> " near " + usage.key()).collect(Collectors.joining())
                 + decision.limits().stream().map(DecisionText::of).collect(Collectors.joining("; ", " [", "]"));
     }
 
