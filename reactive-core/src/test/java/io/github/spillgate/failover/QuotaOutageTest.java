@@ -30,8 +30,8 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * Two instances, with clocks that differ by minutes from each other and from that of Redis, which does not reply from one
- * second before the boundary of a quota until one second after it.
+ * Two instances, with clocks that differ by minutes from each other and from that of Redis, which does not reply from
+ * one second before the boundary of a quota until one second after it.
  */
 @Thorough
 class QuotaOutageTest {

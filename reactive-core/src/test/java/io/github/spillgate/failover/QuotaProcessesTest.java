@@ -23,9 +23,9 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /**
- * Two processes over many boundaries of a quota, each with 64 callers. The clock of the store is set to soon before each
- * boundary, so it is days ahead of those of the processes. A period that has begun never gets more than the quota, and
- * no two of a key overlap: also if the processes have other time-zone data, or other calendars under one name.
+ * Two processes over many boundaries of a quota, each with 64 callers. The clock of the store is set to soon before
+ * each boundary, so it is days ahead of those of the processes. A period that has begun never gets more than the quota,
+ * and no two of a key overlap: also if the processes have other time-zone data, or other calendars under one name.
  */
 @Thorough
 class QuotaProcessesTest {

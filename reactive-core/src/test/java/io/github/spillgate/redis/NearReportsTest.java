@@ -46,8 +46,9 @@ class NearReportsTest extends ScriptedFixture {
     private final Set<String> reached = ConcurrentHashMap.newKeySet();
 
     /**
-     * Half of the decisions are refunded, so that the usage crosses the mark again and again. With a fallback, the clock
-     * stands still, because a deadline would have passed after a step, and there are other keys in place of periods.
+     * Half of the decisions are refunded, so that the usage crosses the mark again and again. With a fallback, the
+     * clock stands still, because a deadline would have passed after a step, and there are other keys in place of
+     * periods.
      *
      * @param lost how many of a hundred replies are lost
      * @param isGuarded whether the fallback decides if a reply is lost

@@ -49,9 +49,10 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * Random sequences of steps on quotas of any calendar, of which the limit changes on the way. The brute-force model, the
- * local store, two instances on one Redis, and stores that compare and write, in a map and in PostgreSQL, must agree in
- * every field of every decision. Many sequences share a clock, which steps forward and back, and often to a boundary.
+ * Random sequences of steps on quotas of any calendar, of which the limit changes on the way. The brute-force model,
+ * the local store, two instances on one Redis, and stores that compare and write, in a map and in PostgreSQL, must
+ * agree in every field of every decision. Many sequences share a clock, which steps forward and back, and often to a
+ * boundary.
  *
  * <p>An instance knows the clock of Redis by its last reply. Between two of them, that may have gone any time.
  */
