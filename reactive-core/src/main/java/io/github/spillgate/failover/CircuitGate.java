@@ -60,35 +60,39 @@ final class CircuitGate {
         PROBE,
 
         /** The breaker is open, or half open with enough probes. */
-        OPEN("its circuit breaker is open"),
+        OPEN("its circuit breaker is open", true),
 
         /** The highest number of requests is in flight. */
-        FULL("too many requests are in flight"),
+        FULL("too many requests are in flight", true),
 
         /** The gate failed: a function that the user has set for the breaker, or the store's name of the node. */
-        FAILED("its circuit breaker has failed"),
+        FAILED("its circuit breaker has failed", true),
 
         /** The caller has spent its time waiting for something else. */
-        NO_TIME("no time is left"),
+        NO_TIME("no time is left", false),
 
         /** The store does not know of all local grants on these counts. */
-        UNRECONCILED("local grants on the same keys are not reconciled yet"),
+        UNRECONCILED("local grants on the same keys are not reconciled yet", true),
 
-        /** Local grants on these counts cannot be charged. The store decides on all others, so this is no outage. */
-        FOREIGN("another program has written one of the keys"),
+        /** Local grants on these counts cannot be charged. The store decides on all others. */
+        FOREIGN("another program has written one of the keys", false),
 
         /** This is more than what is left of the share of this instance. The store decides on other counts. */
-        BEYOND_SHARE("other instances may not have reconciled their local grants yet");
+        BEYOND_SHARE("other instances may not have reconciled their local grants yet", false);
 
         /** Why it is not sent, for messages; empty if it is. */
         private final String reason;
 
+        /** Whether a fallback that lasts is an outage: it is logged, affects the health, and shares apply. */
+        private final boolean isOutage;
+
         Passage() {
-            this("");
+            this("", true);
         }
 
-        Passage(String reason) {
+        Passage(String reason, boolean isOutage) {
             this.reason = reason;
+            this.isOutage = isOutage;
         }
 
         boolean isSent() {
@@ -360,10 +364,10 @@ final class CircuitGate {
 
     /** Records that the fallback decides, for any reason, after this passage. */
     void recordFallback(Passage passage) {
-        if (passage == Passage.FOREIGN || passage == Passage.BEYOND_SHARE) {
-            return;
-        } else if (passage == Passage.NO_TIME) {
+        if (passage == Passage.NO_TIME) {
             availability.recordMissedDeadline(false);
+        }
+        if (!passage.isOutage) {
             return;
         }
         if (!hasFallenBack) {

@@ -205,8 +205,8 @@ public final class LocalFallback implements LimitStore {
      * it fits.
      *
      * @param sentAt when the request was sent
-     * @return whether it fits under all limits; then it is {@linkplain #granted noted}. Always true for a decision that
-     *     charged nothing
+     * @return whether it fits under all limits; then it is {@linkplain #grantedInPrimary noted}. Always true for a
+     *     decision that charged nothing
      */
     boolean confirm(StoreDecision decision, long sentAt) {
         // A single count that fits is granted in the same step, which saves a lookup.
@@ -219,7 +219,7 @@ public final class LocalFallback implements LimitStore {
             return true;
         }
         if (fits && !isAlone) {
-            granted(decision);
+            grantedInPrimary(decision);
         }
         return fits;
     }
@@ -246,7 +246,7 @@ public final class LocalFallback implements LimitStore {
     }
 
     /** Notes that a decision of the primary store was granted to this instance after all. */
-    void granted(StoreDecision decision) {
+    void grantedInPrimary(StoreDecision decision) {
         for (StoreUsage usage : decision.usages()) {
             ofRate(usage.claim(), ledger -> ledger.grantedInPrimary(usage.inStore()));
         }
@@ -271,7 +271,7 @@ public final class LocalFallback implements LimitStore {
         if (usage != null) {
             StoreDecision charged = StoreDecision.ofTake(usage.reply(), List.of(usage));
             if (!confirm(charged)) {
-                granted(charged);
+                grantedInPrimary(charged);
             }
         }
     }

@@ -110,7 +110,7 @@ final class LocalGrants implements Leases.Charges {
         }
         if (!isNoted) {
             // Before the local grant moves, because the caller may refund it from then on.
-            local.fallback.granted(charged);
+            local.fallback.grantedInPrimary(charged);
         }
         List<Claim> moved = move(granted, charged);
         refundRest(charged, moved);

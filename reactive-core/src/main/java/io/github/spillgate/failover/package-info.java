@@ -13,10 +13,11 @@ package io.github.spillgate.failover;
 //   If both decide   GrantPair matches the two results. LocalGrants: what becomes of the permits
 //   Outbox           what must reach the store later: GrantOutbox for grants, Releases, SettlementOutbox. A grant goes
 //                    from its Ledger through HandOvers.store() to the GrantOutbox, which asks Ledger.take() for a
-//                    HandOver
+//                    HandOver. Its reply goes to Ledger.ended(), and later refunds to RateLedger.refundGrant()
 //   Errors           LimitStoreException.Kind: what they mean, for the breaker and for what is delivered
 //   Other changes    CountChanges: refund, settle, release, renew, reset
 //
-// This package uses the packages ledger and lease, and they do not use it.
+// This package uses the packages ledger and lease, and they do not use it. What a change touches is in architecture.md,
+// under "Where to change what".
 
 import org.jspecify.annotations.NullMarked;
