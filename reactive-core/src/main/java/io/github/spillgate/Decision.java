@@ -58,13 +58,14 @@ public interface Decision {
     List<Limit> violated();
 
     /**
-     * Returns the usages that have reached the {@linkplain Limit#near(int) mark} of their limit, in the one decision
-     * that reports it.
+     * Returns the usages that have reached the {@linkplain Limit#near(int) mark} of their limit, in the one allowed
+     * decision that reports it.
      *
-     * <p>A quota is reported by at most one decision of all instances in a period. It is not reported if the reply to
-     * that decision is lost; permits of a {@linkplain RateLimiter#settle settled} cost are reported by the next allowed
-     * decision. For other limits, and during an outage, each instance reports a key once, and again after its usage was
-     * below half of the mark, or after a window without use.
+     * <p>A quota is reported by at most one decision of all instances in a period, unless the store loses its data. It
+     * is not reported if the reply to that decision is lost or its caller cancels; permits of a {@linkplain
+     * RateLimiter#settle settled} cost or of a denied request are reported by the next decision that takes permits. For
+     * other limits, and during an outage, each limiter reports a key once, and again after its usage was below half of
+     * the mark, or after a window without use.
      *
      * @return the usages, mostly none
      */

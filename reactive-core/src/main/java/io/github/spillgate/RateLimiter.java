@@ -120,11 +120,12 @@ public final class RateLimiter implements AsyncCloseable {
         this.name = builder.name;
         this.ownStore = builder.resilient(store);
         LimitStore decides = ownStore == null ? store : ownStore;
-        this.store = new NearMarks(decides);
+        NearMarks marks = new NearMarks(decides);
+        this.store = marks;
         this.clock = builder.clock;
         this.claims = new Claims(decides, name, limits, builder.lookup);
         this.settlements = new Settlements(builder.debt);
-        this.queues = new WaitQueues(this.store, clock, builder.maxPerQueue, builder.maxInTotal, claims::renewed);
+        this.queues = new WaitQueues(marks, clock, builder.maxPerQueue, builder.maxInTotal, claims::renewed);
         this.listeners = DecisionListeners.of(name, builder.listeners);
         this.holds = new Holds(this.store, builder.longestHold, queues::wake);
         this.store.use(name);

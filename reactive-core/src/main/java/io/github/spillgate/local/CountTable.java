@@ -376,9 +376,12 @@ public final class CountTable<C extends Count> {
         }
         long now = reply.at();
         long fitsAt = allowed ? now : fitsAt(claim.limit(), count, claim.permits() + ofOthers, now);
-        long used = count.used() + ofOthers;
-        StoreUsage.Windows period = ofOthers == 0 ? count.period() : null;
-        return new StoreUsage(reply, claim, used, !fits, fitsAt, count.wholeAt(), 0, period, false, null);
+        long whole = count.wholeAt();
+        StoreUsage here =
+                new StoreUsage(reply, claim, count.used(), !fits, fitsAt, whole, 0, count.period(), false, null);
+        return ofOthers == 0
+                ? here
+                : new StoreUsage(reply, claim, here.used() + ofOthers, !fits, fitsAt, whole, 0, null, false, here);
     }
 
     private static long fitsAt(Limit limit, Count count, long cost, long now) {

@@ -67,7 +67,8 @@ public record StoreUsage(
      * @param decision the time of that decision
      */
     public StoreUsage shownAt(Reply decision) {
-        long ahead = decision.at() - reply.at();
+        // The end of a period is a time of the calendar, the same on all servers.
+        long ahead = limit() instanceof Limit.Quota ? 0 : decision.at() - reply.at();
         long fitsThen = fitsAtMillis + ahead;
         long wholeThen = wholeAtMillis + ahead;
         return new StoreUsage(decision, claim, used, isViolated, fitsThen, wholeThen, life, null, false, inStore());
@@ -75,7 +76,8 @@ public record StoreUsage(
 
     /**
      * {@return what the store has replied about this count, by the clock of the server that counts} That is this usage,
-     * unless it was made from that of a lease, or converted to the clock of another server.
+     * unless it was made from that of a lease, converted to the clock of another server, or shows permits of other
+     * processes as used.
      */
     public StoreUsage inStore() {
         return original == null ? this : original;

@@ -1,10 +1,13 @@
 package io.github.spillgate.internal.waiting;
 
+import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
+import io.github.spillgate.Source;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.ForwardingLimitStore;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
@@ -18,20 +21,30 @@ import reactor.core.publisher.Mono;
  * A store whose decisions say which limits they are {@linkplain Limit#near(int) near}, once.
  *
  * <p>The count of a quota knows whether one of its decisions has said so. For other limits, and during an outage, this
- * instance says it once for a key, and again only if the usage was below half of the mark, or if the key was not used
- * for one {@linkplain Limit#reach() reach} of the limit.
+ * limiter says it once for a key, and again only if the usage was below half of the mark, or if the key was not used
+ * for one {@linkplain Limit#reach() reach} of the limit. Only allowed decisions do.
  */
 public final class NearMarks extends ForwardingLimitStore {
+    // Design notes.
+    //
+    // Order. Replies arrive in any order, so a usage below half of the mark counts only if its reply is newer than all
+    // that were seen of the key. Replies with one time and stamp are those of one script, in any order, too.
+    //
+    // Shares. A local store shows the permits of other processes as used. Of those it may grant itself, the same part
+    // is the mark.
+    //
+    // Dropped decisions. A grant that no caller gets is refunded, and the next decision at the mark reports in its
+    // place.
 
     /** The number of keys that are known to be near; beyond it, a key may be reported again. */
     static final int MOST = 10_000;
 
     private final LongSupplier nanos;
 
-    /** The keys that were reported, and until when each is known. The one that was used last is the last one. */
-    private final Map<Object, Long> reported = new LinkedHashMap<>(16, 0.75f, true) {
+    /** The keys that were reported. The one that was used last is the last one. */
+    private final Map<Object, Reported> reported = new LinkedHashMap<>(16, 0.75f, true) {
         @Override
-        protected boolean removeEldestEntry(Map.Entry<Object, Long> eldest) {
+        protected boolean removeEldestEntry(Map.Entry<Object, Reported> eldest) {
             return size() > MOST;
         }
     };
@@ -78,26 +91,67 @@ public final class NearMarks extends ForwardingLimitStore {
         return near.isEmpty() ? made : made.withNear(near);
     }
 
-    private boolean isReportedBy(StoreDecision made, StoreUsage usage) {
-        boolean isFirst = isFirst(usage);
-        StoreUsage.Windows period = usage.inStore().windows();
-        if (made.fallbacks() == 0 && usage.limit() instanceof Limit.Quota && period != null) {
-            return period.isNear();
+    /** Notes that no caller gets this decision. */
+    synchronized void dropped(StoreDecision made) {
+        for (Decision.Usage usage : made.near()) {
+            Object key = ((StoreUsage) usage).claim().handle();
+            reported.computeIfPresent(key, (same, last) -> last.dropped());
         }
-        return isFirst;
     }
 
-    private synchronized boolean isFirst(StoreUsage usage) {
+    private synchronized boolean isReportedBy(StoreDecision made, StoreUsage usage) {
         Object key = usage.claim().handle();
-        long mark = usage.limit().nearMark();
+        StoreUsage counted = made.source() == Source.LOCAL ? usage.inStore() : usage;
+        long ofOthers = usage.used() - counted.used();
+        long mark = markOf(usage.limit(), ofOthers);
+        long before = made.isCharged() ? counted.used() - usage.cost() : counted.used();
         long now = nanos.getAsLong();
-        Long until = reported.get(key);
-        boolean isKnown = until != null && until - now > 0;
-        if (usage.used() < mark / 2) {
+        Reported last = reported.get(key);
+        // A denial by another hash slot drops the report of a quota, whose permits are refunded.
+        boolean wasDropped =
+                (last != null && last.isDropped) || (!made.isAllowed() && isFirst(made, usage, ofOthers, false));
+        boolean isKnown = last != null && last.until > now && (2 * before >= mark || !last.isBefore(counted.reply()));
+        boolean isAtMark = made.isAllowed() && counted.used() >= mark;
+        boolean isReported = isAtMark && (wasDropped || isFirst(made, usage, ofOthers, !isKnown));
+        if (isKnown || isAtMark || wasDropped) {
+            Reply newest = last == null || last.isBefore(counted.reply()) ? counted.reply() : last.newest;
+            long until = now + usage.limit().reach().toNanos();
+            reported.put(key, new Reported(until, newest, wasDropped && !isReported));
+        } else {
             reported.remove(key);
-        } else if (isKnown || usage.used() >= mark) {
-            reported.put(key, now + usage.limit().reach().toNanos());
         }
-        return !isKnown && usage.used() >= mark;
+        return isReported;
+    }
+
+    /** Returns whether the count of a quota says that this decision has reached the mark, or else what is given. */
+    private static boolean isFirst(StoreDecision made, StoreUsage usage, long ofOthers, boolean isFirstHere) {
+        StoreUsage.Windows period = usage.inStore().windows();
+        if (made.fallbacks() > 0 || ofOthers > 0 || period == null || !(usage.limit() instanceof Limit.Quota)) {
+            return isFirstHere;
+        }
+        return period.isNear();
+    }
+
+    private static long markOf(Limit limit, long ofOthers) {
+        double part = (double) (limit.capacity() - ofOthers) / limit.capacity();
+        return ofOthers == 0 ? limit.nearMark() : (long) Math.ceil(limit.nearMark() * part);
+    }
+
+    /**
+     * A key that was reported.
+     *
+     * @param until until when it is known
+     * @param newest the newest reply that was seen of it
+     * @param isDropped whether no caller got the decision that reported it
+     */
+    private record Reported(long until, Reply newest, boolean isDropped) {
+
+        boolean isBefore(Reply reply) {
+            return newest.at() < reply.at() || (newest.at() == reply.at() && newest.stamp() < reply.stamp());
+        }
+
+        Reported dropped() {
+            return new Reported(until, newest, true);
+        }
     }
 }

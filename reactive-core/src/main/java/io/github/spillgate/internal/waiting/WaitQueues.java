@@ -33,7 +33,7 @@ public final class WaitQueues {
     /** A longest wait without a bound. */
     public static final long FOREVER = Long.MAX_VALUE;
 
-    private final LimitStore store;
+    private final NearMarks store;
     private final InstantSource clock;
     private final int maxPerQueue;
     private final int maxInTotal;
@@ -48,11 +48,7 @@ public final class WaitQueues {
      * @param renewed returns the claims of the same charges under the current limits; the same list if nothing differs
      */
     public WaitQueues(
-            LimitStore store,
-            InstantSource clock,
-            int maxPerQueue,
-            int maxInTotal,
-            UnaryOperator<List<Claim>> renewed) {
+            NearMarks store, InstantSource clock, int maxPerQueue, int maxInTotal, UnaryOperator<List<Claim>> renewed) {
         this.store = store;
         this.clock = clock;
         this.maxPerQueue = maxPerQueue;
@@ -186,6 +182,7 @@ public final class WaitQueues {
         if (decision instanceof StoreDecision made) {
             Redemption unused = Redemption.of(made, usage -> true);
             if (!unused.isEmpty()) {
+                store.dropped(made);
                 Mono.defer(() -> unused.refund(store))
                         .doFinally(end -> wake(unused.claims()))
                         .subscribe(null, error -> Dropped.report(error));
