@@ -63,14 +63,14 @@ class RestrictedRedisTest {
         assertThatCode(() -> store.prepare("").block(LONG)).doesNotThrowAnyException();
     }
 
-    /** A dropped command delays the first connection, and the next one omits it. */
+    /** A dropped command delays the first connections, and the next one omits it. */
     @ParameterizedTest
     @ValueSource(strings = {"ROLE", "INFO"})
     void aProxyThatDropsACommandThatDecisionsDoNotNeedIsEnough(String dropped) {
         proxy.answer(command -> command.equals(dropped) ? CommandProxy.DROP : CommandProxy.PASS);
         await().atMost(LONG).until(this::isDecided);
         assertDecidedInRedis();
-        assertThat(proxy.calls(dropped)).isEqualTo(1);
+        assertThat(proxy.calls(dropped)).isBetween(1L, 2L);
     }
 
     @Test
