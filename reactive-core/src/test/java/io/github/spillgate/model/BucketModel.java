@@ -1,11 +1,13 @@
 package io.github.spillgate.model;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.count.BucketState;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.math.BigInteger;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.LongPredicate;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A token bucket: a list of all that was ever taken. The level is computed from its beginning each time, without
@@ -89,6 +91,10 @@ final class BucketModel extends CountModel {
     long used(Limit limit, long now) {
         BigInteger[] permits = level(limit, now).divideAndRemainder(units(limit, 1));
         return permits[0].longValueExact() + permits[1].signum();
+    }
+
+    BucketState state(Limit limit, long now) {
+        return new BucketState(level(limit, now).longValueExact(), now);
     }
 
     @Override
@@ -230,6 +236,25 @@ final class BucketModel extends CountModel {
             }
         }
         return counts;
+    }
+
+    @Override
+    @Nullable
+    Restored restore(Limit limit, List<Grants> ages, @Nullable Restored earlier, long now) {
+        long reach = limit.reach().toMillis();
+        long permits = ages.stream()
+                .filter(one -> one.toMillis() < reach)
+                .mapToLong(Grants::permits)
+                .sum();
+        BigInteger has = earlier == null
+                ? BigInteger.ZERO
+                : fallen(units(limit, earlier.permits()), now - earlier.at(), rate(limit));
+        BigInteger missing = units(limit, permits).subtract(has);
+        if (missing.signum() <= 0) {
+            return null;
+        }
+        add(limit, missing, now);
+        return new Restored(now, permits, 0, 0);
     }
 
     @Override

@@ -3,7 +3,6 @@ package io.github.spillgate.model;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
-import io.github.spillgate.count.BucketState;
 import io.github.spillgate.model.CountModel.Restored;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
@@ -19,7 +18,6 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
-import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Mono;
 
 /**
@@ -64,16 +62,11 @@ public final class LossyStore extends StoreModel {
     }
 
     @Override
-    CountModel newCount(Limit limit) {
-        return limit instanceof Limit.Bucket ? new LevelModel() : super.newCount(limit);
-    }
-
-    @Override
     StoreUsage usage(Reply reply, Claim claim, boolean isViolated, boolean isDenied) {
         long now = reply.at();
         Limit limit = claim.limit();
         CountModel count = count(claim);
-        if (count instanceof LevelModel bucket) {
+        if (count instanceof BucketModel bucket) {
             return bucket.state(limit, now).usage(reply, claim, isViolated, isViolated, life(claim));
         } else if (count instanceof CounterModel counter) {
             return counter.state(limit, now).usage(reply, claim, isViolated, isViolated, life(claim));
@@ -136,158 +129,5 @@ public final class LossyStore extends StoreModel {
     @Override
     public String toString() {
         return "LossyStore";
-    }
-
-    /** The level after the last change, and the older of its low-water marks, as in bucket.lua. */
-    private static final class LevelModel extends CountModel {
-
-        private long level;
-        private long at;
-        private long older;
-        private long olderAt;
-
-        /** Whether permits were leased since the bucket was empty. */
-        private boolean isLeased;
-
-        private long levelAt(Limit limit, long time) {
-            return BucketState.levelAfter(limit, level, time - at);
-        }
-
-        @Override
-        long used(Limit limit, long now) {
-            return state(limit, now).used(limit);
-        }
-
-        private BucketState state(Limit limit, long now) {
-            return new BucketState(levelAt(limit, now), now);
-        }
-
-        @Override
-        void pull(Limit limit, long now) {}
-
-        @Override
-        boolean fits(Limit limit, long cost, long now) {
-            return used(limit, now) + cost <= limit.capacity();
-        }
-
-        @Override
-        void take(Limit limit, long cost, long now) {
-            addUnits(limit, BucketState.units(limit, cost), now);
-        }
-
-        @Override
-        void recordDenied(Limit limit, long cost, long now) {
-            throw new UnsupportedOperationException();
-        }
-
-        @Override
-        void reset() {
-            level = 0;
-            at = 0;
-            older = 0;
-            olderAt = 0;
-            isLeased = false;
-        }
-
-        @Override
-        boolean isWhole(Limit limit, long now) {
-            return levelAt(limit, now) == 0;
-        }
-
-        private void addUnits(Limit limit, long units, long time) {
-            if (units == 0) {
-                return;
-            }
-            long before = levelAt(limit, time);
-            isLeased &= before > 0;
-            mark(before, time);
-            level = before + units;
-        }
-
-        /** Begins a mark, at most at this level. */
-        private void mark(long low, long time) {
-            older = Math.min(older, low);
-            if (at != time && 2 * older <= low) {
-                older = low;
-                olderAt = at;
-            }
-            at = time;
-        }
-
-        @Override
-        long lease(Limit limit, long most, int parts, long now) {
-            long returned = limit.permits() * limit.leaseTime().toMillis();
-            long raised = Math.max(levelAt(limit, now), returned);
-            long free = Math.max(0, BucketState.units(limit, limit.capacity()) - raised);
-            long leased = Math.min(most, free / limit.period().toMillis() / parts);
-            if (leased > 0) {
-                mark(Math.min(levelAt(limit, now), raised - returned), now);
-                level = raised + BucketState.units(limit, leased);
-                isLeased = true;
-            }
-            return leased;
-        }
-
-        @Override
-        void refund(Limit limit, long takenAt, long permits, long now) {
-            long lease = isLeased ? limit.leaseTime().toMillis() : 0;
-            long before = levelAt(limit, now);
-            long mark = Math.min(older, before);
-            long taken = BucketState.units(limit, permits);
-            long units = Math.max(
-                    Math.min(before, BucketState.levelAfter(limit, taken, at + lease - takenAt)),
-                    Math.min(mark, BucketState.levelAfter(limit, taken, olderAt + lease - takenAt)));
-            subtract(before, mark, units, takenAt >= at + lease);
-        }
-
-        @Override
-        void refundCharged(Limit limit, long permits, long gone, long now) {
-            refund(limit, gone - limit.reach().toMillis(), permits, now);
-        }
-
-        @Override
-        void refundOldest(Limit limit, long permits, long now) {
-            long before = levelAt(limit, now);
-            subtract(before, Math.min(older, before), Math.min(before, BucketState.units(limit, permits)), false);
-        }
-
-        private void subtract(long before, long mark, long units, boolean isSinceMark) {
-            if (units > 0) {
-                level = units < before ? level - units : 0;
-                older = isSinceMark ? Math.min(mark, before - units) : Math.max(0, mark - units);
-            }
-        }
-
-        @Override
-        boolean reconcile(Limit limit, List<Grants> times, long now) {
-            boolean charges = false;
-            for (Grants some : times) {
-                if (some.permits() > 0 && now - some.toMillis() < limit.reach().toMillis()) {
-                    addUnits(limit, BucketState.units(limit, some.permits()), Math.max(some.toMillis(), at));
-                    charges = true;
-                }
-            }
-            return charges;
-        }
-
-        @Override
-        @Nullable
-        Restored restore(Limit limit, List<Grants> ages, @Nullable Restored earlier, long now) {
-            long reach = limit.reach().toMillis();
-            long permits = ages.stream()
-                    .filter(one -> one.toMillis() < reach)
-                    .mapToLong(Grants::permits)
-                    .sum();
-            long most = BucketState.units(limit, permits);
-            long has = 0;
-            if (earlier != null) {
-                has = BucketState.levelAfter(limit, BucketState.units(limit, earlier.permits()), now - earlier.at());
-            }
-            if (most <= has) {
-                return null;
-            }
-            addUnits(limit, most - has, now);
-            return new Restored(now, permits, 0, 0);
-        }
     }
 }

@@ -273,12 +273,8 @@ public class StoreModel implements LimitStore {
                 .toList();
     }
 
-    CountModel newCount(Limit limit) {
-        return CountModel.of(limit);
-    }
-
     CountModel count(Claim claim) {
-        CountModel count = counts.computeIfAbsent(claim.identity(), identity -> newCount(claim.limit()));
+        CountModel count = counts.computeIfAbsent(claim.identity(), identity -> CountModel.of(claim.limit()));
         count.select(claim.holdId());
         return count;
     }
