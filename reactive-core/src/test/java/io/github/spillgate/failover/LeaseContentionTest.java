@@ -11,7 +11,6 @@ import io.github.spillgate.Source;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisForTests;
-import io.github.spillgate.testkit.Thorough;
 import io.lettuce.core.RedisClient;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -45,24 +44,6 @@ class LeaseContentionTest {
     // Instances that lease, and that do not.
     @CsvSource({"2, 2, 300/1s", "3, 1, 5000/1s resolution=7ms", "4, 0, 3000/1s burst=3000", "3, 1, 5000/1s burst=300"})
     void noWindowHasMoreThanTheLimit(int leasing, int others, String text) {
-        assertNoWindowHasMore(leasing, others, text);
-    }
-
-    @ParameterizedTest
-    @CsvSource({
-        "1, 0, 300/1s",
-        "4, 0, 3000/1s",
-        "4, 0, 60/2s",
-        "2, 1, 20000/2s",
-        "2, 2, 300/1s burst=100",
-        "2, 1, 10000/2s burst=1000",
-    })
-    @Thorough
-    void noWindowOfOtherLimitsHasMoreThanTheLimit(int leasing, int others, String text) {
-        assertNoWindowHasMore(leasing, others, text);
-    }
-
-    private void assertNoWindowHasMore(int leasing, int others, String text) {
         Limit limit = Limit.parse(text);
         String key = UUID.randomUUID().toString();
         Queue<Decision> granted = new ConcurrentLinkedQueue<>();
