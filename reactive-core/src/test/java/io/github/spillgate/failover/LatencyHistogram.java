@@ -5,7 +5,7 @@ import java.util.Locale;
 import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.LongAccumulator;
 
-/** A histogram of durations, with buckets a sixteenth wide and an exact maximum. */
+/** A histogram of durations, with sixteen buckets for each power of two and an exact maximum. */
 final class LatencyHistogram {
 
     private static final int PARTS = 16;
@@ -44,20 +44,11 @@ final class LatencyHistogram {
     }
 
     private static int bucket(long nanos) {
-        if (nanos < PARTS) {
-            return (int) Math.max(0, nanos);
-        }
-        int exponent = 63 - Long.numberOfLeadingZeros(nanos);
-        return (exponent - 3) * PARTS + (int) ((nanos >>> (exponent - 4)) & (PARTS - 1));
+        return nanos <= 1 ? 0 : (int) (PARTS * Math.log(nanos) / Math.log(2));
     }
 
     private static long highest(int bucket) {
-        if (bucket < PARTS) {
-            return bucket;
-        }
-        int exponent = bucket / PARTS + 3;
-        long above = 1L + PARTS + (bucket % PARTS);
-        return (above << (exponent - 4)) - 1;
+        return (long) Math.pow(2, (bucket + 1.0) / PARTS);
     }
 
     @Override
