@@ -90,14 +90,6 @@ final class AdmissionOracle {
         }
     }
 
-    int losses() {
-        return losses;
-    }
-
-    long granted() {
-        return sum(keys.values().stream().flatMap(key -> key.requests.stream()).toList(), Request::counts);
-    }
-
     /** Reports the first failure. */
     void check() {
         if (failure != null) {

@@ -211,6 +211,11 @@ final class FailoverHistory {
             this.charges = charges;
         }
 
+        /** Sets how long refunds and restorations wait before they are sent. */
+        void pauseBeforeChangesFor(int millis) {
+            link.pauseBeforeChanges(millis);
+        }
+
         /** From now on other requests overtake refunds and restorations. */
         void pauseBeforeChanges(int mostMillis) {
             link.pauseBeforeChanges(random, mostMillis);
@@ -234,11 +239,16 @@ final class FailoverHistory {
                     });
         }
 
-        /** Tries to take more than the limit, one permit at a time. */
-        void acquireAll() {
-            for (int i = 0; i < 2 * present.permits(); i++) {
+        /** Takes permits one at a time, at once. */
+        void acquireSingly(long permits) {
+            for (int i = 0; i < permits; i++) {
                 acquire(1);
             }
+        }
+
+        /** Tries to take more than the limit, one permit at a time. */
+        void acquireAll() {
+            acquireSingly(2 * present.permits());
             time.passMillis(10);
         }
 
@@ -281,7 +291,7 @@ final class FailoverHistory {
             }
         }
 
-        private void refund(Request request) {
+        void refund(Request request) {
             request.refunded = true;
             limiter.refund(request.decision).subscribe(done -> {}, error -> {});
         }

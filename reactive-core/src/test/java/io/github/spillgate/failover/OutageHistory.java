@@ -68,50 +68,6 @@ final class OutageHistory {
         end();
     }
 
-    Instance instance(int index) {
-        return instances.get(index);
-    }
-
-    /** Takes permits one at a time, each in a millisecond of its own. */
-    void acquire(Instance instance, int permits) {
-        for (int i = 0; i < permits; i++) {
-            instance.acquire("key", 1);
-            time.passMillis(2);
-        }
-    }
-
-    /** Takes permits without waiting for the decisions. */
-    void acquireAtOnce(Instance instance, int permits) {
-        for (int i = 0; i < permits; i++) {
-            instance.acquire("key", 1);
-        }
-    }
-
-    /** Refunds the first requests. */
-    void refundFirst(Instance instance, int requests) {
-        instance.member.requests(Request::counts).stream().limit(requests).forEach(instance::refund);
-        time.passMillis(2);
-    }
-
-    /** Refunds the last requests. */
-    void refundLast(Instance instance, int requests) {
-        List<Request> granted = instance.member.requests(Request::counts);
-        granted.subList(granted.size() - requests, granted.size()).forEach(instance::refund);
-        time.passMillis(2);
-    }
-
-    /** The store loses all data, in a millisecond of its own. */
-    void loseAll() {
-        time.passMillis(2);
-        remote.loseAll();
-        oracle.storeLoses(key -> true);
-        time.passMillis(2);
-    }
-
-    void pass(long millis) {
-        time.passMillis(millis);
-    }
-
     private int pause() {
         return switch (random.nextInt(20)) {
             case 0 -> random.nextInt((int) Math.min(1_500, plan.limit.period().toMillis()));
@@ -178,11 +134,6 @@ final class OutageHistory {
         SimulatedInstance.close(time, instances);
     }
 
-    /** Returns how many permits were granted and not refunded. */
-    long granted() {
-        return oracle.granted();
-    }
-
     /** One process. */
     final class Instance extends SimulatedInstance {
 
@@ -191,11 +142,6 @@ final class OutageHistory {
         private Instance(Member member) {
             super(remote, member, new LocalFallback(100, time), plan.limit);
             this.member = member;
-        }
-
-        /** Sets how long refunds and restorations wait before they are sent. */
-        void pauseBeforeChanges(int millis) {
-            link.pauseBeforeChanges(millis);
         }
 
         private void pauseBeforeChanges() {
@@ -211,7 +157,7 @@ final class OutageHistory {
             }
         }
 
-        void acquire(String key, int permits) {
+        private void acquire(String key, int permits) {
             Request request = member.newRequest(key, permits);
             waiting.put(
                     request,

@@ -3,8 +3,8 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.failover.FailoverHistory.Instance;
 import io.github.spillgate.failover.FaultyLink.Mode;
-import io.github.spillgate.failover.OutageHistory.Instance;
 import io.github.spillgate.failover.OutageHistory.Plan;
 import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.VirtualTime;
@@ -44,65 +44,22 @@ class OutageHistoryTest {
 
     /** Histories that once exceeded their bound, or that of an oracle without one of its allowances. */
     @ParameterizedTest
-    @CsvSource({
-        "1, 84798",
-        "1, 87728",
-        "1, 1085998",
-        "1, 1094151",
-        "1, 2056891",
-        "1, 2066021",
-        "1, 2074178",
-        "2, 80472",
-        "2, 80566",
-        "2, 81998",
-        "2, 82118",
-        "2, 82424",
-        "2, 99740",
-        "2, 92499",
-        "2, 1020429",
-        "2, 1057634",
-        "2, 2089665",
-        "2, 3012972",
-        "4, 91107",
-        "4, 91990",
-        "4, 1062148",
-        "4, 1065528",
-        "4, 3011281",
-        "1, 3040207",
-        "2, 3077121",
-        "2, 9008582",
-        "4, 9001319",
-        "1, 5878120340405004398",
-        "2, 6031420252203111051",
-        "4, 9106284435928084113",
-        "4, -6210114667130767354",
-        "1, 5913602666388066003",
-        "1, 3458438750270765779",
-        "4, -1988121919985651200",
-        "1, -3846495563177978257",
-        "4, 4877358473904465349",
-        "4, -7769765164012473829",
-        "4, 1719202061085833829",
-        "1, 6956824461025742865",
-        "2, -8082664150532464622",
-        "4, -2900016631563066428",
-        "2, -6066206106597604241",
-        "4, -3088029687662340793",
-        "2, 9007745",
-        "4, -5851160433577396582",
-        "4, 90059665",
-        "1, -7333484817947033722",
-        "1, -7968553297735660766",
-        "2, 3823938679300236229",
-        "2, -3188342592257793621",
-        "4, -2292891458187722796",
-        "4, 1913369174841110257",
-        "4, -6922631267596903334",
-        "2, -707782872463331184",
-        "1, -7823582637465781409"
-    })
-    void anEarlierFailureDoesNotReturn(int instances, long seed) {
-        runOne(instances, new Random(seed));
+    @CsvSource(textBlock = """
+            1, 84798 87728 1085998 1094151 2056891 2066021 2074178 3040207 5878120340405004398
+            1, 5913602666388066003 3458438750270765779 -3846495563177978257 6956824461025742865
+            1, -7333484817947033722 -7968553297735660766 -7823582637465781409
+            2, 80472 80566 81998 82118 82424 99740 92499 1020429 1057634 2089665 3012972 3077121
+            2, 9008582 6031420252203111051 -8082664150532464622 -6066206106597604241 9007745
+            2, 3823938679300236229 -3188342592257793621 -707782872463331184
+            4, 91107 91990 1062148 1065528 3011281 9001319 9106284435928084113 -6210114667130767354
+            4, -1988121919985651200 4877358473904465349 -7769765164012473829 1719202061085833829
+            4, -2900016631563066428 -3088029687662340793 -5851160433577396582 90059665
+            4, -2292891458187722796 1913369174841110257 -6922631267596903334
+            """)
+    void anEarlierFailureDoesNotReturn(int instances, String seeds) {
+        for (String seed : seeds.split(" ", -1)) {
+            SimulatedInstance.runHistory(Long.parseLong(seed), random -> runOne(instances, random));
+        }
     }
 
     /** One instance, which grants no permit beyond the limit. */
@@ -112,11 +69,11 @@ class OutageHistoryTest {
     class ALossFreesNoPermits {
 
         private final VirtualTime time = new VirtualTime();
-        private final OutageHistory history;
+        private final FailoverHistory history;
         private final Instance instance;
 
         ALossFreesNoPermits(String limit) {
-            history = new OutageHistory(time, new Plan(Limit.parse(limit), 1, false, false, false), new Random(0));
+            history = new FailoverHistory(time, Limit.parse(limit), 1);
             instance = history.instance(0);
         }
 
@@ -130,22 +87,22 @@ class OutageHistoryTest {
         @Test
         void afterAReconciliation() {
             instance.connection(Mode.DOWN);
-            history.acquire(instance, 10);
+            acquire(10);
             instance.connection(Mode.UP);
-            history.pass(3_000);
+            time.passMillis(3_000);
             assertThat(history.granted()).isEqualTo(10);
-            history.loseAll();
-            history.acquire(instance, 20);
+            loseAll();
+            acquire(20);
         }
 
         /** After the restoration, the earlier permits must be evidence of the next loss. */
         @Test
         void afterAnotherLoss() {
-            history.acquire(instance, 10);
-            history.loseAll();
-            history.acquire(instance, 1);
-            history.loseAll();
-            history.acquire(instance, 20);
+            acquire(10);
+            loseAll();
+            acquire(1);
+            loseAll();
+            acquire(20);
         }
 
         /** The store must not take reconciled grants that are older than its last reply for permits it has kept. */
@@ -155,61 +112,61 @@ class OutageHistoryTest {
                 names = {"UP", "LOSES_REPLIES"})
         void beforeOlderGrantsAreReconciled(Mode thenMode) {
             instance.connection(Mode.STALLED);
-            history.acquireAtOnce(instance, 6);
+            instance.acquireSingly(6);
             instance.connection(Mode.DOWN);
-            history.acquire(instance, 4);
+            acquire(4);
             instance.reconnect();
             assertThat(history.granted()).isEqualTo(10);
-            history.loseAll();
+            loseAll();
             instance.connection(thenMode);
-            history.pass(1_500);
+            time.passMillis(1_500);
             instance.connection(Mode.UP);
-            history.pass(3_000);
-            history.acquire(instance, 20);
+            time.passMillis(3_000);
+            acquire(20);
         }
 
         /** The repeated reconciliation must not stand for the permits that were lost before it was charged. */
         @Test
         void beforeAReconciliationWithALostReply() {
-            history.acquire(instance, 4);
+            acquire(4);
             instance.connection(Mode.DOWN);
-            instance.acquire("key", 6);
-            history.loseAll();
+            instance.acquire(6);
+            loseAll();
             instance.connection(Mode.LOSES_REPLIES);
-            history.pass(1_500);
+            time.passMillis(1_500);
             instance.connection(Mode.UP);
-            history.pass(3_000);
+            time.passMillis(3_000);
             assertThat(history.granted()).isEqualTo(10);
-            history.acquire(instance, 20);
+            acquire(20);
         }
 
         /** Until the restoration, the reconciled grants must count beside the permits that are lost. */
         @Test
         void beforeAReconciliationUntilItIsRestored() {
-            history.acquire(instance, 6);
+            acquire(6);
             instance.connection(Mode.DOWN);
-            instance.acquire("key", 4);
-            history.loseAll();
-            instance.pauseBeforeChanges(500);
+            instance.acquire(4);
+            loseAll();
+            instance.pauseBeforeChangesFor(500);
             instance.connection(Mode.UP);
-            history.acquire(instance, 40);
+            acquire(40);
         }
 
         /** A charge that is refunded because it did not fit was never evidence, and its refund must not remove any. */
         @Test
         void afterGrantsThatDidNotFit() {
-            history.acquire(instance, 4);
+            acquire(4);
             instance.connection(Mode.LATE);
             instance.delay(50);
-            history.acquireAtOnce(instance, 6);
+            instance.acquireSingly(6);
             instance.connection(Mode.DOWN);
-            history.acquireAtOnce(instance, 6);
+            instance.acquireSingly(6);
             instance.connection(Mode.UP);
-            history.pass(60);
+            time.passMillis(60);
             assertThat(history.granted()).isEqualTo(10);
-            history.refundLast(instance, 6);
-            history.loseAll();
-            history.acquire(instance, 20);
+            refund(4, 10);
+            loseAll();
+            acquire(20);
         }
 
         /** Of replies in any order, the refund of one that did not become evidence must not remove that of another. */
@@ -217,30 +174,30 @@ class OutageHistoryTest {
         void afterARefundOfAnEarlierGrant() {
             instance.connection(Mode.LATE);
             instance.delay(50);
-            history.acquireAtOnce(instance, 5);
-            history.pass(1);
+            instance.acquireSingly(5);
+            time.passMillis(1);
             instance.connection(Mode.UP);
-            history.acquire(instance, 5);
-            history.pass(50);
+            acquire(5);
+            time.passMillis(50);
             assertThat(history.granted()).isEqualTo(10);
-            history.refundFirst(instance, 5);
-            history.loseAll();
-            history.acquire(instance, 20);
+            refund(0, 5);
+            loseAll();
+            acquire(20);
         }
 
         /** A refund of a late charge that did not fit beside its local grant must not remove evidence of others. */
         @Test
         void afterARefundOfACancelledGrant() {
-            history.acquire(instance, 4);
+            acquire(4);
             instance.connection(Mode.LATE);
             instance.delay(150);
-            history.acquireAtOnce(instance, 6);
-            history.pass(200);
+            instance.acquireSingly(6);
+            time.passMillis(200);
             assertThat(history.granted()).isEqualTo(10);
             instance.connection(Mode.UP);
-            history.refundLast(instance, 6);
-            history.loseAll();
-            history.acquire(instance, 20);
+            refund(4, 10);
+            loseAll();
+            acquire(20);
         }
 
         /** The charges of late replies replace the local grants, and must be evidence of the loss like these. */
@@ -248,12 +205,33 @@ class OutageHistoryTest {
         void afterLateReplies() {
             instance.connection(Mode.LATE);
             instance.delay(150);
-            history.acquireAtOnce(instance, 10);
-            history.pass(200);
+            instance.acquireSingly(10);
+            time.passMillis(200);
             assertThat(history.granted()).isEqualTo(10);
             instance.connection(Mode.UP);
+            loseAll();
+            acquire(20);
+        }
+
+        /** Takes permits one at a time, each in a millisecond of its own. */
+        private void acquire(int permits) {
+            for (int i = 0; i < permits; i++) {
+                instance.acquire(1);
+                time.passMillis(2);
+            }
+        }
+
+        /** Refunds some of the grants, by their numbers. */
+        private void refund(int from, int to) {
+            instance.grants().subList(from, to).forEach(instance::refund);
+            time.passMillis(2);
+        }
+
+        /** The store loses all data, in a millisecond of its own. */
+        private void loseAll() {
+            time.passMillis(2);
             history.loseAll();
-            history.acquire(instance, 20);
+            time.passMillis(2);
         }
     }
 

@@ -67,15 +67,15 @@ class ResilientStoreHistoryTest {
         FailoverHistory history = new FailoverHistory(time, Limit.perHour(100), 2);
         Instance first = history.instance(0);
         Instance second = history.instance(1);
-        IntStream.range(0, 50).forEach(i -> first.acquire(1));
+        first.acquireSingly(50);
         first.connection(Mode.LATE);
         first.delay(200);
-        IntStream.range(0, 50).forEach(i -> first.acquire(1));
+        first.acquireSingly(50);
         time.passMillis(150);
         assertThat(history.granted(Source.LOCAL)).isEqualTo(50);
         time.passMillis(100);
         first.connection(Mode.UP);
-        IntStream.range(0, 50).forEach(i -> second.acquire(1));
+        second.acquireSingly(50);
         history.end();
         assertThat(history.granted()).isEqualTo(100);
         assertThat(history.used()).isEqualTo(100);
@@ -87,7 +87,7 @@ class ResilientStoreHistoryTest {
         FailoverHistory history = new FailoverHistory(time, Limit.perHour(100), 2);
         Instance first = history.instance(0);
         Instance second = history.instance(1);
-        IntStream.range(0, 50).forEach(i -> first.acquire(1));
+        first.acquireSingly(50);
         first.connection(Mode.LATE);
         first.delay(200);
         IntStream.range(0, 25).forEach(i -> first.acquire(2));
@@ -95,7 +95,7 @@ class ResilientStoreHistoryTest {
         first.settleLocal(1);
         assertThat(history.granted(Source.LOCAL)).isEqualTo(25);
         time.passMillis(100);
-        IntStream.range(0, 50).forEach(i -> second.acquire(1));
+        second.acquireSingly(50);
         history.end();
         assertThat(history.granted()).isEqualTo(100);
         assertThat(history.used()).isEqualTo(100);

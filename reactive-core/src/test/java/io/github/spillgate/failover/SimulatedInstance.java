@@ -81,12 +81,15 @@ class SimulatedInstance {
      */
     static void runHistories(int histories, Random seeds, Consumer<Random> history) {
         for (int i = 0; i < histories; i++) {
-            long seed = SEED == null ? seeds.nextLong() : SEED;
-            try {
-                history.accept(new Random(seed));
-            } catch (AssertionError | RuntimeException e) {
-                throw new AssertionError("seed " + seed + ": " + e.getMessage(), e);
-            }
+            runHistory(SEED == null ? seeds.nextLong() : SEED, history);
+        }
+    }
+
+    static void runHistory(long seed, Consumer<Random> history) {
+        try {
+            history.accept(new Random(seed));
+        } catch (AssertionError | RuntimeException e) {
+            throw new AssertionError("seed " + seed + ": " + e.getMessage(), e);
         }
     }
 }
