@@ -163,39 +163,6 @@ class ResilientStoreClusterFailoverTest {
     }
 
     @Test
-    void anExhaustedKeyStaysExhaustedAfterAFailover() {
-        RateLimiter few = RateLimiter.builder("few")
-                .store(RedisStore.create(client))
-                .limit(Limit.perHour(10))
-                .deadline(DEADLINE)
-                .cacheDenials(Duration.ZERO)
-                .build();
-        String key = KEYS.stream()
-                .filter(ResilientStoreClusterFailoverTest::isOnFailingNode)
-                .findFirst()
-                .orElseThrow();
-        await().atMost(LONG).until(() -> few.peek(key).block(LONG).source() == Source.REDIS);
-        assertThat(granted(few, key, 15)).isEqualTo(10);
-        assertThat(failing.commands().waitForReplication(1, 20_000)).isEqualTo(1);
-        failing.kill();
-        AtomicLong granted = new AtomicLong();
-        await().atMost(LONG).until(() -> {
-            Decision decision = few.tryAcquire(key).block(LONG);
-            granted.addAndGet(decision.isAllowed() ? 1 : 0);
-            return decision.source() == Source.REDIS;
-        });
-        assertThat(granted).hasValue(0);
-        // A reset that the new primary does not receive by the deadline has no effect there.
-        await().atMost(LONG).until(() -> {
-            few.reset(key).block(LONG);
-            Decision look = few.peek(key).block(LONG);
-            return look.source() == Source.REDIS && look.remaining() == 10;
-        });
-        assertThat(granted(few, key, 15)).as("granted after the reset").isEqualTo(10);
-        few.close();
-    }
-
-    @Test
     void localGrantsOfAnOutageAreChargedAtTheNewPrimary() {
         String key = KEYS.stream()
                 .filter(ResilientStoreClusterFailoverTest::isOnFailingNode)
