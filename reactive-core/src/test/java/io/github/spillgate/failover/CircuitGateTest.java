@@ -22,26 +22,28 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Hooks;
 
 /** The gate omits calls from the breaker's window only where they make no difference. */
 class CircuitGateTest {
 
+    @AutoClose
+    private final VirtualTime time = new VirtualTime();
+
     @Test
     void aTimeBasedWindowCountsEveryCall() {
-        try (VirtualTime time = new VirtualTime()) {
-            CircuitGate gate = gate(how -> how.slidingWindow(60, 10, SlidingWindowType.TIME_BASED));
-            // Successes outside the window must not count.
-            answered(gate, 100, 0);
-            time.pass(Duration.ofSeconds(60));
-            answered(gate, 30, 0);
-            failed(gate, 10);
-            assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
-            time.pass(Duration.ofSeconds(60));
-            failed(gate, 10);
-            assertThat(gate.state()).isEqualTo(Breaker.OPEN);
-        }
+        CircuitGate gate = gate(how -> how.slidingWindow(60, 10, SlidingWindowType.TIME_BASED));
+        // Successes outside the window must not count.
+        answered(gate, 100, 0);
+        time.pass(Duration.ofSeconds(60));
+        answered(gate, 30, 0);
+        failed(gate, 10);
+        assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
+        time.pass(Duration.ofSeconds(60));
+        failed(gate, 10);
+        assertThat(gate.state()).isEqualTo(Breaker.OPEN);
     }
 
     @Test
@@ -57,110 +59,84 @@ class CircuitGateTest {
 
     @Test
     void probesAreNotCountedInTheClosedWindow() {
-        try (VirtualTime time = new VirtualTime()) {
-            CircuitGate gate =
-                    gate(how -> how.permittedNumberOfCallsInHalfOpenState(20).failureRateThreshold(46));
-            failed(gate, 10);
-            assertThat(gate.state()).isEqualTo(Breaker.OPEN);
-            time.pass(Duration.ofSeconds(2));
-            for (int i = 0; i < 20; i++) {
-                assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
-            }
-            answered(gate, 20, 0);
-            assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
-            answered(gate, 100, 0);
-            failed(gate, 9);
-            assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
-        }
+        CircuitGate gate =
+                gate(how -> how.permittedNumberOfCallsInHalfOpenState(20).failureRateThreshold(46));
+        openAndWait(gate);
+        probe(gate, 20);
+        answered(gate, 20, 0);
+        assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
+        answered(gate, 100, 0);
+        failed(gate, 9);
+        assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
     }
 
     /** As many successes as the window has do not close it if the user asks for more. */
     @Test
     void aHalfOpenBreakerGetsTheResultOfEachProbe() {
-        try (VirtualTime time = new VirtualTime()) {
-            CircuitGate gate =
-                    gate(how -> how.permittedNumberOfCallsInHalfOpenState(40).minimumNumberOfCalls(40));
-            failed(gate, 20);
-            assertThat(gate.state()).isEqualTo(Breaker.OPEN);
-            time.pass(Duration.ofSeconds(2));
-            for (int i = 0; i < 40; i++) {
-                assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
-            }
-            answered(gate, 40, 0);
-            assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
-        }
+        CircuitGate gate =
+                gate(how -> how.permittedNumberOfCallsInHalfOpenState(40).minimumNumberOfCalls(40));
+        openAndWait(gate);
+        probe(gate, 40);
+        answered(gate, 40, 0);
+        assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
     }
 
     @Test
     void aProbeThatTurnsBackFreesItsPermissionForOthers() {
-        try (VirtualTime time = new VirtualTime()) {
-            CircuitGate gate = gate(UnaryOperator.identity());
-            failed(gate, 10);
-            time.pass(Duration.ofSeconds(2));
-            for (int i = 0; i < 10; i++) {
-                assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
-                gate.releaseWithoutResult(CircuitGate.Passage.PROBE);
-            }
-            for (int i = 0; i < 3; i++) {
-                assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
-            }
-            assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.OPEN);
+        CircuitGate gate = gate(UnaryOperator.identity());
+        openAndWait(gate);
+        for (int i = 0; i < 10; i++) {
+            assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
+            gate.releaseWithoutResult(CircuitGate.Passage.PROBE);
         }
+        probe(gate, 3);
+        assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.OPEN);
     }
 
     @Test
     void probesThatFindForeignValuesCloseTheBreaker() {
-        try (VirtualTime time = new VirtualTime()) {
-            CircuitGate gate = gate(UnaryOperator.identity());
-            failed(gate, 10);
-            time.pass(Duration.ofSeconds(2));
-            for (int i = 0; i < 3; i++) {
-                assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
-                gate.recordFailure(0, new LimitStoreException(Kind.FOREIGN_VALUE, "the value under a key is not ours"));
-            }
-            assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
+        CircuitGate gate = gate(UnaryOperator.identity());
+        openAndWait(gate);
+        for (int i = 0; i < 3; i++) {
+            assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
+            gate.recordFailure(0, new LimitStoreException(Kind.FOREIGN_VALUE, "the value under a key is not ours"));
         }
+        assertThat(gate.state()).isEqualTo(Breaker.CLOSED);
     }
 
     @Test
     void theStoreIsProbedAfterTheBreakerHasThrown() {
-        try (VirtualTime time = new VirtualTime()) {
-            AtomicBoolean isBroken = new AtomicBoolean();
-            InstantSource clock = () -> {
-                if (isBroken.get()) {
-                    throw new IllegalStateException("broken");
-                }
-                return time.instant();
-            };
-            CircuitGate gate = gate(settings -> settings.clock(clock.withZone(ZoneOffset.UTC)));
-            failed(gate, 10);
-            time.pass(Duration.ofSeconds(2));
-            isBroken.set(true);
-            assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.FAILED);
-            isBroken.set(false);
-            assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
-        }
+        AtomicBoolean isBroken = new AtomicBoolean();
+        InstantSource clock = () -> {
+            if (isBroken.get()) {
+                throw new IllegalStateException("broken");
+            }
+            return time.instant();
+        };
+        CircuitGate gate = gate(settings -> settings.clock(clock.withZone(ZoneOffset.UTC)));
+        openAndWait(gate);
+        isBroken.set(true);
+        assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.FAILED);
+        isBroken.set(false);
+        assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
     }
 
     /** To become half open, the breaker takes a lock, for which event loops must not wait. */
     @Test
     void oneThreadAtATimeAsksAnOpenBreaker() {
-        try (VirtualTime time = new VirtualTime()) {
-            AtomicReference<Runnable> whileAsked = new AtomicReference<>(() -> {});
-            InstantSource clock = () -> {
-                whileAsked.getAndSet(() -> {}).run();
-                return time.instant();
-            };
-            CircuitGate gate = gate(settings -> settings.clock(clock.withZone(ZoneOffset.UTC)));
-            failed(gate, 10);
-            time.pass(Duration.ofSeconds(2));
-            List<CircuitGate.Passage> others = new ArrayList<>();
-            whileAsked.set(
-                    () -> others.add(CompletableFuture.supplyAsync(gate::pass).join()));
-            assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
-            assertThat(others).containsExactly(CircuitGate.Passage.OPEN);
-            assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
-        }
+        AtomicReference<Runnable> whileAsked = new AtomicReference<>(() -> {});
+        InstantSource clock = () -> {
+            whileAsked.getAndSet(() -> {}).run();
+            return time.instant();
+        };
+        CircuitGate gate = gate(settings -> settings.clock(clock.withZone(ZoneOffset.UTC)));
+        openAndWait(gate);
+        List<CircuitGate.Passage> others = new ArrayList<>();
+        whileAsked.set(
+                () -> others.add(CompletableFuture.supplyAsync(gate::pass).join()));
+        assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
+        assertThat(others).containsExactly(CircuitGate.Passage.OPEN);
+        assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
     }
 
     /** A breaker stays closed yet refuses calls if its settings throw while it opens. */
@@ -234,6 +210,19 @@ class CircuitGateTest {
     private static void answered(CircuitGate gate, int times, long nanos) {
         for (int i = 0; i < times; i++) {
             gate.recordReply(nanos);
+        }
+    }
+
+    /** Opens the breaker, and waits until it permits probes. */
+    private void openAndWait(CircuitGate gate) {
+        failed(gate, 20);
+        assertThat(gate.state()).isEqualTo(Breaker.OPEN);
+        time.pass(Duration.ofSeconds(2));
+    }
+
+    private static void probe(CircuitGate gate, int times) {
+        for (int i = 0; i < times; i++) {
+            assertThat(gate.pass()).isEqualTo(CircuitGate.Passage.PROBE);
         }
     }
 

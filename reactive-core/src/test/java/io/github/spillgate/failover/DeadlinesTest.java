@@ -14,6 +14,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Nested;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -25,191 +26,118 @@ class DeadlinesTest {
 
     private static final long NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
+    private final List<String> told = new ArrayList<>();
+
     @Nested
     class InVirtualTime {
 
-        private final List<String> told = new ArrayList<>();
+        @AutoClose
+        private final VirtualTime time = new VirtualTime();
+
+        private final Deadlines deadlines = new Deadlines(NANOS);
 
         @Test
         void eachWaiterIsNotifiedAtItsDeadline() {
-            try (VirtualTime time = new VirtualTime()) {
-                Deadlines deadlines = new Deadlines(NANOS);
-                deadlines.add(waiter("first"));
-                time.passMillis(30);
-                deadlines.add(waiter("second"));
-                time.passMillis(69);
-                assertThat(told).isEmpty();
-                time.passMillis(1);
-                assertThat(told).containsExactly("first");
-                time.passMillis(29);
-                assertThat(told).hasSize(1);
-                time.passMillis(1);
-                assertThat(told).containsExactly("first", "second");
-                assertThat(deadlines.size()).isZero();
-            }
+            deadlines.add(waiter("first"));
+            time.passMillis(30);
+            deadlines.add(waiter("second"));
+            time.passMillis(69);
+            assertThat(told).isEmpty();
+            time.passMillis(1);
+            assertThat(told).containsExactly("first");
+            time.passMillis(29);
+            assertThat(told).hasSize(1);
+            time.passMillis(1);
+            assertThat(told).containsExactly("first", "second");
+            assertThat(deadlines.size()).isZero();
         }
 
         @Test
         void anAnsweredWaiterIsRemovedWithoutNotification() {
-            try (VirtualTime time = new VirtualTime()) {
-                Deadlines deadlines = new Deadlines(NANOS);
-                for (int i = 0; i < 1_000; i++) {
-                    Waiter one = waiter("answered");
-                    deadlines.add(one);
-                    one.answered = true;
-                    time.passMillis(1);
-                    assertThat(deadlines.size()).isLessThanOrEqualTo(1);
-                }
-                time.passMillis(200);
-                assertThat(told).isEmpty();
-                assertThat(deadlines.size()).isZero();
+            for (int i = 0; i < 1_000; i++) {
+                Waiter one = waiter("answered");
+                deadlines.add(one);
+                one.answered = true;
+                time.passMillis(1);
+                assertThat(deadlines.size()).isLessThanOrEqualTo(1);
             }
+            time.passMillis(200);
+            assertThat(told).isEmpty();
+            assertThat(deadlines.size()).isZero();
         }
 
         @Test
         void anUnansweredWaiterDoesNotRetainAnsweredOnes() {
-            try (VirtualTime time = new VirtualTime()) {
-                Deadlines deadlines = new Deadlines(NANOS);
-                deadlines.add(waiter("waits"));
-                for (int i = 0; i < 100_000; i++) {
-                    Waiter one = waiter("answered");
-                    deadlines.add(one);
-                    one.answered = true;
-                    assertThat(deadlines.size()).isLessThan(5_000);
-                }
-                time.passMillis(100);
-                assertThat(told).containsExactly("waits");
+            deadlines.add(waiter("waits"));
+            for (int i = 0; i < 100_000; i++) {
+                Waiter one = waiter("answered");
+                deadlines.add(one);
+                one.answered = true;
+                assertThat(deadlines.size()).isLessThan(5_000);
             }
+            time.passMillis(100);
+            assertThat(told).containsExactly("waits");
         }
 
         @Test
         void otherWaitersAreNotifiedIfOneThrows() {
             Hooks.onErrorDropped(error -> told.add(error.getMessage()));
-            try (VirtualTime time = new VirtualTime()) {
-                Deadlines deadlines = new Deadlines(NANOS);
-                deadlines.add(new Waiter(() -> {
-                    throw new IllegalStateException("thrown");
-                }));
-                deadlines.add(waiter("second"));
-                time.passMillis(100);
-                assertThat(told).containsExactly("thrown", "second");
-            } finally {
-                Hooks.resetOnErrorDropped();
-            }
+            deadlines.add(new Waiter(() -> {
+                throw new IllegalStateException("thrown");
+            }));
+            deadlines.add(waiter("second"));
+            time.passMillis(100);
+            Hooks.resetOnErrorDropped();
+            assertThat(told).containsExactly("thrown", "second");
         }
 
         @Test
         void eachWaiterIsNotifiedOnceIfManyAreDueTogether() {
-            try (VirtualTime time = new VirtualTime()) {
-                Deadlines deadlines = new Deadlines(NANOS);
-                List<String> all = new ArrayList<>();
-                for (int i = 0; i < 3 * Deadlines.ANSWERED_TOGETHER + 1; i++) {
-                    all.add("number " + i);
-                    deadlines.add(waiter("number " + i));
-                }
-                time.passMillis(100);
-                assertThat(told).containsExactlyInAnyOrderElementsOf(all);
+            List<String> all = new ArrayList<>();
+            for (int i = 0; i < 3 * Deadlines.ANSWERED_TOGETHER + 1; i++) {
+                all.add("number " + i);
+                deadlines.add(waiter("number " + i));
             }
+            time.passMillis(100);
+            assertThat(told).containsExactlyInAnyOrderElementsOf(all);
         }
 
         @Test
         void aWaiterLearnsThatTheProcessWasSuspended() {
-            try (VirtualTime time = new VirtualTime()) {
-                Deadlines deadlines = new Deadlines(NANOS);
-                Waiter before = waiter("before");
-                deadlines.add(before);
-                suspend(time, 60);
-                Waiter after = waiter("after");
-                deadlines.add(after);
-                // Some timers fire on time before the deadlines.
-                time.passMillis(100);
-                assertThat(told).containsExactly("before", "after");
-                assertThat(before.stalled).isTrue();
-                assertThat(after.stalled).isFalse();
-            }
+            Waiter before = waiter("before");
+            deadlines.add(before);
+            suspend(time, 60);
+            Waiter after = waiter("after");
+            deadlines.add(after);
+            // Some timers fire on time before the deadlines.
+            time.passMillis(100);
+            assertThat(told).containsExactly("before", "after");
+            assertThat(before.stalled).isTrue();
+            assertThat(after.stalled).isFalse();
         }
 
         @ParameterizedTest
         @CsvSource({"24, false", "25, true"})
         void timersLateByAQuarterOfTheDeadlineAreASuspension(long late, boolean stalled) {
-            try (VirtualTime time = new VirtualTime()) {
-                Deadlines deadlines = new Deadlines(NANOS);
-                Waiter one = waiter("one");
-                deadlines.add(one);
-                suspend(time, late);
-                time.passMillis(100);
-                assertThat(told).containsExactly("one");
-                assertThat(one.stalled).isEqualTo(stalled);
-            }
+            Waiter one = waiter("one");
+            deadlines.add(one);
+            suspend(time, late);
+            time.passMillis(100);
+            assertThat(told).containsExactly("one");
+            assertThat(one.stalled).isEqualTo(stalled);
         }
 
         @Test
         void newWaitersDoNotDelayTheFirst() {
-            try (VirtualTime time = new VirtualTime()) {
-                Deadlines deadlines = new Deadlines(NANOS);
-                time.passMillis(10_000);
-                Waiter first = waiter("first");
-                assertThat(deadlines.add(first)).isEqualTo(Time.nanos());
-                for (int i = 0; i < 10; i++) {
-                    time.passMillis(10);
-                    deadlines.add(waiter("later"));
-                }
-                assertThat(told).containsExactly("first");
-                assertThat(first.stalled).isFalse();
-            }
-        }
-
-        @Test
-        void aTimerLostWithItsSchedulerIsSetAgain() {
-            Deadlines deadlines;
-            Waiter before = waiter("before");
-            try (VirtualTime time = new VirtualTime()) {
-                deadlines = new Deadlines(NANOS);
-                deadlines.add(before);
+            time.passMillis(10_000);
+            Waiter first = waiter("first");
+            assertThat(deadlines.add(first)).isEqualTo(Time.nanos());
+            for (int i = 0; i < 10; i++) {
                 time.passMillis(10);
+                deadlines.add(waiter("later"));
             }
-            try (VirtualTime time = new VirtualTime()) {
-                time.passMillis(6_000);
-                Waiter after = waiter("after");
-                deadlines.add(after);
-                time.passMillis(100);
-                assertThat(told).containsExactly("before", "after");
-                assertThat(before.stalled).isTrue();
-                assertThat(after.stalled).isFalse();
-            }
-        }
-
-        @Test
-        void aWaiterAddedAfterARejectedTimerIsNotifiedOnTime() {
-            try (InterceptedScheduler scheduler = new InterceptedScheduler()) {
-                Deadlines deadlines = new Deadlines(NANOS);
-                rejectTheNextTimer(scheduler);
-                assertThatExceptionOfType(RejectedExecutionException.class)
-                        .isThrownBy(() -> deadlines.add(waiter("first")));
-                deadlines.add(waiter("second"));
-                scheduler.passMillis(100);
-                assertThat(told).containsExactly("first", "second");
-            }
-        }
-
-        @Test
-        void aDueWaiterIsNotifiedIfTheNextTimerIsRejected() {
-            try (InterceptedScheduler scheduler = new InterceptedScheduler()) {
-                Deadlines deadlines = new Deadlines(NANOS);
-                deadlines.add(() -> !told.isEmpty(), () -> told.add("first"));
-                scheduler.passMillis(50);
-                deadlines.add(waiter("second"));
-                scheduler.passMillis(49);
-                rejectTheNextTimer(scheduler);
-                assertThatExceptionOfType(RejectedExecutionException.class).isThrownBy(() -> scheduler.passMillis(1));
-                assertThat(told).containsExactly("first");
-            }
-        }
-
-        private static void rejectTheNextTimer(InterceptedScheduler scheduler) {
-            scheduler.beforeNextTimer(() -> {
-                throw new RejectedExecutionException("shut down");
-            });
+            assertThat(told).containsExactly("first");
+            assertThat(first.stalled).isFalse();
         }
 
         /** Delays the timers of the next 30 ms by this much. */
@@ -217,10 +145,63 @@ class DeadlinesTest {
             Schedulers.parallel().schedule(() -> time.passMillis(millis), 10, TimeUnit.MILLISECONDS);
             time.passMillis(30);
         }
+    }
 
-        private Waiter waiter(String name) {
-            return new Waiter(() -> told.add(name));
+    @Test
+    void aTimerLostWithItsSchedulerIsSetAgain() {
+        Deadlines deadlines;
+        Waiter before = waiter("before");
+        try (VirtualTime time = new VirtualTime()) {
+            deadlines = new Deadlines(NANOS);
+            deadlines.add(before);
+            time.passMillis(10);
         }
+        try (VirtualTime time = new VirtualTime()) {
+            time.passMillis(6_000);
+            Waiter after = waiter("after");
+            deadlines.add(after);
+            time.passMillis(100);
+            assertThat(told).containsExactly("before", "after");
+            assertThat(before.stalled).isTrue();
+            assertThat(after.stalled).isFalse();
+        }
+    }
+
+    @Test
+    void aWaiterAddedAfterARejectedTimerIsNotifiedOnTime() {
+        try (InterceptedScheduler scheduler = new InterceptedScheduler()) {
+            Deadlines deadlines = new Deadlines(NANOS);
+            rejectTheNextTimer(scheduler);
+            assertThatExceptionOfType(RejectedExecutionException.class)
+                    .isThrownBy(() -> deadlines.add(waiter("first")));
+            deadlines.add(waiter("second"));
+            scheduler.passMillis(100);
+            assertThat(told).containsExactly("first", "second");
+        }
+    }
+
+    @Test
+    void aDueWaiterIsNotifiedIfTheNextTimerIsRejected() {
+        try (InterceptedScheduler scheduler = new InterceptedScheduler()) {
+            Deadlines deadlines = new Deadlines(NANOS);
+            deadlines.add(() -> !told.isEmpty(), () -> told.add("first"));
+            scheduler.passMillis(50);
+            deadlines.add(waiter("second"));
+            scheduler.passMillis(49);
+            rejectTheNextTimer(scheduler);
+            assertThatExceptionOfType(RejectedExecutionException.class).isThrownBy(() -> scheduler.passMillis(1));
+            assertThat(told).containsExactly("first");
+        }
+    }
+
+    private static void rejectTheNextTimer(InterceptedScheduler scheduler) {
+        scheduler.beforeNextTimer(() -> {
+            throw new RejectedExecutionException("shut down");
+        });
+    }
+
+    private Waiter waiter(String name) {
+        return new Waiter(() -> told.add(name));
     }
 
     @Test

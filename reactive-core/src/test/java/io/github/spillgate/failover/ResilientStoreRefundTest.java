@@ -89,6 +89,22 @@ class ResilientStoreRefundTest {
         assertThat(other.peek("a").block().limits().get(0).used()).isEqualTo(3);
     }
 
+    /** The store has charged one of them. It would refund no more, although it has to charge the others later. */
+    @Test
+    void localGrantsAreRefundedInTheFallbackBeforeTheyAreReconciled() {
+        RateLimiter limiter = limiter("100/1m");
+        remote.holdsReplies();
+        granted(limiter, 1);
+        time.passMillis(150);
+        assertThat(granted(limiter, 2)).isEqualTo(2);
+        limiter.refund("a", 2).subscribe();
+        time.passMillis(150);
+        remote.isAvailable();
+        remote.replyToAll();
+        time.passMillis(5_000);
+        assertThat(limiter.peek("a").block().limits().get(0).used()).isEqualTo(1);
+    }
+
     @Test
     void aRefundKeepsTheDeadlineOfACallerThatHasWaited() {
         RateLimiter limiter = limiter("5/1m");
