@@ -138,6 +138,7 @@ class ResilientStoreRefundTest {
                     limiter.peek("b").subscribe();
                 }))
                 .isBetween(20L, 50L);
+        assertThat(granted(limiter, 10)).as("refunded in the fallback").isEqualTo(5);
     }
 
     /** Returns how many milliseconds a refund takes that waits for an unanswered request; after 20 ms, this happens. */
