@@ -21,12 +21,13 @@ import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
-import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.ClaimForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.WithoutDeadline;
 import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.api.sync.RedisCommands;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.AbstractList;
@@ -37,8 +38,6 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Nested;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -47,7 +46,6 @@ import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.Disposable;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
-import reactor.core.scheduler.Schedulers;
 import reactor.test.subscriber.TestSubscriber;
 
 /** Which requests a cached denial denies, how long it lives, and what invalidates it. */
@@ -75,7 +73,7 @@ class DenialCacheTest {
             assertThat(denied.retryAfter()).hasValue(Duration.ofMillis(101));
 
             time.pass(Duration.ofNanos(99_999_999));
-            assertDeniedByTheCache(limiter.tryAcquire("a"));
+            deniedByTheCache(limiter.tryAcquire("a"));
             time.pass(Duration.ofNanos(1));
             Decision again = now(limiter.tryAcquire("a"));
             assertThat(again.isAllowed()).isFalse();
@@ -93,7 +91,7 @@ class DenialCacheTest {
             assertThat(decision(0).retryAfter()).hasValue(Duration.ofMillis(101));
 
             time.passMillis(39);
-            assertDeniedByTheCache(limiter.tryAcquire("a"));
+            deniedByTheCache(limiter.tryAcquire("a"));
             time.passMillis(1);
             assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
         }
@@ -116,15 +114,13 @@ class DenialCacheTest {
             limiter.tryAcquire("a").subscribe().dispose();
             remote.replyToAll();
             remote.isAvailable();
-            assertDeniedByTheCache(limiter.tryAcquire("a"));
+            deniedByTheCache(limiter.tryAcquire("a"));
         }
 
         @Test
         void aCachedDenialMustHoldWhenTheCallerRequests() {
-            RateLimiter limiter = limiter(ONE);
-            now(limiter.tryAcquire("a"));
-            now(limiter.tryAcquire("a"));
-            assertDeniedByTheCache(limiter.tryAcquire("a"));
+            RateLimiter limiter = exhausted(ONE);
+            deniedByTheCache(limiter.tryAcquire("a"));
             TestSubscriber<Decision> late = withoutDemand();
             limiter.tryAcquire("a").subscribe(late);
             time.passMillis(101);
@@ -146,16 +142,14 @@ class DenialCacheTest {
 
         @Test
         void aCachedDenialLivesForAtMostASecondByDefault() {
-            RateLimiter limiter = limiter(Limit.of(1, Duration.ofHours(1)));
-            now(limiter.tryAcquire("a"));
-            now(limiter.tryAcquire("a"));
+            RateLimiter limiter = exhausted(Limit.of(1, Duration.ofHours(1)));
             time.passMillis(999);
-            assertDeniedByTheCache(limiter.tryAcquire("a"));
+            deniedByTheCache(limiter.tryAcquire("a"));
             end(remote.unprotected("api")
                     .limit(Limit.of(1, Duration.ofHours(1)))
                     .build()
                     .reset("a"));
-            assertDeniedByTheCache(limiter.tryAcquire("a"));
+            deniedByTheCache(limiter.tryAcquire("a"));
             time.passMillis(1);
             assertThat(now(limiter.tryAcquire("a")).isAllowed())
                     .as("a refund in another process shows when the cached denial expires")
@@ -168,7 +162,7 @@ class DenialCacheTest {
             Decision taken = now(limiter.tryAcquire("a"));
             for (int second = 0; second < 3; second++) {
                 assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
-                assertDeniedByTheCache(limiter.tryAcquire("a"));
+                deniedByTheCache(limiter.tryAcquire("a"));
                 time.passMillis(1_000);
             }
             now(limiter.tryAcquire("a"));
@@ -176,7 +170,7 @@ class DenialCacheTest {
             time.passMillis(1);
             assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
             assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
-            assertDeniedByTheCache(limiter.tryAcquire("a"));
+            deniedByTheCache(limiter.tryAcquire("a"));
         }
 
         @Test
@@ -185,7 +179,7 @@ class DenialCacheTest {
             now(limiter.tryAcquire("a"));
             now(limiter.tryAcquire("a"));
             time.passMillis(29);
-            assertDeniedByTheCache(limiter.tryAcquire("a"));
+            deniedByTheCache(limiter.tryAcquire("a"));
             time.passMillis(1);
             assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
         }
@@ -216,9 +210,7 @@ class DenialCacheTest {
 
         @Test
         void aPeekBypassesTheCache() {
-            RateLimiter limiter = limiter(ONE);
-            now(limiter.tryAcquire("a"));
-            now(limiter.tryAcquire("a"));
+            RateLimiter limiter = exhausted(ONE);
             assertThat(now(limiter.peek("a")).source()).isEqualTo(Source.OTHER);
         }
 
@@ -238,8 +230,8 @@ class DenialCacheTest {
             RateLimiter limiter = limiter(TEN);
             now(limiter.tryAcquire("a", 7));
             assertThat(now(limiter.tryAcquire("a", 5)).isAllowed()).isFalse();
-            assertDeniedByTheCache(limiter.tryAcquire("a", 5));
-            assertDeniedByTheCache(limiter.tryAcquire("a", 6));
+            deniedByTheCache(limiter.tryAcquire("a", 5));
+            deniedByTheCache(limiter.tryAcquire("a", 6));
             Decision cheap = now(limiter.tryAcquire("a", 3));
             assertThat(cheap.isAllowed()).isTrue();
             assertThat(cheap.source()).isEqualTo(Source.OTHER);
@@ -255,8 +247,8 @@ class DenialCacheTest {
             assertThat(now(limiter.tryAcquire("a", 10)).retryAfter()).hasValue(Duration.ofMillis(101));
             assertThat(now(limiter.tryAcquire("a", 1)).retryAfter()).hasValue(Duration.ofMillis(51));
             time.passMillis(49);
-            assertDeniedByTheCache(limiter.tryAcquire("a", 1));
-            assertDeniedByTheCache(limiter.tryAcquire("a", 10));
+            deniedByTheCache(limiter.tryAcquire("a", 1));
+            deniedByTheCache(limiter.tryAcquire("a", 10));
             time.passMillis(2);
             assertThat(now(limiter.tryAcquire("a", 1)).isAllowed()).isTrue();
         }
@@ -271,7 +263,7 @@ class DenialCacheTest {
             remote.replyToAll();
             remote.isAvailable();
             assertThat(sources()).containsExactly(Source.OTHER, Source.OTHER);
-            assertDeniedByTheCache(limiter.tryAcquire("a", 1));
+            deniedByTheCache(limiter.tryAcquire("a", 1));
         }
 
         /** It is the shortest wait that may be enough. */
@@ -290,10 +282,8 @@ class DenialCacheTest {
 
         @Test
         void eachKeyHasItsOwnCachedDenial() {
-            RateLimiter limiter = limiter(ONE);
-            now(limiter.tryAcquire("a"));
-            now(limiter.tryAcquire("a"));
-            assertDeniedByTheCache(limiter.tryAcquire("a"));
+            RateLimiter limiter = exhausted(ONE);
+            deniedByTheCache(limiter.tryAcquire("a"));
             assertThat(now(limiter.tryAcquire("b")).isAllowed()).isTrue();
             Decision both = deniedByTheCache(limiter.tryAcquire(Charge.of("c"), Charge.of("a")));
             assertThat(both.limits()).extracting(Usage::key).containsExactly("a");
@@ -362,14 +352,12 @@ class DenialCacheTest {
 
         @Test
         void aRaisedLimitAllowsAtOnceAndALoweredOneDenies() {
-            RateLimiter limiter = limiter(ONE);
-            now(limiter.tryAcquire("a"));
-            now(limiter.tryAcquire("a"));
+            RateLimiter limiter = exhausted(ONE);
             Limit two = Limit.of(2, Duration.ofMillis(100));
             assertThat(now(limiter.tryAcquire(Charge.of("a", two))).isAllowed()).isTrue();
             assertThat(now(limiter.tryAcquire(Charge.of("a", two))).isAllowed()).isFalse();
-            assertDeniedByTheCache(limiter.tryAcquire("a"));
-            assertDeniedByTheCache(limiter.tryAcquire(Charge.of("a", two)));
+            deniedByTheCache(limiter.tryAcquire("a"));
+            deniedByTheCache(limiter.tryAcquire(Charge.of("a", two)));
         }
 
         /** The room is the same, but the permit returns ten times as soon. */
@@ -377,11 +365,9 @@ class DenialCacheTest {
         void aHigherRateOfABucketIsNotDenied() {
             Limit slow = Limit.bucket(1, Duration.ofMillis(100), 1);
             Limit fast = Limit.bucket(10, Duration.ofMillis(100), 1);
-            RateLimiter limiter = limiter(slow);
-            now(limiter.tryAcquire("a"));
-            now(limiter.tryAcquire("a"));
+            RateLimiter limiter = exhausted(slow);
             time.passMillis(20);
-            assertDeniedByTheCache(limiter.tryAcquire("a"));
+            deniedByTheCache(limiter.tryAcquire("a"));
             assertThat(now(limiter.tryAcquire(Charge.of("a", fast))).isAllowed())
                     .isTrue();
         }
@@ -441,9 +427,7 @@ class DenialCacheTest {
         @ParameterizedTest
         @MethodSource("everyRelease")
         void aReleaseTakesEffectBeforeItsReply(Function<RateLimiter, Mono<Void>> release) {
-            RateLimiter limiter = limiter(ONE);
-            now(limiter.tryAcquire("a"));
-            now(limiter.tryAcquire("a"));
+            RateLimiter limiter = exhausted(ONE);
             time.passMillis(1);
             remote.holdsReplies();
             listen(release.apply(limiter));
@@ -461,7 +445,7 @@ class DenialCacheTest {
             remote.isAvailable();
             time.passMillis(1);
             now(limiter.tryAcquire("a", 5));
-            assertDeniedByTheCache(limiter.tryAcquire("a", 5));
+            deniedByTheCache(limiter.tryAcquire("a", 5));
             time.passMillis(1);
             pending.dispose();
             assertThat(now(limiter.tryAcquire("a", 5)).source()).isEqualTo(Source.OTHER);
@@ -478,7 +462,7 @@ class DenialCacheTest {
             assertThat(signals).containsExactly("told in time");
             time.passMillis(1);
             now(limiter.tryAcquire("a", 5));
-            assertDeniedByTheCache(limiter.tryAcquire("a", 5));
+            deniedByTheCache(limiter.tryAcquire("a", 5));
             time.passMillis(1);
             remote.failAllHeld(new LimitStoreException(Kind.UNANSWERED, "lost"));
             assertThat(now(limiter.tryAcquire("a", 5)).source()).isEqualTo(Source.OTHER);
@@ -522,6 +506,14 @@ class DenialCacheTest {
                             .toList());
         }
 
+        /** Returns a limiter that has allowed one request for a key, and denied the next one. */
+        private RateLimiter exhausted(Limit limit) {
+            RateLimiter limiter = limiter(limit);
+            now(limiter.tryAcquire("a"));
+            now(limiter.tryAcquire("a"));
+            return limiter;
+        }
+
         /** Takes a permit, and gets the denial of another one this much later than it was requested. */
         private void deniedAfter(int millis, RateLimiter limiter) {
             now(limiter.tryAcquire("a"));
@@ -538,10 +530,6 @@ class DenialCacheTest {
                     .cacheDenials(longest)
                     .limit(limit)
                     .build();
-        }
-
-        private void assertDeniedByTheCache(Mono<Decision> question) {
-            deniedByTheCache(question);
         }
 
         private Decision deniedByTheCache(Mono<Decision> question) {
@@ -605,88 +593,33 @@ class DenialCacheTest {
         }
     }
 
-    /** With a real Redis. */
-    @Nested
-    class OverRedis {
-
-        private RedisClient client;
-        private RedisStore redis;
-        private final AtomicInteger calls = new AtomicInteger();
-
-        @BeforeEach
-        void connect() {
-            client = RedisClient.create(RedisForTests.first().uri());
-            redis = RedisStore.builder(client)
-                    .namespace("denials-" + System.nanoTime())
-                    .build();
-        }
-
-        @AfterEach
-        void shutdown() {
-            client.shutdown();
-        }
-
-        @ParameterizedTest
-        @ValueSource(strings = {"5/1h", "5/1h counter", "5/1h counter aligned"})
-        void aDenialOfRedisIsCachedUntilARefund(String text) {
-            RateLimiter limiter = limiter(Limit.parse(text));
-            Decision taken = limiter.tryAcquire("a", 5).block();
-            int before = calls.get();
-            List<Decision> denied =
-                    limiter.tryAcquire("a").repeat(99).collectList().block();
-            assertThat(denied).hasSize(100).noneMatch(Decision::isAllowed);
-            assertThat(denied)
-                    .filteredOn(decision -> decision.source() == Source.CACHED_DENIAL)
-                    .isNotEmpty();
-            assertThat(calls.get() - before)
-                    .isEqualTo(denied.stream()
-                            .filter(decision -> decision.source() == Source.REDIS)
-                            .count());
-            limiter.refund(taken).block();
-            assertThat(limiter.tryAcquire("a", 5).block().isAllowed()).isTrue();
-        }
-
-        /** The clock of Redis, read before a cached denial, is before the instant at which the request fits. */
-        @ParameterizedTest
-        @ValueSource(strings = {"1/5ms", "3/10ms", "3/10ms counter", "3/7ms counter aligned"})
-        void noCachedDenialOutlivesTheRetryTimeOfRedis(String text) {
-            RateLimiter limiter = limiter(Limit.parse(text));
-            int cachedDenials = 0;
-            try (var looking = client.connect()) {
-                while (cachedDenials < 500) {
-                    List<String> time = looking.sync().time();
-                    Instant before =
-                            Instant.ofEpochSecond(Long.parseLong(time.get(0)), 1_000 * Long.parseLong(time.get(1)));
-                    Decision decision = limiter.tryAcquire("a").block();
-                    if (decision.source() == Source.CACHED_DENIAL) {
-                        cachedDenials++;
-                        assertThat(before).isBefore(decision.limits().get(0).fitsAt());
-                    }
+    /** The clock of Redis, read before a cached denial, is before the instant at which the request fits. */
+    @ParameterizedTest
+    @ValueSource(strings = {"1/5ms", "3/10ms", "3/10ms counter", "3/7ms counter aligned"})
+    void noCachedDenialOutlivesTheRetryTimeOfRedis(String text) {
+        RedisURI uri = RedisForTests.first().uri();
+        RedisClient client = RedisClient.create(uri);
+        try (RedisStore redis = RedisStore.builder(uri)
+                        .namespace("denials-" + System.nanoTime())
+                        .build();
+                RateLimiter limiter = RateLimiter.builder("api")
+                        .store(redis)
+                        .deadline(Duration.ofSeconds(20))
+                        .limit(Limit.parse(text))
+                        .build()) {
+            RedisCommands<String, String> looking = client.connect().sync();
+            for (int cachedDenials = 0; cachedDenials < 500; ) {
+                List<String> time = looking.time();
+                Instant before =
+                        Instant.ofEpochSecond(Long.parseLong(time.get(0)), 1_000 * Long.parseLong(time.get(1)));
+                Decision decision = limiter.tryAcquire("a").block();
+                if (decision.source() == Source.CACHED_DENIAL) {
+                    cachedDenials++;
+                    assertThat(before).isBefore(decision.limits().get(0).fitsAt());
                 }
             }
-        }
-
-        @Test
-        void waitersAreServedWhileOthersGetCachedDenials() {
-            RateLimiter limiter = limiter(Limit.parse("5/50ms"));
-            List<Decision> decisions = limiter.tryAcquire("a")
-                    .repeat(200)
-                    .subscribeOn(Schedulers.parallel())
-                    .thenMany(limiter.acquire("a", Duration.ofSeconds(30)).repeat(29))
-                    .collectList()
-                    .block();
-            assertThat(decisions).hasSize(30).allMatch(Decision::isAllowed);
-        }
-
-        private RateLimiter limiter(Limit limit) {
-            return RateLimiter.builder("api")
-                    .store(WithoutDeadline.taking(
-                            redis,
-                            claims -> redis.take(StoreRequest.take(claims))
-                                    .doOnSubscribe(asked -> calls.incrementAndGet())))
-                    .deadline(Duration.ofSeconds(20))
-                    .limit(limit)
-                    .build();
+        } finally {
+            client.shutdown();
         }
     }
 

@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
@@ -14,6 +15,7 @@ import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.StoreForTests;
 import io.github.spillgate.testkit.Unprotected;
@@ -22,7 +24,10 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
@@ -370,5 +375,60 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
         RateLimiter limiter = on(Fallback.local(1_000, time));
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
         assertThat(limiter.state().toReconcile()).isZero();
+    }
+
+    // Without a primary store.
+
+    static Stream<LimitStore> allowAndDeny() {
+        return Stream.of(Fallback.allow(), Fallback.deny());
+    }
+
+    @ParameterizedTest
+    @MethodSource("allowAndDeny")
+    void allowAndDenyCountNothing(LimitStore fallback) {
+        RateLimiter limiter = on(fallback);
+        Decision before = limiter.peek("a").block();
+        for (int i = 0; i < 3; i++) {
+            limiter.tryAcquire("a").block();
+        }
+        limiter.refund("a", 1).block();
+        limiter.refund(Charge.of("a"), Charge.of("b")).block();
+        limiter.reset("a").block();
+        Decision after = limiter.peek("a").block();
+        assertThat(after.isAllowed()).isEqualTo(before.isAllowed());
+        assertThat(after.limits()).isEmpty();
+        assertThat(after.source()).isEqualTo(Source.FALLBACK);
+        assertThat(StoreForTests.refund(fallback, (StoreDecision) after).blockOptional())
+                .isEmpty();
+    }
+
+    @Test
+    void errorFailsEveryOperation() {
+        LimitStore nothing = Fallback.error();
+        RateLimiter limiter = on(nothing);
+        Decision decision = on(Fallback.allow()).tryAcquire("a").block();
+        for (Mono<?> question : List.of(
+                limiter.tryAcquire("a"),
+                limiter.peek("a"),
+                limiter.refund("a", 1),
+                StoreForTests.refund(nothing, (StoreDecision) decision),
+                limiter.reset("a"))) {
+            assertThatExceptionOfType(LimitStoreException.class)
+                    .isThrownBy(() -> question.block())
+                    .is(kind(Kind.UNAVAILABLE))
+                    .withMessage("the store does not answer, and there is nothing to fall back on");
+        }
+    }
+
+    @Test
+    void fallbacksNeedNoResilientStore() {
+        for (LimitStore fallback : List.of(Fallback.allow(), Fallback.deny(), Fallback.error())) {
+            assertThatIllegalArgumentException()
+                    .isThrownBy(() -> ResilientStore.of(fallback))
+                    .withMessageContaining("store " + fallback + " has a deadline of its own");
+        }
+        assertThat(Fallback.allow()).hasToString("Fallback[allow]");
+        assertThat(Fallback.deny()).hasToString("Fallback[deny]");
+        assertThat(Fallback.error()).hasToString("Fallback[error]");
     }
 }
