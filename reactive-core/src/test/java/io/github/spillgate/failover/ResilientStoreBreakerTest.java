@@ -16,15 +16,13 @@ import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.testkit.WithoutDeadline;
 import java.time.Duration;
-import java.time.InstantSource;
-import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.MethodSource;
 import reactor.core.publisher.Mono;
 
@@ -44,11 +42,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
                 return Mono.error(new LimitStoreException(Kind.UNREACHABLE, "another node is not there yet"));
             }
         };
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(inParts)
-                .fallback(local)
-                .limit(LIMIT)
-                .build();
+        RateLimiter limiter = limiterOn(inParts);
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
         assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.OTHER);
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
@@ -123,14 +117,21 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         }
     }
 
-    /** Otherwise an instance would report the fallback for ever if it is taken out of service for that. */
-    @Test
-    void anOutageEndsWithoutRequests() {
+    /**
+     * Otherwise an instance would report the fallback for ever if it is taken out of service for that. A Redis that
+     * starts, and loads its data, refuses to be prepared as well.
+     */
+    @ParameterizedTest
+    @CsvSource({"UNREACHABLE, UNREACHABLE", "UNREACHABLE, UNAVAILABLE", "UNAVAILABLE, UNAVAILABLE"})
+    void anOutageEndsWithoutRequests(Kind requests, Kind probes) {
         RateLimiter limiter = limiter(LIMIT);
-        open(limiter);
+        remote.failsToPrepareWith(new LimitStoreException(requests, "it does not start"));
+        ask(limiter, 10);
         assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
+        remote.failsToPrepareWith(new LimitStoreException(probes, "it is loading its data"));
         time.pass(Duration.ofSeconds(8));
         assertThat(limiter.state().isFallbackActive()).isTrue();
+        assertThat(limiter.state().problem()).hasValue("it is loading its data");
         remote.isAvailable();
         time.pass(Duration.ofSeconds(8));
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
@@ -197,34 +198,6 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         assertThat(limiter.state().isFallbackActive()).isTrue();
     }
 
-    /** For example a Redis that is starting, and loads its data. It refuses to be prepared as well. */
-    @Test
-    void anOutageEndsWithoutRequestsIfTheStoreHasRefusedProbes() {
-        RateLimiter limiter = limiter(LIMIT);
-        open(limiter);
-        remote.failsToPrepareWith(new LimitStoreException(Kind.UNAVAILABLE, "it is loading its data"));
-        time.pass(Duration.ofSeconds(8));
-        assertThat(limiter.state().isFallbackActive()).isTrue();
-        assertThat(limiter.state().problem()).hasValue("it is loading its data");
-        remote.isAvailable();
-        time.pass(Duration.ofSeconds(8));
-        assertThat(limiter.state().isFallbackActive()).isFalse();
-    }
-
-    @Test
-    void anOutageEndsWithoutRequestsIfTheStoreHasRefusedRequestsAndProbes() {
-        RateLimiter limiter = limiter(LIMIT);
-        remote.failsToPrepareWith(new LimitStoreException(Kind.UNAVAILABLE, "it is loading its data"));
-        for (int i = 0; i < 10; i++) {
-            now(limiter.peek("key-" + i));
-        }
-        time.pass(Duration.ofSeconds(8));
-        assertThat(limiter.state().isFallbackActive()).isTrue();
-        remote.isAvailable();
-        time.pass(Duration.ofSeconds(8));
-        assertThat(limiter.state().isFallbackActive()).isFalse();
-    }
-
     /** The breaker does not count the refusal: its window holds only successes before and after that. */
     @Test
     void aRefusalBeforeTheLastSuccessesDoesNotMakeAnOutageLastUntilARequest() {
@@ -270,11 +243,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
                 return Mono.empty();
             }
         };
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(store)
-                .fallback(local)
-                .limit(LIMIT)
-                .build();
+        RateLimiter limiter = limiterOn(store);
         open(limiter);
         time.pass(Duration.ofSeconds(8));
         assertThat(limiter.state().isFallbackActive()).isTrue();
@@ -314,19 +283,15 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
     @Test
     void repliesThatDoNotFitAreNoOutage() {
         LossyStore lossy = new LossyStore(time);
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(new WithoutDeadline(lossy) {
-                    @Override
-                    public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
-                        return corrections.get(0) instanceof Reconciliation one
-                                        && !one.lost().isEmpty()
-                                ? Mono.never()
-                                : super.correct(corrections);
-                    }
-                })
-                .fallback(local)
-                .limit(LIMIT)
-                .build();
+        RateLimiter limiter = limiterOn(new WithoutDeadline(lossy) {
+            @Override
+            public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
+                return corrections.get(0) instanceof Reconciliation one
+                                && !one.lost().isEmpty()
+                        ? Mono.never()
+                        : super.correct(corrections);
+            }
+        });
         now(limiter.tryAcquire("a", 10));
         time.passMillis(2);
         lossy.loseAll();
@@ -416,30 +381,6 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         time.passMillis(1_000);
         assertThat(decisions).extracting(Decision::source).containsExactlyInAnyOrder(Source.LOCAL, Source.LOCAL);
         assertThat(store.failover().gates().whole().freeCapacity()).isGreaterThanOrEqualTo(capacity - 1);
-    }
-
-    @Test
-    void grantsAreReconciledAfterTheBreakerHasThrown() {
-        AtomicBoolean isBroken = new AtomicBoolean();
-        InstantSource clock = () -> {
-            if (isBroken.get()) {
-                throw new IllegalStateException("broken");
-            }
-            return time.instant();
-        };
-        RateLimiter limiter = on(ResilientStore.builder(remote)
-                .fallback(local)
-                .breaker(settings -> settings.clock(clock.withZone(ZoneOffset.UTC)))
-                .build());
-        open(limiter);
-        now(limiter.tryAcquire("a"));
-        isBroken.set(true);
-        time.pass(Duration.ofSeconds(3));
-        isBroken.set(false);
-        remote.isAvailable();
-        time.pass(Duration.ofSeconds(3));
-        assertThat(limiter.state().toReconcile()).isZero();
-        assertThat(used("a")).isEqualTo(1);
     }
 
     static Stream<Function<RateLimiter, Mono<?>>> answeredOperations() {

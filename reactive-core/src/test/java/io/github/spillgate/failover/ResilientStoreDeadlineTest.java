@@ -158,16 +158,14 @@ class ResilientStoreDeadlineTest extends ResilientStoreFixture {
 
     @Test
     void theFallbackDecidesIfTheStoreFailsToNameThePart() {
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(new WithoutDeadline(remote) {
+        RateLimiter limiter = limiterOn(
+                new WithoutDeadline(remote) {
                     @Override
                     public String node(List<Claim> claims) {
                         throw new IllegalStateException("broken");
                     }
-                })
-                .fallback(Fallback.deny())
-                .limit(LIMIT)
-                .build();
+                },
+                Fallback.deny());
         List<Throwable> dropped = new ArrayList<>();
         Hooks.onErrorDropped(dropped::add);
         try {

@@ -87,6 +87,19 @@ abstract class ResilientStoreFixture {
         return builder.build();
     }
 
+    /** Returns a limiter on another store than {@link #remote}, with the local fallback. */
+    RateLimiter limiterOn(LimitStore store) {
+        return limiterOn(store, local);
+    }
+
+    static RateLimiter limiterOn(LimitStore store, LimitStore fallback) {
+        return RateLimiter.builder("api")
+                .store(store)
+                .fallback(fallback)
+                .limit(LIMIT)
+                .build();
+    }
+
     static RateLimiter on(LimitStore store) {
         return RateLimiter.builder("api").store(store).limit(LIMIT).build();
     }

@@ -31,15 +31,15 @@ class ResilientStoreMovedGrantTest extends ResilientStoreFixture {
     void aRefundChangesTheCharge(Limit limit) {
         RateLimiter limiter = limiter(limit);
         Decision moved = movedBesideAGrantOfFour(limiter);
-        assertThat(used(limit)).isEqualTo(3);
+        assertThat(used("a", limit)).isEqualTo(3);
         limiter.refund(moved).subscribe();
         assertThat(limiter.state().toReconcile()).isEqualTo(4);
-        assertThat(used(limit)).isZero();
+        assertThat(used("a", limit)).isZero();
         limiter.refund(moved).subscribe();
         limiter.settle(moved, 0).subscribe();
         time.pass(Duration.ofSeconds(3));
         assertThat(limiter.state().reconciled()).isEqualTo(4);
-        assertThat(used(limit)).isEqualTo(4);
+        assertThat(used("a", limit)).isEqualTo(4);
     }
 
     @ParameterizedTest
@@ -48,7 +48,7 @@ class ResilientStoreMovedGrantTest extends ResilientStoreFixture {
         RateLimiter limiter = limiter(limit);
         limiter.settle(movedBesideAGrantOfFour(limiter), 1).subscribe();
         assertThat(limiter.state().toReconcile()).isEqualTo(4);
-        assertThat(used(limit)).isEqualTo(1);
+        assertThat(used("a", limit)).isEqualTo(1);
     }
 
     @ParameterizedTest
@@ -57,7 +57,7 @@ class ResilientStoreMovedGrantTest extends ResilientStoreFixture {
         RateLimiter limiter = limiter(limit);
         limiter.settle(movedBesideAGrantOfFour(limiter), 5).subscribe();
         assertThat(limiter.state().toReconcile()).isEqualTo(4);
-        assertThat(used(limit)).isEqualTo(5);
+        assertThat(used("a", limit)).isEqualTo(5);
     }
 
     /** The additional cost is a grant of the fallback, and the rest is not. */
@@ -70,7 +70,7 @@ class ResilientStoreMovedGrantTest extends ResilientStoreFixture {
         assertThat(limiter.state().toReconcile()).isEqualTo(4 + 2);
         remote.isAvailable();
         time.pass(Duration.ofSeconds(5));
-        assertThat(used(LIMIT)).isEqualTo(4 + 5);
+        assertThat(used("a", LIMIT)).isEqualTo(4 + 5);
     }
 
     /** The refund cannot be sent. It must not be made in the fallback, which does not hold the permits. */
@@ -83,7 +83,7 @@ class ResilientStoreMovedGrantTest extends ResilientStoreFixture {
         assertThat(limiter.state().toReconcile()).isEqualTo(4);
         remote.isAvailable();
         time.pass(Duration.ofSeconds(5));
-        assertThat(used(LIMIT)).isBetween(4L, 4L + 3);
+        assertThat(used("a", LIMIT)).isBetween(4L, 4L + 3);
     }
 
     @Test
@@ -93,7 +93,7 @@ class ResilientStoreMovedGrantTest extends ResilientStoreFixture {
         limiter.reset("a").subscribe();
         limiter.tryAcquire("a", 5).subscribe();
         limiter.refund(moved).subscribe();
-        assertThat(used(LIMIT)).isEqualTo(5);
+        assertThat(used("a", LIMIT)).isEqualTo(5);
         assertThat(limiter.state().toReconcile()).isZero();
     }
 
@@ -108,12 +108,12 @@ class ResilientStoreMovedGrantTest extends ResilientStoreFixture {
         assertThat(limiter.state().toReconcile()).isEqualTo(7 + 4);
         remote.replyToAll();
         assertThat(limiter.state().toReconcile()).isEqualTo(4 + 4);
-        assertThat(used(LIMIT)).isEqualTo(dailyFirst ? 3 : 0);
-        assertThat(used(DAILY)).isEqualTo(dailyFirst ? 0 : 3);
+        assertThat(used("a", LIMIT)).isEqualTo(dailyFirst ? 3 : 0);
+        assertThat(used("a", DAILY)).isEqualTo(dailyFirst ? 0 : 3);
         limiter.refund(decision).subscribe();
         assertThat(limiter.state().toReconcile()).isEqualTo(4 + 4);
-        assertThat(used(LIMIT)).isZero();
-        assertThat(used(DAILY)).isZero();
+        assertThat(used("a", LIMIT)).isZero();
+        assertThat(used("a", DAILY)).isZero();
     }
 
     @Test
@@ -121,11 +121,11 @@ class ResilientStoreMovedGrantTest extends ResilientStoreFixture {
         RateLimiter limiter = limiter(LIMIT, DAILY);
         Decision moved = movedBesideAGrantOfFour(limiter);
         limiter.refund(moved, usage -> usage.limit().equals(DAILY)).subscribe();
-        assertThat(used(LIMIT)).isEqualTo(3);
-        assertThat(used(DAILY)).isZero();
+        assertThat(used("a", LIMIT)).isEqualTo(3);
+        assertThat(used("a", DAILY)).isZero();
         limiter.settle(moved, 2).subscribe();
-        assertThat(used(LIMIT)).isEqualTo(2);
-        assertThat(used(DAILY)).isZero();
+        assertThat(used("a", LIMIT)).isEqualTo(2);
+        assertThat(used("a", DAILY)).isZero();
         assertThat(limiter.state().toReconcile()).isEqualTo(4 + 4);
     }
 
@@ -137,7 +137,7 @@ class ResilientStoreMovedGrantTest extends ResilientStoreFixture {
         remote.failAllHeld(new LimitStoreException(Kind.UNANSWERED, "the connection broke"));
         limiter.refund(kept).subscribe();
         assertThat(limiter.state().toReconcile()).isEqualTo(4);
-        assertThat(used(LIMIT)).isEqualTo(3);
+        assertThat(used("a", LIMIT)).isEqualTo(3);
     }
 
     /** The other store notes on the decision that its fallback has made it. */
@@ -147,7 +147,7 @@ class ResilientStoreMovedGrantTest extends ResilientStoreFixture {
         Decision moved = movedBesideAGrantOfFour(limiter);
         limiter.refund(moved).subscribe();
         assertThat(limiter.state().toReconcile()).isEqualTo(4);
-        assertThat(used(LIMIT)).isZero();
+        assertThat(used("a", LIMIT)).isZero();
     }
 
     @Test
@@ -158,17 +158,13 @@ class ResilientStoreMovedGrantTest extends ResilientStoreFixture {
         assertThat(limiter.state().toReconcile()).isEqualTo(4);
         remote.replyToAll();
         assertThat(limiter.state().toReconcile()).isEqualTo(4);
-        assertThat(used(LIMIT)).isZero();
+        assertThat(used("a", LIMIT)).isZero();
     }
 
     private RateLimiter limiterWithAResilientFallback() {
         ControlledStore other = new ControlledStore(time);
         other.isUnreachable();
-        return RateLimiter.builder("api")
-                .store(other)
-                .fallback(ResilientStore.builder(remote).fallback(local).build())
-                .limit(LIMIT)
-                .build();
+        return limiterOn(other, ResilientStore.builder(remote).fallback(local).build());
     }
 
     /**
@@ -179,12 +175,5 @@ class ResilientStoreMovedGrantTest extends ResilientStoreFixture {
         Decision moved = grantsOfTheSameTime(limiter).get(0);
         remote.replyToAll();
         return moved;
-    }
-
-    private long used(Limit limit) {
-        return now(remote.unprotected("api").limit(limit).build().peek("a"))
-                .limits()
-                .get(0)
-                .used();
     }
 }

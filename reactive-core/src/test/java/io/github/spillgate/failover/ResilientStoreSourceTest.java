@@ -93,14 +93,6 @@ class ResilientStoreSourceTest extends ResilientStoreFixture {
                         : store.take(StoreRequest.take(claims)));
     }
 
-    private static RateLimiter limiterOn(LimitStore store, LimitStore fallback) {
-        return RateLimiter.builder("api")
-                .store(store)
-                .fallback(fallback)
-                .limit(LIMIT)
-                .build();
-    }
-
     private static long usedIn(RateLimiter limiter) {
         return now(limiter.peek("a")).limits().get(0).used();
     }
