@@ -7,7 +7,6 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
-import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
@@ -174,52 +173,6 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     }
 
     @Test
-    void anExhaustedKeyStaysDeniedUntilItsRetryTimeInTheStore() {
-        RateLimiter limiter = limiter(LIMIT);
-        now(limiter.tryAcquire("a", 10));
-        time.passMillis(20_000);
-        remote.isUnreachable();
-        Decision denied = now(limiter.tryAcquire("a"));
-        assertThat(denied.retryAfter()).hasValue(Duration.ofMillis(40_001));
-        time.passMillis(40_000);
-        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
-        time.passMillis(1);
-        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isTrue();
-    }
-
-    @Test
-    void theShareAppliesToTheLimitAndToConfirmedPermits() {
-        Limit limit = Limit.of(100, Duration.ofMinutes(1));
-        local.share(0.25);
-        RateLimiter limiter = limiter(limit);
-        now(limiter.tryAcquire("a", 30));
-        remote.isUnreachable();
-        // floor(100 × 0.25) − ceil(30 × 0.25)
-        Decision decision = now(limiter.peek("a"));
-        assertThat(decision.remaining()).isEqualTo(17);
-        assertThat(decision.limits().get(0).limit()).isEqualTo(limit);
-        assertThat(now(limiter.tryAcquire("a", 18)).isAllowed()).isFalse();
-        assertThat(now(limiter.tryAcquire("a", 17)).isAllowed()).isTrue();
-        assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
-    }
-
-    @Test
-    void theShareIsAdjustableDuringAnOutage() {
-        RateLimiter limiter = limiter(LIMIT);
-        remote.isUnreachable();
-        assertThat(now(limiter.tryAcquire("a", 4)).remaining()).isEqualTo(6);
-        local.share(0.5);
-        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
-        local.share(0.01);
-        assertThat(now(limiter.peek("a")).remaining()).isZero();
-        // A share leaves at least one permit of every limit.
-        assertThat(now(limiter.tryAcquire("b")).isAllowed()).isTrue();
-        assertThat(now(limiter.tryAcquire("b")).isAllowed()).isFalse();
-        local.share(1);
-        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(6);
-    }
-
-    @Test
     void refundsDuringAnOutageReduceTheUsage() {
         RateLimiter limiter = limiter(LIMIT);
         Decision first = now(limiter.tryAcquire("a", 4));
@@ -232,16 +185,6 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(7);
         limiter.reset("a").block();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
-    }
-
-    @Test
-    void refundsInTheStoreReduceTheUsageOfTheFallback() {
-        RateLimiter limiter = limiter(LIMIT);
-        Decision first = now(limiter.tryAcquire("a", 4));
-        now(limiter.tryAcquire("a", 6));
-        limiter.refund(first).block();
-        remote.isUnreachable();
-        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(4);
     }
 
     /** An answer that the store gives after a refund already contains the refund. */
@@ -295,19 +238,6 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
     }
 
-    @Test
-    void aRefundOfAGrantBeforeAResetDoesNotReduceLaterUsage() {
-        RateLimiter limiter = limiter(LIMIT);
-        Decision forgotten = now(limiter.tryAcquire("a", 3));
-        limiter.reset("a").block();
-        time.passMillis(10);
-        now(limiter.tryAcquire("a", 10));
-        limiter.refund(forgotten).block();
-        assertThat(used("a")).isEqualTo(10);
-        remote.isUnreachable();
-        assertThat(now(limiter.peek("a")).remaining()).isZero();
-    }
-
     /** The reset must not discard usage that was reported after it. */
     @Test
     void aResetWithALostReplyKeepsLaterUsage() {
@@ -339,19 +269,6 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
         remote.fails();
         now(limiter.tryAcquire("a").contextWrite(context -> context.put("caller", "me")));
         assertThat(seen).containsExactly(Optional.of("me"));
-    }
-
-    @Test
-    void theFallbackDecidesOverSeveralLimitsAtomically() {
-        RateLimiter limiter = limiter(LIMIT, Limit.of(3, Duration.ofHours(1)));
-        now(limiter.tryAcquire("a"));
-        remote.isUnreachable();
-        assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isTrue();
-        Decision denied = now(limiter.tryAcquire("a"));
-        assertThat(denied.violated()).containsExactly(Limit.of(3, Duration.ofHours(1)));
-        assertThat(denied.limits().get(0).used()).isEqualTo(3);
-        assertThat(limiter.state().toReconcile()).isEqualTo(4);
-        assertThat(now(limiter.peek(Charge.of("a"))).isAllowed()).isFalse();
     }
 
     @Test

@@ -87,34 +87,6 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     }
 
     @Test
-    void refundedGrantsAreNotReconciled() {
-        RateLimiter limiter = limiter(LIMIT);
-        remote.isUnreachable();
-        Decision first = now(limiter.tryAcquire("a", 4));
-        now(limiter.tryAcquire("a", 3));
-        limiter.refund(first).block();
-        assertThat(limiter.state().toReconcile()).isEqualTo(3);
-        remote.isAvailable();
-        time.pass(Duration.ofSeconds(3));
-        assertThat(used("a")).isEqualTo(3);
-    }
-
-    @Test
-    void aReconciledGrantIsRefundedOnceInTheStore() {
-        RateLimiter limiter = limiter(LIMIT);
-        remote.isUnreachable();
-        Decision first = now(limiter.tryAcquire("a", 4));
-        remote.isAvailable();
-        time.pass(Duration.ofSeconds(3));
-        assertThat(used("a")).isEqualTo(4);
-        now(limiter.tryAcquire("a", 2));
-        limiter.refund(first).block();
-        assertThat(used("a")).isEqualTo(2);
-        limiter.refund(first).block();
-        assertThat(used("a")).isEqualTo(2);
-    }
-
-    @Test
     void grantsAreLostIfTheStoreCannotReconcile() {
         RateLimiter limiter = limiter(LIMIT);
         remote.isUnreachable();
@@ -323,20 +295,5 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
             assertThat(limiter.state().isFallbackActive()).isTrue();
         }
         assertThat(limiter.state().problem()).isPresent();
-    }
-
-    @Test
-    void aRefundOfAGrantDiscardedByAResetFreesNothing() {
-        RateLimiter limiter = limiter(LIMIT);
-        remote.isUnreachable();
-        Decision forgotten = now(limiter.tryAcquire("a", 5));
-        limiter.reset("a").block();
-        time.passMillis(10);
-        now(limiter.tryAcquire("a", 10));
-        remote.isAvailable();
-        time.pass(Duration.ofSeconds(3));
-        assertThat(used("a")).isEqualTo(10);
-        limiter.refund(forgotten).block();
-        assertThat(used("a")).isEqualTo(10);
     }
 }

@@ -128,17 +128,6 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
     }
 
     @Test
-    void aFailedCallFreesItsPlace() {
-        ResilientStore store =
-                ResilientStore.builder(remote).fallback(local).maxInFlight(1).build();
-        RateLimiter limiter = on(store);
-        remote.fails();
-        now(limiter.tryAcquire("a"));
-        remote.isAvailable();
-        assertThat(now(limiter.tryAcquire("b")).source()).isEqualTo(Source.OTHER);
-    }
-
-    @Test
     void aFallbackBecauseOfReconciliationFreesItsPlace() {
         ResilientStore store =
                 ResilientStore.builder(remote).fallback(local).maxInFlight(1).build();
