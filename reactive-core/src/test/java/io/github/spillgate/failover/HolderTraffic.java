@@ -11,6 +11,8 @@ import io.github.spillgate.spi.LimitStore;
 import io.lettuce.core.RedisURI;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.TimeoutException;
@@ -161,6 +163,19 @@ final class HolderTraffic implements AutoCloseable {
 
     private void ended(long id, long permits) {
         events.accept(new Event(id, -permits, System.nanoTime()));
+    }
+
+    /** Returns the most permits that were held at once; ends count before beginnings of the same time. */
+    static long mostAtOnce(Collection<Event> events) {
+        List<Event> sorted = new ArrayList<>(events);
+        sorted.sort(Comparator.comparingLong(Event::nanos).thenComparingLong(Event::permits));
+        long most = 0;
+        long now = 0;
+        for (Event event : sorted) {
+            now += event.permits();
+            most = Math.max(most, now);
+        }
+        return most;
     }
 
     /** Waits shortly for what is in flight, and closes all. */

@@ -7,6 +7,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.failover.HolderTraffic.Event;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.RedisForTests;
@@ -14,11 +15,12 @@ import io.lettuce.core.KillArgs;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.api.async.RedisAsyncCommands;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Map;
 import java.util.Queue;
 import java.util.Random;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
@@ -66,16 +68,13 @@ class MixedKindsChaosTest {
     private final AtomicLong ids = new AtomicLong();
     private final Queue<Grant> grants = new ConcurrentLinkedQueue<>();
     private final Queue<Reduction> reductions = new ConcurrentLinkedQueue<>();
-    private final Queue<Work> works = new ConcurrentLinkedQueue<>();
+    private final Map<String, Queue<Event>> works = new ConcurrentHashMap<>();
 
     /** Permits of one limit that were granted. */
     private record Grant(long id, String key, Limit limit, long at, long cost) {}
 
     /** Permits of a grant that are refunded at this time or later. */
     private record Reduction(long grant, String key, Limit limit, long since, long permits) {}
-
-    /** Work that begins, or ends, with negative permits. */
-    private record Work(String key, long permits, long nanos) {}
 
     @AfterEach
     void close() {
@@ -127,7 +126,7 @@ class MixedKindsChaosTest {
             assertThat(mostInWindow(log)).isLessThanOrEqualTo(LOG.permits());
             assertThat(mostInWindow(grantsOf(key, COUNTER))).isLessThan(2 * COUNTER.permits());
             assertThat(mostAboveRate(key, bucket)).isLessThanOrEqualTo((double) BUCKET.capacity());
-            assertThat(mostAtOnce(key)).isBetween(1L, HOLDS.permits());
+            assertThat(HolderTraffic.mostAtOnce(works.get(key))).isBetween(1L, HOLDS.permits());
         }
     }
 
@@ -177,7 +176,7 @@ class MixedKindsChaosTest {
                         grants.add(new Grant(id, key, usage.limit(), made.at().toEpochMilli(), cost));
                     }
                     return limits.contains(HOLDS)
-                            ? hold(limiter, made, key, cost, random)
+                            ? hold(limiter, made, id, key, cost, random)
                             : change(limiter, made, id, key, random);
                 })
                 .onErrorResume(
@@ -185,13 +184,14 @@ class MixedKindsChaosTest {
                         error -> Mono.delay(Duration.ofMillis(10)).then());
     }
 
-    private Mono<Void> hold(RateLimiter limiter, Decision made, String key, long cost, Random random) {
+    private Mono<Void> hold(RateLimiter limiter, Decision made, long id, String key, long cost, Random random) {
+        Queue<Event> held = works.computeIfAbsent(key, any -> new ConcurrentLinkedQueue<>());
         Sinks.Empty<Void> lost = Sinks.empty();
         Duration time = Duration.ofMillis(random.nextInt(20) == 0 ? 2_500 : random.nextInt(40));
         Mono<Void> work = Mono.defer(() -> {
-            works.add(new Work(key, cost, System.nanoTime()));
+            held.add(new Event(id, cost, System.nanoTime()));
             // The end is noted before the permits are released.
-            Runnable end = () -> works.add(new Work(key, -cost, System.nanoTime()));
+            Runnable end = () -> held.add(new Event(id, -cost, System.nanoTime()));
             return Mono.delay(time).then().doOnTerminate(end).doOnCancel(end);
         });
         return Mono.using(
@@ -266,19 +266,6 @@ class MixedKindsChaosTest {
                         .sum();
                 most = Math.max(most, sum - refunded - (double) (to - from) * BUCKET.permits() / WINDOW);
             }
-        }
-        return most;
-    }
-
-    private long mostAtOnce(String key) {
-        List<Work> sorted = new ArrayList<>(
-                works.stream().filter(work -> work.key.equals(key)).toList());
-        sorted.sort(Comparator.comparingLong(Work::nanos).thenComparingLong(Work::permits));
-        long most = 0;
-        long running = 0;
-        for (Work work : sorted) {
-            running += work.permits;
-            most = Math.max(most, running);
         }
         return most;
     }

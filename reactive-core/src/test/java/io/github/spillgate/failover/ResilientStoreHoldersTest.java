@@ -16,7 +16,6 @@ import io.lettuce.core.api.reactive.RedisReactiveCommands;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -105,7 +104,7 @@ class ResilientStoreHoldersTest {
         } finally {
             running.dispose();
         }
-        assertThat(mostAtOnce(List.copyOf(events))).isBetween(2L, (long) PERMITS);
+        assertThat(HolderTraffic.mostAtOnce(List.copyOf(events))).isBetween(2L, (long) PERMITS);
     }
 
     private void killOneOfTwo(int runs) throws IOException, InterruptedException {
@@ -125,7 +124,7 @@ class ResilientStoreHoldersTest {
             redis.resume();
         }
         assertThat(events).hasSizeGreaterThan(runs / 4);
-        assertThat(mostAtOnce(events)).isBetween(2L, (long) PERMITS);
+        assertThat(HolderTraffic.mostAtOnce(events)).isBetween(2L, (long) PERMITS);
         await().atMost(hold.plus(LONG)).untilAsserted(() -> assertThat(used()).isZero());
     }
 
@@ -173,18 +172,5 @@ class ResilientStoreHoldersTest {
         List<Event> all = new ArrayList<>(events);
         running.values().forEach(event -> all.add(new Event(event.work(), -event.permits(), nanos)));
         return all;
-    }
-
-    /** Returns the most permits that were held at once; ends count before beginnings of the same time. */
-    private static long mostAtOnce(List<Event> events) {
-        List<Event> sorted = new ArrayList<>(events);
-        sorted.sort(Comparator.comparingLong(Event::nanos).thenComparingLong(Event::permits));
-        long most = 0;
-        long now = 0;
-        for (Event event : sorted) {
-            now += event.permits();
-            most = Math.max(most, now);
-        }
-        return most;
     }
 }

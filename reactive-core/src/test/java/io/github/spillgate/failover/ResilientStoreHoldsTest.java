@@ -177,13 +177,7 @@ class ResilientStoreHoldsTest {
     void aGrantOfRedisThatArrivesLateIsReleased() {
         for (LimitStore fallback : List.of(Fallback.deny(), Fallback.local(100).share(0.5))) {
             LateStore late = new LateStore(direct);
-            RateLimiter limiter = RateLimiter.builder("api")
-                    .store(late)
-                    .deadline(Duration.ofMillis(50))
-                    .fallback(fallback)
-                    .limit(TWO)
-                    .build();
-            toClose.add(limiter);
+            RateLimiter limiter = limiterOn(late, Duration.ofMillis(50), fallback, TWO);
             assertThat(limiter.tryAcquire("a", 2).block().isAllowed()).isFalse();
             untilRedisCounts(2, TWO);
             late.reply();
@@ -195,13 +189,7 @@ class ResilientStoreHoldsTest {
     @Test
     void aLateGrantForARequestThatWasAllowedWithoutAChargeIsReleased() {
         LateStore late = new LateStore(direct);
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(late)
-                .deadline(Duration.ofMillis(50))
-                .fallback(Fallback.allow())
-                .limit(TWO.hold(Duration.ofHours(1)))
-                .build();
-        toClose.add(limiter);
+        RateLimiter limiter = limiterOn(late, Duration.ofMillis(50), Fallback.allow(), TWO.hold(Duration.ofHours(1)));
         assertThat(limiter.whileHolding("a", Mono.just("done")).block()).isEqualTo("done");
         untilRedisCounts(1, TWO);
         late.reply();
@@ -212,12 +200,8 @@ class ResilientStoreHoldsTest {
     @Test
     void permitsOfACancelledRequestAreReleasedAfterIt() {
         LateStore late = new LateStore(direct);
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(late)
-                .deadline(Duration.ofSeconds(20))
-                .limit(TWO.hold(Duration.ofHours(1)))
-                .build();
-        toClose.add(limiter);
+        RateLimiter limiter =
+                limiterOn(late, Duration.ofSeconds(20), Fallback.local(100), TWO.hold(Duration.ofHours(1)));
         limiter.tryAcquire("a", 2).subscribe().dispose();
         untilRedisCounts(2, TWO);
         late.reply();
@@ -246,12 +230,7 @@ class ResilientStoreHoldsTest {
     @Test
     void aGrantOfBothStoresHoldsItsPermitsOnce() {
         LateStore late = new LateStore(direct);
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(late)
-                .deadline(Duration.ofMillis(50))
-                .limit(TWO)
-                .build();
-        toClose.add(limiter);
+        RateLimiter limiter = limiterOn(late, Duration.ofMillis(50), Fallback.local(100), TWO);
         Decision decision = limiter.tryAcquire("a").block();
         assertThat(decision.source()).isEqualTo(Source.LOCAL);
         untilRedisCounts(1, TWO);
@@ -277,6 +256,17 @@ class ResilientStoreHoldsTest {
         toClose.add(limiter);
         toClose.add(store);
         LimiterForTests.awaitReady(limiter);
+        return limiter;
+    }
+
+    private RateLimiter limiterOn(LateStore late, Duration deadline, LimitStore fallback, Limit limit) {
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(late)
+                .deadline(deadline)
+                .fallback(fallback)
+                .limit(limit)
+                .build();
+        toClose.add(limiter);
         return limiter;
     }
 

@@ -11,30 +11,23 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.RefundOldest;
 import io.github.spillgate.testkit.DecidedClaims;
-import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
-import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /** A refund of a key's permits takes effect at most once, and frees no permit that was taken after it. */
-class ResilientStoreRefundTest {
-
-    @AutoClose
-    private final VirtualTime time = new VirtualTime();
-
-    private final ControlledStore remote = new ControlledStore(time);
+class ResilientStoreRefundTest extends ResilientStoreFixture {
 
     private RateLimiter limiter;
 
     @Test
     void aRefundSentAsAProbeTakesEffectOnce() {
-        RateLimiter limiter = limiter("10/1m");
+        RateLimiter limiter = limiter(Limit.parse("10/1m"));
         assertThat(granted(limiter, 10)).isEqualTo(10);
         remote.isUnreachable();
         limiter.peek("a").subscribe();
@@ -46,7 +39,7 @@ class ResilientStoreRefundTest {
 
     @Test
     void aRefundRefusedLateIsNotMadeLocally() {
-        RateLimiter limiter = limiter("10/1m");
+        RateLimiter limiter = limiter(Limit.parse("10/1m"));
         assertThat(granted(limiter, 10)).isEqualTo(10);
         remote.holdsReplies();
         limiter.refund("a", 3).subscribe();
@@ -58,7 +51,7 @@ class ResilientStoreRefundTest {
 
     @Test
     void aRefundBeforeAResetFreesNoLaterPermits() {
-        RateLimiter limiter = limiter("5/1m");
+        RateLimiter limiter = limiter(Limit.parse("5/1m"));
         remote.holdsReplies();
         limiter.refund("a", 5).subscribe();
         time.passMillis(150);
@@ -76,7 +69,7 @@ class ResilientStoreRefundTest {
         RateLimiter other =
                 remote.unprotected("api").limit(Limit.parse("100/1m")).build();
         other.tryAcquire("a", 5).block();
-        RateLimiter limiter = limiter("100/1m");
+        RateLimiter limiter = limiter(Limit.parse("100/1m"));
         remote.holdsReplies();
         granted(limiter, 1);
         time.passMillis(150);
@@ -92,7 +85,7 @@ class ResilientStoreRefundTest {
     /** The store has charged one of them. It would refund no more, although it has to charge the others later. */
     @Test
     void localGrantsAreRefundedInTheFallbackBeforeTheyAreReconciled() {
-        RateLimiter limiter = limiter("100/1m");
+        RateLimiter limiter = limiter(Limit.parse("100/1m"));
         remote.holdsReplies();
         granted(limiter, 1);
         time.passMillis(150);
@@ -107,7 +100,7 @@ class ResilientStoreRefundTest {
 
     @Test
     void aRefundKeepsTheDeadlineOfACallerThatHasWaited() {
-        RateLimiter limiter = limiter("5/1m");
+        RateLimiter limiter = limiter(Limit.parse("5/1m"));
         remote.holdsReplies();
         granted(limiter, 1);
         time.passMillis(1_000);
@@ -143,7 +136,7 @@ class ResilientStoreRefundTest {
 
     /** Returns how many milliseconds a refund takes that waits for an unanswered request; after 20 ms, this happens. */
     private long durationOfARefund(Runnable event) {
-        limiter = limiter("5/1m");
+        limiter = limiter(Limit.parse("5/1m"));
         remote.holdsReplies();
         granted(limiter, 1);
         time.passMillis(1_000);
@@ -159,13 +152,8 @@ class ResilientStoreRefundTest {
 
     @Test
     void eachSubscriptionIsASeparateRefund() {
-        ResilientStore store = ResilientStore.builder(remote)
-                .fallback(Fallback.local(1_000, time))
-                .build();
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(store)
-                .limit(Limit.parse("10/1m"))
-                .build();
+        ResilientStore store = ResilientStore.builder(remote).fallback(local).build();
+        RateLimiter limiter = on(store);
         assertThat(granted(limiter, 10)).isEqualTo(10);
         List<Claim> claims = DecidedClaims.of(limiter.peek("a").block()).stream()
                 .map(claim -> claim.withPermits(2))
@@ -179,14 +167,6 @@ class ResilientStoreRefundTest {
         refund.subscribe();
         time.passMillis(1);
         assertThat(granted(limiter, 10)).isEqualTo(2);
-    }
-
-    private RateLimiter limiter(String limit) {
-        return RateLimiter.builder("api")
-                .store(remote)
-                .fallback(Fallback.local(1_000, time))
-                .limit(Limit.parse(limit))
-                .build();
     }
 
     private static int granted(RateLimiter limiter, int asked) {

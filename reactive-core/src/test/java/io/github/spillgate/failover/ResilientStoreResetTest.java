@@ -150,28 +150,22 @@ class ResilientStoreResetTest extends ResilientStoreFixture {
     }
 
     /** Executed after its caller was answered, it would remove permits that were taken since. */
-    @Test
-    void aResetThatProbesTheStoreIsNotAnsweredBeforeTheStore() {
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void aResetThatProbesTheStoreIsNotAnsweredBeforeTheStoreOrTheDeadline(boolean isAnswered) {
         RateLimiter limiter = limiter(LIMIT);
         open(limiter);
         time.passMillis(1_400);
         remote.isAvailable();
         remote.holdsReplies();
         listen(limiter.reset("a").thenReturn("reset"));
+        time.passMillis(99);
         assertThat(signals).isEmpty();
-        remote.replyToAll();
-        assertThat(signals).containsExactly("reset");
-    }
-
-    @Test
-    void aResetThatProbesTheStoreIsAnsweredByTheDeadline() {
-        RateLimiter limiter = limiter(LIMIT);
-        open(limiter);
-        time.passMillis(1_400);
-        remote.isAvailable();
-        remote.holdsReplies();
-        listen(limiter.reset("a").thenReturn("reset"));
-        time.passMillis(100);
+        if (isAnswered) {
+            remote.replyToAll();
+        } else {
+            time.passMillis(1);
+        }
         assertThat(signals).containsExactly("reset");
     }
 }
