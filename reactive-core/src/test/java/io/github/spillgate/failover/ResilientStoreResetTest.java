@@ -120,6 +120,20 @@ class ResilientStoreResetTest extends ResilientStoreFixture {
         assertThat(history.grantedSince(before)).isLessThanOrEqualTo(10);
     }
 
+    /** Its caller was answered by then, and permits may have been taken since. */
+    @Test
+    void aResetIsNotExecutedAfterItsDeadline() {
+        begin("10/1d");
+        instance.acquire(10);
+        time.passMillis(1);
+        instance.connection(Mode.STALLED);
+        instance.reset();
+        time.passMillis(150);
+        instance.reconnect();
+        time.passMillis(1);
+        assertThat(history.used()).isEqualTo(10);
+    }
+
     /** Otherwise the fallback would forget grants that still count in the store. */
     @ParameterizedTest
     @ValueSource(strings = {"10/1d", "10/1d counter"})
