@@ -24,7 +24,6 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
-import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -109,23 +108,6 @@ class ResilientStoreBusyLoopTest {
             work();
         });
         observe();
-    }
-
-    @Test
-    void aSilentServerOpensTheBreakerForCallersOnLoops() {
-        redis.pause();
-        try {
-            await().atMost(LONG).until(() -> {
-                // Requested together, because each is answered only at the deadline.
-                IntStream.range(0, REQUESTS)
-                        .mapToObj(i -> request(other, limiter.tryAcquire("other")))
-                        .toList()
-                        .forEach(CompletableFuture::join);
-                return limiter.state().breaker() == Breaker.OPEN;
-            });
-        } finally {
-            redis.resume();
-        }
     }
 
     private void requestMany() {
