@@ -213,16 +213,17 @@ class LocalFallbackTest extends LocalFallbackFixture {
 
     @Test
     void theShareIsRoundedDownAndItsUsageUp() {
-        Limit limit = Limit.perMinute(10);
-        RateLimiter limiter = limiter(limit);
-        remember(limiter, "a", 1, WINDOW);
-        store.share(0.29);
-        // floor(2.9) − ceil(0.29)
-        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(1);
-        store.share(0.09);
+        RateLimiter limiter = limiter(Limit.perMinute(100));
+        remember(limiter, "a", 30, WINDOW);
+        store.share(0.255);
+        // floor(25.5) − ceil(7.65)
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(17);
+        store.share(0.009);
         // One permit is left of every limit, and this key's is used.
         assertThat(now(limiter.peek("a")).remaining()).isZero();
         assertThat(now(limiter.peek("b")).remaining()).isEqualTo(1);
+        store.share(1);
+        assertThat(now(limiter.peek("a")).remaining()).isEqualTo(70);
     }
 
     /** Tries every millisecond: each request before the retry time is denied, the one at it is allowed. */
