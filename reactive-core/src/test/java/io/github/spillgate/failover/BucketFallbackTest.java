@@ -63,9 +63,7 @@ class BucketFallbackTest {
                 .isTrue();
         for (int second = 0; second <= 16; second++) {
             // Read at steps of a 16th.
-            assertThat(now(instance.fallback.take(StoreRequest.peek(List.of(claim.withPermits(1)))))
-                            .remaining())
-                    .isEqualTo(10L * second);
+            assertThat(instance.peek(claim.withPermits(1)).remaining()).isEqualTo(10L * second);
             clock.advanceMillis(1_000);
         }
     }
@@ -78,20 +76,15 @@ class BucketFallbackTest {
         Claim claim = claim(limit, 10);
         instance.fallback.confirm(now(new StoreModel(clock).take(StoreRequest.take(List.of(claim.withPermits(20))))));
         clock.advanceMillis(700);
-        while (now(instance.fallback.take(StoreRequest.take(List.of(claim.withPermits(1)))))
-                .isAllowed()) {
+        while (instance.takes(claim.withPermits(1))) {
             clock.advanceMillis(3);
         }
         Claim some = claim.withPermits(3);
-        Duration wait = now(instance.fallback.take(StoreRequest.peek(List.of(some))))
-                .retryAfter()
-                .orElseThrow();
+        Duration wait = instance.peek(some).retryAfter().orElseThrow();
         clock.advanceMillis(wait.toMillis() - 2);
-        assertThat(now(instance.fallback.take(StoreRequest.peek(List.of(some)))).isAllowed())
-                .isFalse();
+        assertThat(instance.peek(some).isAllowed()).isFalse();
         clock.advanceMillis(2);
-        assertThat(now(instance.fallback.take(StoreRequest.peek(List.of(some)))).isAllowed())
-                .isTrue();
+        assertThat(instance.peek(some).isAllowed()).isTrue();
     }
 
     /** What is refunded during the outage is not reconciled, and can be granted again. */
@@ -105,15 +98,10 @@ class BucketFallbackTest {
         now(instance.fallback.take(StoreRequest.take(List.of(five))));
         LocalFallbackFixture.refundGrants(instance.fallback, first);
         // The other five are in use: the first ones had returned by four.
-        assertThat(now(instance.fallback.take(StoreRequest.peek(List.of(five)))).remaining())
-                .isEqualTo(5);
+        assertThat(instance.peek(five).remaining()).isEqualTo(5);
         StoreModel primary = new StoreModel(clock);
         instance.reconcile(primary);
-        assertThat(now(primary.take(StoreRequest.peek(List.of(five))))
-                        .usages()
-                        .get(0)
-                        .used())
-                .isEqualTo(5);
+        assertThat(used(primary, five)).isEqualTo(5);
     }
 
     /** The grants return from 10 s on, when the confirmed permits have. A refund of these does not change that. */
@@ -128,23 +116,17 @@ class BucketFallbackTest {
         StoreDecision last = now(primary.take(StoreRequest.take(List.of(one))));
         instance.fallback.confirm(last);
         clock.advanceMillis(5_000);
-        assertThat(now(instance.fallback.take(StoreRequest.take(List.of(one.withPermits(5)))))
-                        .isAllowed())
-                .isTrue();
+        assertThat(instance.takes(one.withPermits(5))).isTrue();
         clock.advanceMillis(5_000);
-        assertThat(now(instance.fallback.take(StoreRequest.take(List.of(one.withPermits(5)))))
-                        .isAllowed())
-                .isTrue();
+        assertThat(instance.takes(one.withPermits(5))).isTrue();
         clock.advanceMillis(2_000);
-        assertThat(now(instance.fallback.take(StoreRequest.peek(List.of(one)))).remaining())
-                .isEqualTo(2);
+        assertThat(instance.peek(one).remaining()).isEqualTo(2);
         if (hasDecision) {
             LocalFallbackFixture.refundConfirmed(instance.fallback, last);
         } else {
             instance.fallback.refundOldest(one);
         }
-        assertThat(now(instance.fallback.take(StoreRequest.peek(List.of(one)))).remaining())
-                .isBetween(2L, 3L);
+        assertThat(instance.peek(one).remaining()).isBetween(2L, 3L);
     }
 
     /** Redis forgets a bucket once it is empty, and how full it was when the first permits were granted here. */
@@ -156,19 +138,14 @@ class BucketFallbackTest {
         instance.fallback.confirm(now(new StoreModel(clock).take(StoreRequest.take(List.of(claim.withPermits(50))))));
         for (int passed = 0; passed < outage; passed += 5) {
             clock.advanceMillis(5);
-            while (now(instance.fallback.take(StoreRequest.take(List.of(claim))))
-                    .isAllowed()) {
+            while (instance.takes(claim)) {
                 // until the bucket is full
             }
         }
         StoreModel forgetful = new StoreModel(clock);
         instance.reconcile(forgetful);
         // The level is rounded up.
-        assertThat(now(forgetful.take(StoreRequest.peek(List.of(claim))))
-                        .usages()
-                        .get(0)
-                        .used())
-                .isBetween(50L, 51L);
+        assertThat(used(forgetful, claim)).isBetween(50L, 51L);
     }
 
     @Test
@@ -179,6 +156,13 @@ class BucketFallbackTest {
         clock.advanceMillis(60_000);
         assertThat(instance.way.handOver(10, any -> false)).isEmpty();
         assertThat(instance.fallback.state().toReconcile()).isZero();
+    }
+
+    private static long used(LimitStore store, Claim claim) {
+        return now(store.take(StoreRequest.peek(List.of(claim))))
+                .usages()
+                .get(0)
+                .used();
     }
 
     private static StoreDecision now(Mono<? extends Decision> decision) {
@@ -197,6 +181,14 @@ class BucketFallbackTest {
         Instance(double share) {
             fallback.share(share);
             fallback.bindTo(new Unprotected(LocalStore.bounded(16)), way);
+        }
+
+        boolean takes(Claim claim) {
+            return now(fallback.take(StoreRequest.take(List.of(claim)))).isAllowed();
+        }
+
+        StoreDecision peek(Claim claim) {
+            return now(fallback.take(StoreRequest.peek(List.of(claim))));
         }
 
         void reconcile(LimitStore primary) {
@@ -248,10 +240,7 @@ class BucketFallbackTest {
             for (Instance instance : instances) {
                 instance.reconcile(primary);
             }
-            long used = now(primary.take(StoreRequest.peek(List.of(claim))))
-                    .usages()
-                    .get(0)
-                    .used();
+            long used = used(primary, claim);
             // All grants of a slot count from its last one on, and what is left of older ones is rounded up. Of the
             // youngest quarter, the grants of the second and the next instances count in full.
             long least = new BucketState(before, 0).used(limit);

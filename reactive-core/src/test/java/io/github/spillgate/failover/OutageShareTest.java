@@ -87,25 +87,17 @@ class OutageShareTest {
         for (int i = 0; i < instances; i++) {
             fallbacks.add(Fleet.fallback(instances, clock));
             long part = i == 0 ? ofTheFirst : (50 - ofTheFirst) / (instances - 1);
-            fallbacks
-                    .get(i)
-                    .confirm(Objects.requireNonNull(redis.take(StoreRequest.take(List.of(claim.withPermits(part))))
-                            .block()));
+            fallbacks.get(i).confirm(take(redis, claim.withPermits(part)));
         }
         // Each knows the use by all, as after its next request.
         for (LocalFallback fallback : fallbacks) {
-            fallback.confirm(Objects.requireNonNull(
-                    redis.take(StoreRequest.take(List.of(claim))).block()));
+            fallback.confirm(take(redis, claim));
         }
         int granted = 0;
         for (int passed = 10; passed <= 20_000; passed += 10) {
             clock.advanceMillis(10);
             for (LocalFallback fallback : fallbacks) {
-                granted += Objects.requireNonNull(fallback.take(StoreRequest.take(List.of(claim)))
-                                        .block())
-                                .isAllowed()
-                        ? 1
-                        : 0;
+                granted += take(fallback, claim).isAllowed() ? 1 : 0;
             }
             // At least one permit each, and the last steps of the level.
             assertThat(granted).describedAs("after %d ms", passed).isLessThanOrEqualTo(passed / 100 + beyond);
@@ -198,8 +190,7 @@ class OutageShareTest {
         // The other instance has reconciled as much.
         redis.take(StoreRequest.take(List.of(claim.withPermits(40)))).block();
         for (int i = 0; i < 40; i++) {
-            assertThat(now(fallback.take(StoreRequest.take(List.of(claim)))).isAllowed())
-                    .isTrue();
+            assertThat(take(fallback, claim).isAllowed()).isTrue();
         }
         Reconciliation sent = way.handOver(1, any -> false).get(0);
         way.charged(
@@ -271,8 +262,9 @@ class OutageShareTest {
         assertThat((double) granted / asked).isGreaterThanOrEqualTo(0.9);
     }
 
-    private static StoreDecision now(Mono<StoreDecision> decision) {
-        return Objects.requireNonNull(decision.block());
+    private static StoreDecision take(LimitStore store, Claim claim) {
+        return Objects.requireNonNull(
+                store.take(StoreRequest.take(List.of(claim))).block());
     }
 
     private static void assertNearTheLimit(
@@ -370,8 +362,7 @@ class OutageShareTest {
             List<Claim> claim = List.of(claims.get(key));
             LocalFallback fallback = fallbacks.get(instance);
             LimitStore decides = isOutage ? fallback : redis;
-            StoreDecision decision = Objects.requireNonNull(
-                    decides.take(StoreRequest.take(claim)).block());
+            StoreDecision decision = take(decides, claim.get(0));
             if (!isOutage) {
                 fallback.confirm(decision);
             }
