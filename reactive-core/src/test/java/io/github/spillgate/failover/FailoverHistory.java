@@ -211,11 +211,6 @@ final class FailoverHistory {
             this.charges = charges;
         }
 
-        /** Sets how long refunds and restorations wait before they are sent. */
-        void pauseBeforeChangesFor(int millis) {
-            link.pauseBeforeChanges(millis);
-        }
-
         /** From now on other requests overtake refunds and restorations. */
         void pauseBeforeChanges(int mostMillis) {
             link.pauseBeforeChanges(random, mostMillis);

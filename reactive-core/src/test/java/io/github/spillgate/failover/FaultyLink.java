@@ -80,11 +80,6 @@ final class FaultyLink implements LimitStore {
         delays = () -> millis;
     }
 
-    /** Sets how long refunds wait before they are sent. */
-    void pauseBeforeChanges(int millis) {
-        pauses = () -> millis;
-    }
-
     /** From now on other requests overtake refunds. */
     void pauseBeforeChanges(Random random, int mostMillis) {
         pauses = () -> random.nextInt(mostMillis + 1);

@@ -83,18 +83,6 @@ class OutageHistoryTest {
             assertThat(history.granted()).isLessThanOrEqualTo(10);
         }
 
-        /** The grants that the store has charged by reconciliation must be evidence of the loss. */
-        @Test
-        void afterAReconciliation() {
-            instance.connection(Mode.DOWN);
-            acquire(10);
-            instance.connection(Mode.UP);
-            time.passMillis(3_000);
-            assertThat(history.granted()).isEqualTo(10);
-            loseAll();
-            acquire(20);
-        }
-
         /** After the restoration, the earlier permits must be evidence of the next loss. */
         @Test
         void afterAnotherLoss() {
@@ -123,33 +111,6 @@ class OutageHistoryTest {
             instance.connection(Mode.UP);
             time.passMillis(3_000);
             acquire(20);
-        }
-
-        /** The repeated reconciliation must not stand for the permits that were lost before it was charged. */
-        @Test
-        void beforeAReconciliationWithALostReply() {
-            acquire(4);
-            instance.connection(Mode.DOWN);
-            instance.acquire(6);
-            loseAll();
-            instance.connection(Mode.LOSES_REPLIES);
-            time.passMillis(1_500);
-            instance.connection(Mode.UP);
-            time.passMillis(3_000);
-            assertThat(history.granted()).isEqualTo(10);
-            acquire(20);
-        }
-
-        /** Until the restoration, the reconciled grants must count beside the permits that are lost. */
-        @Test
-        void beforeAReconciliationUntilItIsRestored() {
-            acquire(6);
-            instance.connection(Mode.DOWN);
-            instance.acquire(4);
-            loseAll();
-            instance.pauseBeforeChangesFor(500);
-            instance.connection(Mode.UP);
-            acquire(40);
         }
 
         /** A charge that is refunded because it did not fit was never evidence, and its refund must not remove any. */
