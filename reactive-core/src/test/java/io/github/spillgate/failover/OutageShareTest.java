@@ -76,35 +76,6 @@ class OutageShareTest {
         assertThat(share.of(BUCKET, 4, new OutageShare.Use(0, 50, 0))).isEqualTo(5 / 4.0 / 55, within(1e-9));
     }
 
-    /** All lose Redis when the bucket is full, and each has taken its part of it. */
-    @ParameterizedTest
-    @CsvSource({"1, 50, 0", "2, 25, 2", "2, 45, 2", "4, 20, 4"})
-    void instancesTogetherGrantTheRateOfABucketDuringAnOutage(int instances, int ofTheFirst, int beyond) {
-        ManualClock clock = new ManualClock();
-        LocalStore redis = LocalStore.bounded(100, clock);
-        Claim claim = ClaimForTests.of("key", BUCKET);
-        List<LocalFallback> fallbacks = new ArrayList<>();
-        for (int i = 0; i < instances; i++) {
-            fallbacks.add(Fleet.fallback(instances, clock));
-            long part = i == 0 ? ofTheFirst : (50 - ofTheFirst) / (instances - 1);
-            fallbacks.get(i).confirm(take(redis, claim.withPermits(part)));
-        }
-        // Each knows the use by all, as after its next request.
-        for (LocalFallback fallback : fallbacks) {
-            fallback.confirm(take(redis, claim));
-        }
-        int granted = 0;
-        for (int passed = 10; passed <= 20_000; passed += 10) {
-            clock.advanceMillis(10);
-            for (LocalFallback fallback : fallbacks) {
-                granted += take(fallback, claim).isAllowed() ? 1 : 0;
-            }
-            // At least one permit each, and the last steps of the level.
-            assertThat(granted).describedAs("after %d ms", passed).isLessThanOrEqualTo(passed / 100 + beyond);
-        }
-        assertThat(granted).isGreaterThanOrEqualTo(140);
-    }
-
     /** In the store, the count may go on with the same life. */
     @Test
     void whatInstancesUsedOfAQuotaBeforeItsBoundaryIsNoPartOfTheirShare() {
