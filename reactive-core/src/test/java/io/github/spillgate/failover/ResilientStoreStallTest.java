@@ -10,26 +10,17 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.redis.RedisStore;
-import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.StoreDecision;
-import io.github.spillgate.spi.StoreRequest;
-import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Thorough;
 import io.github.spillgate.testkit.Unprotected;
-import io.github.spillgate.testkit.WithoutDeadline;
 import io.lettuce.core.RedisClient;
 import java.time.Duration;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.Queue;
 import java.util.Random;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
-import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -37,14 +28,11 @@ import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
-import reactor.core.publisher.Flux;
-import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
  * Redis stalls for about as long as the deadline, again and again, so that it answers some of the concurrent callers in
- * time and the fallback answers the others. One instance never grants more than the limit, even if counts are reset and
- * decisions refunded during the stall.
+ * time and the fallback answers the others. One instance never grants more than the limit.
  *
  * <p>Each round has a seed of its own, which a failure reports. {@code -Dspillgate.stops=1000} runs a thousand rounds.
  */
@@ -55,8 +43,6 @@ class ResilientStoreStallTest {
     private static final int ROUNDS = Integer.getInteger("spillgate.stops", 25);
     private static final int FEW_ROUNDS = 8;
     private static final int REQUESTS = 150;
-    private static final int REFUNDS = 60;
-    private static final int RESETS = 3;
     private static final int MILLIS = 150;
     private static final int DEADLINE = 40;
     private static final Duration PATIENCE = Duration.ofSeconds(60);
@@ -64,10 +50,6 @@ class ResilientStoreStallTest {
     private static final Limit OTHER = Limit.perDay(50);
     private static final Limit COUNTER = Limit.perHour(30).counter();
     private static final Limit ALIGNED = Limit.perDay(30).counter().alignedToClock();
-    private static final List<Limit> RESET = Stream.of(
-                    "10/1d", "10/1d resolution=1m", "10/1d counter", "10/1d counter aligned")
-            .map(Limit::parse)
-            .toList();
     private static final Limit SHORT = Limit.of(15, Duration.ofMillis(400));
 
     private final RedisForTests redis = RedisForTests.startOwn();
@@ -87,7 +69,7 @@ class ResilientStoreStallTest {
 
     @BeforeEach
     void begin() {
-        store = ResilientStore.builder(new DelayedResets(redisStore))
+        store = ResilientStore.builder(redisStore)
                 .fallback(Fallback.local(10_000))
                 .deadline(Duration.ofMillis(DEADLINE))
                 .breaker(settings -> settings.waitIntervalFunctionInOpenState(IntervalFunction.of(30)))
@@ -151,85 +133,6 @@ class ResilientStoreStallTest {
                         .isZero());
     }
 
-    @Test
-    void aFewStallsAndResetsNeverLetOneInstanceGrantMoreThanTheLimit() throws InterruptedException {
-        stallWithResets(FEW_ROUNDS);
-    }
-
-    @Test
-    @Thorough
-    void manyStallsAndResetsNeverLetOneInstanceGrantMoreThanTheLimit() throws InterruptedException {
-        stallWithResets(ROUNDS);
-    }
-
-    /** As many stalls as if each limit had its own. */
-    @Test
-    @Proof
-    void aStallPerLimitAndResetsNeverCauseOverAdmission() throws InterruptedException {
-        stallWithResets(ROUNDS * RESET.size());
-    }
-
-    private void stallWithResets(int rounds) throws InterruptedException {
-        for (int round = 0; round < rounds; round++) {
-            long seed = new Random().nextLong();
-            Map<Limit, ResetLedger> counted = stallWithResets(new Random(seed), "reset-" + round);
-            assertThat(errors).as("seed %d", seed).isEmpty();
-            counted.forEach((limit, ledger) -> {
-                try {
-                    ledger.assertNeverGrantedMoreThan(limit);
-                } catch (AssertionError e) {
-                    throw new AssertionError("seed " + seed, e);
-                }
-            });
-        }
-    }
-
-    /** Asks about one key under each of {@link #RESET}, all during the same stall. */
-    private Map<Limit, ResetLedger> stallWithResets(Random random, String key) throws InterruptedException {
-        Map<Limit, ResetLedger> counted = new HashMap<>();
-        CountDownLatch open = new CountDownLatch(RESET.size() * (REQUESTS + REFUNDS + RESETS) + 1);
-        stall(random, open);
-        for (Limit limit : RESET) {
-            ResetLedger grants = new ResetLedger();
-            counted.put(limit, grants);
-            acquireRefundAndReset(random, Charge.of(key, limit), grants, open);
-        }
-        assertThat(open.await(PATIENCE.toSeconds(), TimeUnit.SECONDS)).isTrue();
-        return counted;
-    }
-
-    private void acquireRefundAndReset(Random random, Charge charge, ResetLedger counted, CountDownLatch open) {
-        for (int i = 0; i < REQUESTS; i++) {
-            scheduleAtRandom(random, () -> {
-                long requestedAt = System.nanoTime();
-                limiter.tryAcquire(charge)
-                        .filter(Decision::isCharged)
-                        .doFinally(end -> open.countDown())
-                        .subscribe(decision -> counted.granted(decision, requestedAt), errors::add);
-            });
-        }
-        for (int i = 0; i < REFUNDS; i++) {
-            int which = random.nextInt(Integer.MAX_VALUE);
-            scheduleAtRandom(
-                    random,
-                    () -> Flux.fromIterable(counted.refundOneOf(which))
-                            .flatMap(limiter::refund)
-                            .doFinally(end -> open.countDown())
-                            .subscribe(done -> {}, errors::add));
-        }
-        for (int i = 0; i < RESETS; i++) {
-            scheduleAtRandom(random, () -> {
-                ResetLedger.Reset reset = counted.resetBegins();
-                limiter.reset(charge)
-                        .doFinally(end -> {
-                            reset.ends();
-                            open.countDown();
-                        })
-                        .subscribe(done -> {}, errors::add);
-            });
-        }
-    }
-
     /** Draws all times of a round from the random numbers before it starts. */
     private void stall(Random random, String round, int mostPermits) throws InterruptedException {
         CountDownLatch open = new CountDownLatch(REQUESTS + 1);
@@ -283,33 +186,6 @@ class ResilientStoreStallTest {
         limiter.tryAcquire(charges)
                 .doFinally(end -> open.countDown())
                 .subscribe(decision -> record(decision, requestedAt), errors::add);
-    }
-
-    /** Delays each reset by up to twice the deadline, as if its thread were suspended before it sends the command. */
-    private static final class DelayedResets extends WithoutDeadline {
-
-        private final RedisStore store;
-
-        DelayedResets(RedisStore store) {
-            super(store);
-            this.store = store;
-        }
-
-        @Override
-        public Mono<StoreDecision> take(StoreRequest request) {
-            return store.take(request);
-        }
-
-        @Override
-        public Mono<Void> reset(List<Claim> claims, long deadline) {
-            int millis = ThreadLocalRandom.current().nextInt(2 * DEADLINE);
-            return Mono.delay(Duration.ofMillis(millis)).then(store.reset(claims, deadline));
-        }
-
-        @Override
-        public Mono<Void> prepare(String node) {
-            return store.prepare(node);
-        }
     }
 
     private void record(Decision decision, long requestedAt) {
