@@ -44,7 +44,7 @@ final class LatencyHistogram {
     }
 
     private static int bucket(long nanos) {
-        return nanos <= 1 ? 0 : (int) (PARTS * Math.log(nanos) / Math.log(2));
+        return nanos <= 1 ? 0 : (int) (PARTS * Math.log((double) nanos) / Math.log(2));
     }
 
     private static long highest(int bucket) {
