@@ -257,6 +257,20 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     }
 
     @Test
+    void grantsAreReconciledIfTheBreakerThrows() {
+        ResilientStore store = throwsWhenTheBreakerOpens(2);
+        RateLimiter limiter = on(store);
+        int capacity = store.failover().gates().whole().freeCapacity();
+        remote.fails();
+        now(limiter.tryAcquire("a"));
+        remote.isAvailable();
+        remote.reconciles(charged -> charged.delayElement(Duration.ofMillis(2)));
+        time.pass(Duration.ofSeconds(2));
+        assertThat(limiter.state().reconciled()).isEqualTo(1);
+        assertThat(store.failover().gates().whole().freeCapacity()).isEqualTo(capacity);
+    }
+
+    @Test
     void theStoreDoesNotDecideBeforeTheSecondReconciliation() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
