@@ -80,6 +80,16 @@ final class FailoverHistory {
         return instances;
     }
 
+    /** Repeats a step for so many milliseconds, with random pauses. */
+    void run(int millis, int longestPause, Runnable step) {
+        for (int passed = 0; passed < millis; ) {
+            step.run();
+            int pause = random.nextInt(longestPause);
+            time.passMillis(pause);
+            passed += pause;
+        }
+    }
+
     /** Does something at random. */
     void step() {
         Instance instance = instances.get(random.nextInt(instances.size()));

@@ -140,8 +140,7 @@ class ResilientStoreHistoryTest {
 
     private static void runWithResets(String kind, Random random) {
         try (VirtualTime own = new VirtualTime()) {
-            int permits = 1 + random.nextInt(4);
-            Limit limit = Limit.parse(permits + "/1d" + kind.replace("N", "" + permits));
+            Limit limit = limit(1 + random.nextInt(4), kind);
             FailoverHistory history = new FailoverHistory(own, limit, 1, random);
             history.instance(0).pauseBeforeChanges(30);
             int since = 0;
@@ -186,16 +185,13 @@ class ResilientStoreHistoryTest {
         try (VirtualTime own = new VirtualTime()) {
             FailoverHistory history = new FailoverHistory(own, anyLimit(kind, random), 1, random);
             history.instance(0).pauseBeforeChanges(30);
-            for (int passed = 0; passed < 2 * MILLIS; ) {
+            history.run(2 * MILLIS, 60, () -> {
                 if (random.nextInt(8) == 0) {
                     history.replaceLimit(anyLimit(kind, random));
                 } else {
                     history.step();
                 }
-                int pause = random.nextInt(60);
-                own.passMillis(pause);
-                passed += pause;
-            }
+            });
             history.end();
             history.instance(0).acquireAll();
             history.checkEachGrant();
@@ -203,7 +199,10 @@ class ResilientStoreHistoryTest {
     }
 
     private static Limit anyLimit(String kind, Random random) {
-        int permits = 1 + random.nextInt(MOST_PERMITS);
+        return limit(1 + random.nextInt(MOST_PERMITS), kind);
+    }
+
+    private static Limit limit(int permits, String kind) {
         return Limit.parse(permits + "/1d" + kind.replace("N", "" + permits));
     }
 
@@ -228,12 +227,7 @@ class ResilientStoreHistoryTest {
             Limit any = rate.like(log);
             Limit limit = !any.leaseTime().isZero() && random.nextBoolean() ? any.leased() : any;
             FailoverHistory history = new FailoverHistory(own, limit, 1 + random.nextInt(3), random);
-            for (int passed = 0; passed < MILLIS; ) {
-                step.accept(history);
-                int pause = random.nextInt(40);
-                own.passMillis(pause);
-                passed += pause;
-            }
+            history.run(MILLIS, 40, () -> step.accept(history));
             history.end();
             history.check();
         }

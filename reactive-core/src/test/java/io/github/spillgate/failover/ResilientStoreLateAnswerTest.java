@@ -23,6 +23,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.MethodSource;
 import reactor.core.Disposable;
 import reactor.core.publisher.Mono;
@@ -50,10 +51,13 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         assertThat(limiter.state().reconciled()).isZero();
     }
 
-    @Test
-    void aRequestRefusedAfterItsDeadlineIsReconciled() {
+    @ParameterizedTest
+    @EnumSource(
+            value = Kind.class,
+            names = {"LATE", "UNAVAILABLE"})
+    void aRequestThatFailsAfterItsDeadlineIsReconciled(Kind kind) {
         RateLimiter limiter = limiter(LIMIT);
-        remote.failsAfter(Duration.ofMillis(150), new LimitStoreException(Kind.LATE, "too late"));
+        remote.failsAfter(Duration.ofMillis(150), new LimitStoreException(kind, "late"));
         listen(limiter.tryAcquire("a", 3));
         time.passMillis(100);
         assertThat(sources()).containsExactly(Source.LOCAL);
@@ -390,20 +394,6 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         remote.isAvailable();
         remote.replyToAll();
         assertThat(used("a")).isZero();
-    }
-
-    @Test
-    void aLocalGrantIsReconciledAfterALateError() {
-        ResilientStore store = ResilientStore.builder(remote).fallback(local).build();
-        RateLimiter limiter = on(store);
-        remote.holdsReplies();
-        listen(limiter.tryAcquire("a", 3));
-        time.passMillis(100);
-        remote.isAvailable();
-        remote.failAllHeld(new LimitStoreException(Kind.UNAVAILABLE, "late"));
-        time.pass(Duration.ofSeconds(3));
-        assertThat(limiter.state().reconciled()).isEqualTo(3);
-        assertThat(limiter.state().unknown()).isZero();
     }
 
     @Test
