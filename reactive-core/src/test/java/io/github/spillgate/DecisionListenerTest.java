@@ -3,7 +3,6 @@ package io.github.spillgate;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 import static org.assertj.core.groups.Tuple.tuple;
-import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.redis.RedisStore;
@@ -252,35 +251,6 @@ class DecisionListenerTest extends AcquireFixture {
             reported.clear();
             assertThat(limiter.tryAcquire("a").block(PATIENCE).source()).isEqualTo(Source.CACHED_DENIAL);
             assertThat(reported).hasSize(1);
-        }
-    }
-
-    /** A request that leaves before its batch is sent is neither charged nor reported. */
-    @Test
-    void ofMergedRequestsOnlyThoseThatStayAreReported() {
-        time.close();
-        try (RedisStore redis = RedisStore.create(RedisForTests.first().uri());
-                RateLimiter limiter = RateLimiter.builder("heard-" + System.nanoTime())
-                        .store(redis)
-                        .deadline(Duration.ofSeconds(30))
-                        .limit(Limit.perDay(1_000))
-                        .listener(this::add)
-                        .build()) {
-            limiter.ready().retry(3).block(PATIENCE);
-            Queue<Decision> emitted = new ConcurrentLinkedQueue<>();
-            List<Disposable> cancelled = new ArrayList<>();
-            for (int i = 0; i < 100; i++) {
-                Disposable one = limiter.tryAcquire("a").subscribe(i % 2 == 0 ? emitted::add : any -> {});
-                if (i % 2 == 1) {
-                    one.dispose();
-                    cancelled.add(one);
-                }
-            }
-            await().atMost(PATIENCE).until(() -> emitted.size() == 50);
-            assertThat(cancelled).hasSize(50);
-            assertThat(reported).extracting(Reported::decision).containsAll(emitted);
-            // A decision may have been emitted before its subscriber could cancel.
-            assertThat(reported).hasSizeBetween(50, 100).doesNotHaveDuplicates();
         }
     }
 

@@ -10,17 +10,12 @@ import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import java.time.Duration;
 import java.util.List;
-import java.util.Queue;
-import java.util.Set;
-import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
-import reactor.core.publisher.Flux;
 import reactor.core.scheduler.Schedulers;
 
 /** Limits that are replaced while a real Redis decides. */
@@ -58,47 +53,6 @@ class ReplacedLimitsOnRedisTest {
             assertThat(limiter.tryAcquire("a").block(LONG).isAllowed()).isFalse();
             limiter.replaceLimits(List.of(Limit.perDay(4), Limit.perHour(3).burst(4)));
             assertThat(limiter.tryAcquire("a").block(LONG).isAllowed()).isTrue();
-        }
-    }
-
-    @Test
-    void waitersAndStreamsContinueAtOnceUnderARaisedLimit() {
-        try (RateLimiter limiter = limiter(Limit.perDay(1))) {
-            limiter.tryAcquire("a").block(LONG);
-            // Sets, because several threads may emit what is granted in order.
-            Set<Integer> waiters = ConcurrentHashMap.newKeySet();
-            for (int i = 0; i < 5; i++) {
-                int waiter = i;
-                limiter.acquire("a", Duration.ofDays(400))
-                        .filter(Decision::isAllowed)
-                        .subscribe(any -> waiters.add(waiter));
-            }
-            Queue<Integer> elements = new ConcurrentLinkedQueue<>();
-            Flux.range(5, 5).transform(limiter.throttle("a")).subscribe(elements::add);
-            limiter.replaceLimits(List.of(Limit.perDay(4)));
-            await().atMost(LONG).until(() -> waiters.size() + elements.size() == 3);
-            assertThat(waiters).containsExactlyInAnyOrder(0, 1, 2);
-            limiter.replaceLimits(List.of(Limit.perDay(6)));
-            await().atMost(LONG).until(() -> waiters.size() + elements.size() == 5);
-            assertThat(waiters).containsExactlyInAnyOrder(0, 1, 2, 3, 4);
-            limiter.replaceLimits(List.of(Limit.perHour(20), Limit.perDay(20)));
-            await().atMost(LONG).until(() -> elements.size() == 5);
-            assertThat(elements).containsExactly(5, 6, 7, 8, 9);
-            await().atMost(LONG).untilAsserted(() -> assertNoWaiterIsLeft(limiter));
-        }
-    }
-
-    @Test
-    void anotherInstanceKeepsItsLimitOnTheSameCount() {
-        try (RateLimiter one = limiter(Limit.perDay(2));
-                RateLimiter other = limiter(Limit.perDay(2))) {
-            one.replaceLimits(List.of(Limit.perDay(5)));
-            for (int i = 0; i < 5; i++) {
-                assertThat(one.tryAcquire("a").block(LONG).isAllowed()).isTrue();
-            }
-            Decision denied = other.tryAcquire("a").block(LONG);
-            assertThat(denied.isAllowed()).isFalse();
-            assertThat(denied.limits().get(0).used()).isEqualTo(5);
         }
     }
 

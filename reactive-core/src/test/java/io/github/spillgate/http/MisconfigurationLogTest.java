@@ -145,7 +145,7 @@ class MisconfigurationLogTest extends RulesFixture {
         Rule.Builder[] many = IntStream.range(0, 40)
                 .mapToObj(i -> Rule.named("r" + i).key(KeySource.constant("k")).limit(Limit.perMinute(1)))
                 .toArray(Rule.Builder[]::new);
-        decide(rules(many));
+        assertDenied(503, decide(rules(many)));
         assertThat(lines(UNDECIDED))
                 .singleElement()
                 .satisfies(line -> assertThat(line)

@@ -18,7 +18,6 @@ import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.VirtualTime;
 import io.lettuce.core.RedisClient;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
@@ -236,25 +235,6 @@ class RuleLookupTest extends RulesFixture {
         assertThat(names(decide(rules))).containsExactly("plan-1m", "plan-b-1m");
         assertAllowed(rules, SentRequest.get("/"));
         assertThat(decide(rules).isAllowed()).as("the third of two").isFalse();
-    }
-
-    @Test
-    void bothLimitsHoldIfSomeLookupsAreLate() {
-        List<Integer> each = new ArrayList<>();
-        Rules rules = rules(address("plan", 5)
-                .limits((match, key) -> {
-                    each.add(each.size());
-                    return each.size() % 3 == 0
-                            ? Mono.never()
-                            : Mono.delay(Duration.ofMillis(3)).thenReturn(List.of(Limit.perMinute(9)));
-                })
-                .timeout(SHORT));
-        int allowed = 0;
-        for (int i = 0; i < 40; i++) {
-            allowed += decide(rules).isAllowed() ? 1 : 0;
-        }
-        // Limits with the same name and window share a count, which is held to either of them.
-        assertThat(allowed).isBetween(5, 9);
     }
 
     // Reports and settings.

@@ -60,41 +60,6 @@ class RulePlanTest extends RulesFixture {
     }
 
     @Test
-    void theTimeoutMayBeLongerThanTheLookup() {
-        Rules rules = rules(onTime, rule.timeout(Duration.ofMillis(500)));
-        CompletableFuture<Verdict> verdict = rules.decide(request()).toFuture();
-        time.passMillis(299);
-        assertThat(verdict).isNotDone();
-        time.passMillis(1);
-        assertThat(limitOf(verdict)).isEqualTo(PLAN);
-    }
-
-    @Test
-    void anExpiredPlanAppliesDuringASlowLookup() {
-        Rules rules = rules(onTime, rule);
-        limits(rules, 20);
-        plan = () -> found(2 * PLAN, 1_000);
-        assertThat(limits(rules, 20))
-                .containsOnly(PLAN, 2 * PLAN)
-                .startsWith(PLAN)
-                .endsWith(2 * PLAN);
-    }
-
-    @Test
-    void anExpiredPlanAppliesWhileLookupsFailAndAtMostForItsTime() {
-        Rules rules = rules(onTime, rule);
-        limits(rules, 10);
-        lookups.set(0);
-        plan = () -> Mono.delay(Duration.ofMillis(300)).then(Mono.error(new IllegalStateException("no database")));
-        List<Long> limits = limits(rules, 80);
-        assertThat(limits).startsWith(PLAN).endsWith(OWN);
-        // Fresh for 2 s and stale for 5 s, from 300 ms on; 1 s has passed.
-        assertThat(limits).filteredOn(limit -> limit == PLAN).hasSize(63);
-        // Each takes 300 ms, and the next begins a second later.
-        assertThat(lookups).hasValue(6);
-    }
-
-    @Test
     void aPeekByKeyIsUnderThePlanOfTheKey() {
         Rules rules = rules(onTime, rule);
         limits(rules, 2 * (int) OWN);

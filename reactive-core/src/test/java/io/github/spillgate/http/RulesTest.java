@@ -16,16 +16,12 @@ import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.Rule.WhenUndecided;
 import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.testkit.StoreForTests;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
-import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 import reactor.test.publisher.TestPublisher;
@@ -230,15 +226,6 @@ class RulesTest extends RulesFixture {
     }
 
     @Test
-    void aRequestWithoutAKeyTakesItsCost() {
-        Rules rules =
-                rules(Rule.named("a").key(API_KEY).limit(Limit.perMinute(10)).cost(4));
-        decide(rules, SentRequest.get("/"));
-        assertThat(decision(decide(rules, SentRequest.get("/"))).remaining()).isEqualTo(2);
-        assertDenied(rules, SentRequest.get("/"));
-    }
-
-    @Test
     void theLimitsOfThePlanReplaceThoseOfTheRule() {
         Rules rules = rules(Rule.named("plan")
                 .key(API_KEY)
@@ -294,28 +281,6 @@ class RulesTest extends RulesFixture {
     }
 
     @Test
-    void theDeadlineBeginsAfterALookup() {
-        AtomicBoolean waitsAlready = new AtomicBoolean(true);
-        LocalStore store = LocalStore.bounded(100);
-        LimitStore slow = StoreForTests.taking(
-                store,
-                claims -> Mono.deferContextual(context -> {
-                    waitsAlready.set(context.hasKey(LimitStore.WAITING_SINCE));
-                    return store.take(io.github.spillgate.spi.StoreRequest.take(claims));
-                }));
-        try (RateLimiter onSlow = RateLimiter.builder("slow").store(slow).build()) {
-            Rules rules = rules(
-                    onSlow,
-                    Rule.named("a")
-                            .key(match -> Mono.delay(Duration.ofMillis(1)).thenReturn("key"))
-                            .timeout(LONG)
-                            .limit(Limit.perMinute(1)));
-            assertAllowed(rules, SentRequest.get("/"));
-            assertThat(waitsAlready).isFalse();
-        }
-    }
-
-    @Test
     void ifNoStoreDecidesTheRuleDoes() {
         RateLimiter closed =
                 RateLimiter.builder("closed").store(LocalStore.bounded(100)).build();
@@ -325,14 +290,6 @@ class RulesTest extends RulesFixture {
         assertAllowed(allows, SentRequest.get("/"));
         assertDenied(503, decide(denies, SentRequest.get("/")));
         assertThat(events).hasSize(2);
-    }
-
-    @Test
-    void tooManyCountsForOneVerdictAreDenied() {
-        Rules rules =
-                rules(IntStream.range(0, 17).mapToObj(i -> address("r" + i, 5)).toArray(Rule.Builder[]::new));
-        assertDenied(503, decide(rules, SentRequest.get("/")));
-        assertThat(events).hasSize(17).allSatisfy(event -> assertThat(event).contains("is too large"));
     }
 
     // Refunds.
@@ -388,14 +345,6 @@ class RulesTest extends RulesFixture {
         Verdict denied = decide(rules, SentRequest.get("/"));
         denied.refund(429).block(LONG);
         assertDenied(rules, SentRequest.get("/"));
-    }
-
-    @Test
-    void theDenyingRuleIsReported() {
-        Rules rules = rules(address("all", 10), address("all-1", 1));
-        decide(rules, SentRequest.get("/"));
-        decide(rules, SentRequest.get("/"));
-        assertThat(events).containsExactly("allowed all", "allowed all-1", "denied by others all", "denied all-1");
     }
 
     @Test
@@ -496,24 +445,6 @@ class RulesTest extends RulesFixture {
         decide(rules, SentRequest.get("/"));
         decide(rules, SentRequest.get("/"));
         assertThat(events).containsExactly("allowed shadow", "allowed shadow", "denied shadow");
-    }
-
-    @Test
-    void aShadowThatCannotDecideChangesNothing() {
-        Rules rules = rules(
-                address("real", 5),
-                Rule.named("hangs")
-                        .key(match -> Mono.never())
-                        .limit(Limit.perMinute(1))
-                        .timeout(Duration.ofMillis(5))
-                        .whenUndecided(WhenUndecided.DENY)
-                        .shadow(true),
-                Rule.named("noKey")
-                        .key(API_KEY)
-                        .limit(Limit.perMinute(1))
-                        .whenMissing(WhenMissing.DENY)
-                        .shadow(true));
-        assertAllowed(rules, SentRequest.get("/"));
     }
 
     // Changing rules.

@@ -228,6 +228,7 @@ class ShadowDecisionTest extends RulesFixture {
                 rule("hangs")
                         .key(match -> Mono.never())
                         .timeout(Duration.ofMillis(1))
+                        .whenUndecided(Rule.WhenUndecided.DENY)
                         .shadow(true),
                 rule("keyless")
                         .key(match -> Mono.empty())

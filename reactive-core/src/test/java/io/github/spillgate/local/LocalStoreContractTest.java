@@ -64,7 +64,7 @@ class LocalStoreContractTest {
         }
     }
 
-    /** A decorator loses nothing. */
+    /** A decorator loses nothing. The store has the clock of the system. */
     @Nested
     class BehindADecorator extends LimitStoreContract {
         private final LimitStore store = new ForwardingLimitStore(LocalStore.bounded(10_000)) {};
@@ -81,16 +81,6 @@ class LocalStoreContractTest {
                                     .getMethod(method.getName(), method.getParameterTypes())
                                     .getDeclaringClass())
                             .isEqualTo(ForwardingLimitStore.class));
-        }
-    }
-
-    @Nested
-    class OnTheSystemsClock extends LimitStoreContract {
-        private final LimitStore store = LocalStore.bounded(10_000);
-
-        @Override
-        protected LimitStore store() {
-            return store;
         }
     }
 

@@ -382,21 +382,6 @@ class ClusterTest {
                 .orElseThrow();
     }
 
-    @Test
-    void aRefundRestoresThePermitsOfEachSlot() {
-        RateLimiter limiter = limiter(LIMIT);
-        Charge[] charges = {
-            Charge.of("a").permits(2), Charge.of("b").permits(3), Charge.of("c").permits(4)
-        };
-        limiter.tryAcquire(charges).block(LONG);
-        Decision second = limiter.tryAcquire(charges).block(LONG);
-        limiter.refund(second).block(LONG);
-        limiter.refund(second).block(LONG);
-        assertThat(limiter.peek(charges).block(LONG).limits())
-                .extracting(Decision.Usage::used)
-                .containsExactly(2L, 3L, 4L);
-    }
-
     @ParameterizedTest
     @CsvSource({"6000, false", "3000, true"})
     void ofManyDecisionsOverSeveralSlotsNoPermitIsLostOrDoubled(int decisions, boolean counter) {

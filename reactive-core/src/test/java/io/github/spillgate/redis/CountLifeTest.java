@@ -1,7 +1,6 @@
 package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.local.LocalStore;
@@ -158,41 +157,6 @@ class CountLifeTest extends ScriptedFixture {
         int next = life(store.take(StoreRequest.take(List.of(claim))));
         assertThat(next).isPositive().isNotEqualTo(first);
         assertThat(life(store.take(StoreRequest.take(List.of(claim))))).isEqualTo(next);
-    }
-
-    @Test
-    void countsThatWereFlushedOrEvictedHaveOtherLives() {
-        try (RedisForTests own = RedisForTests.startOwn();
-                RedisStore ownStore = RedisStore.create(own.uri())) {
-            RedisClient admin = RedisClient.create(own.uri());
-            Keyspace server = new Keyspace(admin);
-            Claim claim = claim("a", Limit.perHour(9));
-            int first = life(ownStore.take(StoreRequest.take(List.of(claim))));
-            server.commands().flushall();
-            int second = life(ownStore.take(StoreRequest.take(List.of(claim))));
-            server.commands().configSet("maxmemory-policy", "allkeys-random");
-            server.commands().configSet("maxmemory", "1");
-            await().atMost(LONG).until(() -> server.commands().dbsize() == 0);
-            server.commands().configSet("maxmemory", "0");
-            int third = life(ownStore.take(StoreRequest.take(List.of(claim))));
-            assertThat(List.of(first, second, third)).doesNotHaveDuplicates();
-            admin.shutdown();
-        }
-    }
-
-    @ParameterizedTest
-    @ValueSource(strings = {"9/50ms", "9/50ms counter", "9/50ms burst=9"})
-    void aCountThatHasExpiredHasAnotherLife(String text) {
-        try (RedisStore real =
-                RedisStore.builder(client).namespace(keyspace.namespace()).build()) {
-            Claim claim = claim("a", Limit.parse(text));
-            int first = life(real.take(StoreRequest.take(List.of(claim))));
-            await().atMost(LONG).until(() -> keyspace.bytes(keyOf(claim)) == null);
-            assertThat(life(real.take(StoreRequest.peek(List.of(claim))))).isZero();
-            assertThat(life(real.take(StoreRequest.take(List.of(claim)))))
-                    .isPositive()
-                    .isNotEqualTo(first);
-        }
     }
 
     @ParameterizedTest

@@ -261,11 +261,6 @@ class ReconcileTest extends ScriptedFixture {
     }
 
     @Test
-    void noCorrectionsHaveNoResults() {
-        assertThat(store.correct(List.of()).block()).isEmpty();
-    }
-
-    @Test
     void agesAreComputedOnSubscription() {
         var later = store.correct(List.of(reconciliation("a-1", LOG, ago(0, 2))));
         pass(1_001);

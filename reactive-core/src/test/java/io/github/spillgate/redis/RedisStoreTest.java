@@ -19,7 +19,6 @@ import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.StoreForTests;
 import io.lettuce.core.RedisClient;
-import io.lettuce.core.cluster.SlotHash;
 import io.lettuce.core.resource.ClientResources;
 import io.netty.util.HashedWheelTimer;
 import java.lang.ref.WeakReference;
@@ -179,22 +178,6 @@ class RedisStoreTest {
                 .isLessThanOrEqualTo(10);
     }
 
-    /** What a counter with windows on the clock took before a reset lies in the same window as what came after it. */
-    @ParameterizedTest
-    @ValueSource(strings = {"5/1h counter aligned", "5/1h", "5/1h counter"})
-    void anotherStoreKnowsOfTheResetToo(String text) {
-        Limit limit = Limit.parse(text);
-        try (RedisStore other =
-                RedisStore.builder(client).namespace(keyspace.namespace()).build()) {
-            RateLimiter limiter = limiter(store, limit);
-            Decision before = limiter.tryAcquire("a", 2).block();
-            limiter(other, limit).reset("a").block();
-            limiter(other, limit).tryAcquire("a", 5).block();
-            limiter.refund(before).block();
-            assertThat(limiter.peek("a").block().remaining()).isZero();
-        }
-    }
-
     @Test
     void aForeignValueUnderAMarkIsNoReset() {
         RateLimiter limiter = limiter(store, LIMIT);
@@ -202,15 +185,6 @@ class RedisStoreTest {
         keyspace.commands().set(keyspace.onlyKey() + "!", "a foreign value");
         limiter.refund(decision).block();
         assertThat(limiter.peek("a").block().remaining()).isEqualTo(100);
-    }
-
-    @Test
-    void unchargedRequestsStoreNothing() {
-        RateLimiter limiter = limiter(store, LIMIT, LIMIT.counter().named("counter"));
-        limiter.peek("a").block();
-        limiter.tryAcquire("a", 0).block();
-        limiter.tryAcquire("a", LIMIT.permits() + 1).block();
-        assertThat(keyspace.keys()).isEmpty();
     }
 
     @ParameterizedTest
@@ -275,29 +249,6 @@ class RedisStoreTest {
                 .allSatisfy(stored -> assertThat(stored)
                         .matches(keyspace.namespace() + ":3:api:1h:L3600000\\.1:\\{[^{}*?\\[\\]\\s]+}[^{}*?\\[\\]\\s]*")
                         .hasSizeLessThan(400));
-    }
-
-    @Test
-    void aGroupSharesOneHashSlot() {
-        RateLimiter limiter = limiter(store, LIMIT, LIMIT.counter().named("counter"));
-        for (int i = 0; i < 10; i++) {
-            limiter.tryAcquire(Charge.of("user:" + i).group("tenant-{7}")).block();
-        }
-        assertThat(slots()).hasSize(20);
-        assertThat(slots().stream().distinct()).hasSize(1);
-        keyspace.keys().forEach(keyspace.commands()::del);
-
-        for (int i = 0; i < 10; i++) {
-            limiter.tryAcquire("user:" + i).block();
-        }
-        assertThat(slots()).hasSize(20);
-        assertThat(slots().stream().distinct())
-                .as("the limits of one key lie together")
-                .hasSize(10);
-    }
-
-    private List<Integer> slots() {
-        return keyspace.keys().stream().map(SlotHash::getSlot).toList();
     }
 
     // Foreign values
@@ -386,17 +337,6 @@ class RedisStoreTest {
                         .map(decision -> Thread.currentThread().getName())
                         .block())
                 .startsWith("lettuce-");
-    }
-
-    @Test
-    void namespacesAreCountedApart() {
-        RedisStore other = RedisStore.builder(client)
-                .namespace(keyspace.namespace() + ":x")
-                .build();
-        Limit one = Limit.perHour(1);
-        assertThat(limiter(store, one).tryAcquire("a").block().isAllowed()).isTrue();
-        assertThat(limiter(other, one).tryAcquire("a").block().isAllowed()).isTrue();
-        assertThat(limiter(other, one).tryAcquire("a").block().isAllowed()).isFalse();
     }
 
     @ParameterizedTest

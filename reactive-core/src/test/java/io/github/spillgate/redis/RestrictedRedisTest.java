@@ -20,7 +20,6 @@ import io.lettuce.core.protocol.ProtocolVersion;
 import java.time.Duration;
 import java.util.Set;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -73,9 +72,10 @@ class RestrictedRedisTest {
         assertThat(proxy.calls(dropped)).isBetween(1L, 2L);
     }
 
-    @Test
-    void aServerThatKnowsNoEvalshaGetsTheTexts() {
-        proxy.answer(command -> command.equals("EVALSHA") ? "ERR unknown command 'EVALSHA'" : CommandProxy.PASS);
+    @ParameterizedTest
+    @ValueSource(strings = {"ERR unknown command 'EVALSHA'", "NOSCRIPT No matching script."})
+    void aServerThatKnowsNoEvalshaOrNoDigestGetsTheTexts(String answer) {
+        proxy.answer(command -> command.equals("EVALSHA") ? answer : CommandProxy.PASS);
         for (int i = 0; i < 10; i++) {
             assertDecidedInRedis();
         }

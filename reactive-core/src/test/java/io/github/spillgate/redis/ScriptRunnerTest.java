@@ -98,19 +98,6 @@ class ScriptRunnerTest {
         store.close();
     }
 
-    @Test
-    void ifNoDigestWorksEachCallSendsTheText() {
-        RedisStore store = RedisStore.create(client);
-        RateLimiter limiter = limiter(store);
-        proxy.answer(command -> command.equals("EVALSHA") ? "NOSCRIPT No matching script." : CommandProxy.PASS);
-        for (int used = 1; used <= 50; used++) {
-            Decision decision = limiter.tryAcquire("a").block(LONG);
-            assertThat(decision.limits().get(0).used()).isEqualTo(used);
-        }
-        assertThat(proxy.calls("EVALSHA")).isLessThan(10);
-        store.close();
-    }
-
     /** The lane of one loop does not reply, and the script is missing on another lane that works. */
     @Test
     void aLoadWithoutAReplyDelaysNoOtherLaneForLong() {

@@ -107,15 +107,6 @@ public abstract class HttpKeyContract extends HttpContract {
         assertThat(handled).hasValue(4);
     }
 
-    @Test
-    void requestsWithoutAKeyShareOneByDefault() {
-        serve(Rule.named("key").key(KeySource.header("X-Api-Key")).limit(Limit.perMinute(1)));
-        assertThat(client.get("/hello").statusCode()).isEqualTo(200);
-        assertThat(client.get("/hello").statusCode()).isEqualTo(429);
-        assertThat(client.get("/hello", "X-Api-Key", "").statusCode()).isEqualTo(429);
-        assertThat(client.get("/hello", "X-Api-Key", "a").statusCode()).isEqualTo(200);
-    }
-
     static Stream<Arguments> ambiguous() {
         return Stream.of(
                 arguments("header:X-Api-Key", "/hello", List.of("X-Api-Key: a", "X-Api-Key: b")),
@@ -183,25 +174,6 @@ public abstract class HttpKeyContract extends HttpContract {
     private static String[] lines(String path, List<String> fields) {
         return Stream.concat(Stream.of("GET " + path + " HTTP/1.1", "Host: localhost"), fields.stream())
                 .toArray(String[]::new);
-    }
-
-    @Test
-    void requestsWithoutAKeyMayBeDenied() {
-        serve(Rule.named("key")
-                .key(KeySource.query("key"))
-                .limit(Limit.perMinute(1))
-                .whenMissing(WhenMissing.DENY));
-        HttpResponse<String> refused = client.get("/hello");
-        assertThat(refused.statusCode()).isEqualTo(429);
-        assertThat(field(refused, "Content-Type")).isEqualTo("application/problem+json");
-        assertThat(field(refused, "Cache-Control")).isEqualTo("no-store");
-        assertThat(refused.body())
-                .contains("\"violated-policies\":[\"key-1m\"]")
-                .doesNotContain("retry-after");
-        assertThat(refused.headers().firstValue("Retry-After")).isEmpty();
-        assertThat(handled).hasValue(0);
-        assertThat(events.all()).containsExactly("key refused");
-        assertThat(client.get("/hello?key=a").statusCode()).isEqualTo(200);
     }
 
     @Test

@@ -17,9 +17,7 @@ import io.github.spillgate.testkit.StoreForTests;
 import io.lettuce.core.ScriptOutputType;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.Queue;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.function.Consumer;
 import java.util.stream.Stream;
@@ -31,7 +29,6 @@ import org.reactivestreams.Subscription;
 import reactor.core.CoreSubscriber;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Hooks;
-import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /**
@@ -264,24 +261,6 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
         @Override
         public void onComplete() {
             throw new IllegalStateException("thrown in onComplete");
-        }
-    }
-
-    @Test
-    void eachSubscriberSeesItsOwnContext() {
-        RateLimiter limiter = limiter(store(how -> how), LIMIT);
-        Map<Integer, String> found = new ConcurrentHashMap<>();
-        List<Heard> heard = whileRedisIsPaused(() -> ask(
-                100,
-                i -> limiter.tryAcquire("a")
-                        .flatMap(decision -> Mono.deferContextual(context -> {
-                            found.put(i, context.get("caller"));
-                            return Mono.just(decision);
-                        }))
-                        .contextWrite(context -> context.put("caller", "caller " + i))));
-        assertThat(decisions(heard)).hasSize(100);
-        for (int i = 0; i < 100; i++) {
-            assertThat(found).containsEntry(i, "caller " + i);
         }
     }
 
