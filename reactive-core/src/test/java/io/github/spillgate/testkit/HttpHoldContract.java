@@ -109,22 +109,6 @@ public abstract class HttpHoldContract extends HttpContract {
     }
 
     @Test
-    void aDenialByALaterPhaseReleasesThePermitsOfTheFirst() {
-        Rules rules = serve(concurrent("running", 5), address("late", 1).phase(Phase.AFTER_AUTHENTICATION));
-        assertThat(client.get("/hello").statusCode()).isEqualTo(200);
-        assertThat(client.get("/hello").statusCode()).isEqualTo(429);
-        awaitUsed(rules, "running", 0);
-    }
-
-    @Test
-    void aDeniedRequestHoldsNothing() {
-        Rules rules = serve(concurrent("running", 5), address("rate", 1));
-        assertThat(client.get("/hello").statusCode()).isEqualTo(200);
-        assertThat(client.get("/hello").statusCode()).isEqualTo(429);
-        awaitUsed(rules, "running", 0);
-    }
-
-    @Test
     void aShadowRuleHoldsAndNeverDenies() {
         Rules rules = serve(concurrent("tried", 1).shadow(true));
         client.readAndDisconnect("/hold/stream", HttpAdapter.PART.length(), () -> {

@@ -15,7 +15,6 @@ import java.io.IOException;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
 import java.nio.file.Files;
-import java.time.Duration;
 import java.time.OffsetDateTime;
 import java.time.ZoneId;
 import java.util.List;
@@ -23,7 +22,6 @@ import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
-import reactor.core.publisher.Mono;
 
 /** The response fields, statuses and bodies that a client sees, for pages of other origins as well. */
 public abstract class HttpResponseContract extends HttpContract {
@@ -124,19 +122,6 @@ public abstract class HttpResponseContract extends HttpContract {
                             response.headers().firstValue("Retry-After").orElse("none"));
         }
         limiter.close();
-    }
-
-    @Test
-    void aRetryAfterTheRetryAfterSucceeds() {
-        serve(Rule.named("address").key(LimiterForTests.ADDRESS).limit(Limit.perSecond(1)));
-        HttpResponse<String> denied = client.get("/hello");
-        for (int i = 0; i < 100 && denied.statusCode() != 429; i++) {
-            denied = client.get("/hello");
-        }
-        assertThat(denied.statusCode()).isEqualTo(429);
-        Duration retryAfter = Duration.ofSeconds(Long.parseLong(field(denied, "Retry-After")));
-        Mono.delay(retryAfter).block();
-        assertThat(client.get("/hello").statusCode()).isEqualTo(200);
     }
 
     @Test

@@ -7,19 +7,11 @@ import static io.github.spillgate.testkit.RateLimitFields.names;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
-import io.github.spillgate.Limit;
-import io.github.spillgate.http.KeySource;
-import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
-import io.github.spillgate.local.CachedLimits;
 import io.lettuce.core.RedisURI;
-import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
-import java.time.Duration;
-import java.util.List;
 import org.junit.jupiter.api.Test;
-import reactor.core.publisher.Mono;
 
 /** The rules that apply to a request, and what each of them charges. */
 public abstract class HttpRuleContract extends HttpContract {
@@ -75,35 +67,6 @@ public abstract class HttpRuleContract extends HttpContract {
     }
 
     @Test
-    void aPlanThatIsFoundAfterTheTimeoutAppliesToLaterRequests() {
-        CachedLimits plans = CachedLimits.of(
-                key -> Mono.delay(Duration.ofMillis(300)).thenReturn(List.of(Limit.perMinute(10_000))),
-                100,
-                Duration.ofMinutes(1));
-        serve(address("plan", 100).limits((match, key) -> plans.apply(key)));
-        assertThat(field(client.get("/hello"), "X-RateLimit-Limit")).isEqualTo("100");
-        await().atMost(PATIENCE)
-                .untilAsserted(() -> assertThat(field(client.get("/hello"), "X-RateLimit-Limit"))
-                        .isEqualTo("10000"));
-    }
-
-    @Test
-    void aRuleOnThePrincipalSkipsUnauthenticatedRequests() {
-        serve(Rule.named("user").key(KeySource.principal()).limit(Limit.perMinute(1)), address("address", 100));
-        assertThat(names(client.get("/hello"))).containsExactly("address-1m");
-        assertThat(names(client.get("/hello", "X-User", "ann"))).containsExactly("address-1m", "user-1m");
-    }
-
-    @Test
-    void aHeadRequestMatchesLikeAGetRequest() {
-        serve(address("address", 1).methods("get"));
-        HttpResponse<String> head = client.send(client.request("/hello").method("HEAD", BodyPublishers.noBody()));
-        assertThat(head.statusCode()).isEqualTo(200);
-        assertThat(field(head, "X-RateLimit-Remaining")).isEqualTo("0");
-        assertThat(client.get("/hello").statusCode()).isEqualTo(429);
-    }
-
-    @Test
     void aRuleOnMethodsSkipsOtherMethods() {
         serve(address("address", 1).paths("/hello").methods("POST"));
         assertThat(RateLimitFields.all(client.get("/hello"))).isEmpty();
@@ -123,18 +86,6 @@ public abstract class HttpRuleContract extends HttpContract {
         await().atMost(PATIENCE)
                 .untilAsserted(() -> assertThat(events.of("tried"))
                         .containsExactlyInAnyOrder("tried ALLOWED", "tried DENIED", "tried DENIED"));
-    }
-
-    @Test
-    void aShadowRuleAddsNoFields() {
-        serve(address("tried", 1).shadow(true));
-        for (int i = 0; i < 3; i++) {
-            HttpResponse<String> response = client.get("/hello");
-            assertThat(response.statusCode()).isEqualTo(200);
-            assertThat(RateLimitFields.all(response)).isEmpty();
-        }
-        await().atMost(PATIENCE)
-                .untilAsserted(() -> assertThat(events.of("tried")).hasSize(3));
     }
 
     @Test
