@@ -108,16 +108,11 @@ class ReconcileTest extends ScriptedFixture {
 
     @ParameterizedTest
     @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned"})
-    void expiredGrantsAreNotChargedAndWriteNothing(String text) {
-        List<Corrected> reconciled = reconcile(reconciliation("a-1", Limit.parse(text), ago(5_000, 2), ago(2_001, 3)));
-        assertThat(used(reconciled)).containsExactly(0L);
-        assertThat(keyspace.keys()).isEmpty();
-    }
-
-    @ParameterizedTest
-    @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s counter aligned"})
-    void grantsOfNoPermitsAreNoneAndNothingIsWritten(String text) {
-        assertThat(used(reconcile(reconciliation("a-1", Limit.parse(text), ago(5, 0), ago(0, 0)))))
+    void expiredGrantsAndThoseOfNoPermitsWriteNothing(String text) {
+        Limit limit = Limit.parse(text);
+        assertThat(used(reconcile(reconciliation("a-1", limit, ago(5_000, 2), ago(2_001, 3)))))
+                .containsExactly(0L);
+        assertThat(used(reconcile(reconciliation("a-2", limit, ago(5, 0), ago(0, 0)))))
                 .containsExactly(0L);
         assertThat(keyspace.keys()).isEmpty();
     }

@@ -138,21 +138,6 @@ class LoopLanesTest {
     }
 
     @Test
-    void loopsTogetherGrantExactlyThePermits() {
-        EventLoopGroup loops = loops(4);
-        RateLimiter limiter = limiter(RedisStore.create(redis.uri()), Limit.perHour(1_000));
-        loops.forEach(loop -> awaitLane((EventLoop) loop, limiter));
-        List<CompletableFuture<Decision>> all = new ArrayList<>();
-        for (int i = 0; i < 3_000; i++) {
-            all.add(request(loops.next(), limiter.tryAcquire("shared")));
-        }
-        long allowed =
-                all.stream().filter(decision -> decision.join().isAllowed()).count();
-        assertThat(allowed).isEqualTo(1_000);
-        assertThat(limiter.peek("shared").block(LONG).limits().get(0).used()).isEqualTo(1_000);
-    }
-
-    @Test
     void aBlockedLoopDelaysNoOtherCaller() {
         EventLoopGroup loops = loops(2);
         EventLoop blocked = loops.next();

@@ -6,12 +6,8 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.redis.lane.ScriptRequest.RefundMode;
 import io.github.spillgate.redis.lane.ScriptRequest.SentRefund;
 import io.github.spillgate.spi.Claim;
-import io.github.spillgate.spi.LostPermits;
-import io.github.spillgate.spi.Reconciliation;
-import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreRequest.Mode;
 import io.github.spillgate.testkit.ClaimForTests;
-import io.github.spillgate.testkit.ManualClock;
 import java.io.ByteArrayOutputStream;
 import java.util.Arrays;
 import java.util.List;
@@ -19,13 +15,12 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** The bytes of each request. The expected ones are written by hand, from the headers of the scripts. */
+/** The bytes of requests. The expected ones are written by hand, from the headers of the scripts. */
 class ScriptRequestTest {
 
     private static final long DAY = 86_400_000;
     private static final long MOST_EXACT = 9_007_199_254_740_991L;
 
-    private final ManualClock clock = new ManualClock();
     private final Claim log = claim("a", "300/1s resolution=20ms counting-denied", 7);
     private final Claim counter = claim("b", "100000/24h counter", 5);
     private final Claim aligned = claim("c", "100000/24h counter aligned", 513);
@@ -55,21 +50,6 @@ class ScriptRequestTest {
     }
 
     @Test
-    void aBucketHasItsBurstInPlaceOfAResolution() {
-        byte[] request = new ScriptRequest(0)
-                .addGroup(Mode.TAKE, 1, 0, 1)
-                .addClaim(0, claim("d", "100/1m burst=20", 4))
-                .toBytes();
-        assertThat(request)
-                .isEqualTo(new Bytes()
-                        .put(1, 2)
-                        .limit(4, 100, 60_000, 20, 0)
-                        .group(1, 1, 0, 1)
-                        .claim(1, 1, 4)
-                        .all());
-    }
-
-    @Test
     void equalLimitsAreSentOnce() {
         byte[] request = new ScriptRequest(0)
                 .addGroup(Mode.TAKE, 1, 0, 2)
@@ -77,90 +57,6 @@ class ScriptRequestTest {
                 .addClaim(1, claim("z", "100000/24h counter", 1))
                 .toBytes();
         assertThat(request).hasSize(2 + 27 + 13 + 2 * 11).startsWith(1, 0);
-    }
-
-    @Test
-    void aRefundOfADecisionHasItsTimeAndTheLifeOfItsCount() {
-        assertThat(ScriptRequest.refund(
-                        RefundMode.DECISION,
-                        List.of(
-                                new SentRefund(counter, 1_790_000_000_123L, 4_711, 0),
-                                new SentRefund(log, 1_790_000_000_123L, 65_528, 0))))
-                .isEqualTo(new Bytes()
-                        .put(2, 2)
-                        .limit(2, 100_000, DAY, 1, 0)
-                        .limit(1, 300, 1_000, 20, 1)
-                        .put(1, 1)
-                        .refund(1, 1_790_000_000_123L, 5, 4_711, 0)
-                        .refund(2, 1_790_000_000_123L, 7, 65_528, 0)
-                        .all());
-    }
-
-    @Test
-    void aRefundOfTheOldestPermitsHasNoTime() {
-        assertThat(ScriptRequest.refund(RefundMode.OLDEST, List.of(new SentRefund(counter, 0, 0, 0))))
-                .isEqualTo(new Bytes()
-                        .put(1, 2)
-                        .limit(2, 100_000, DAY, 1, 0)
-                        .put(2, 1)
-                        .refund(1, 0, 5, 0, 0)
-                        .all());
-    }
-
-    @Test
-    void aRefundOfChargedPermitsHasTheLifeAndTheEndOfEachCount() {
-        assertThat(ScriptRequest.refund(
-                        RefundMode.CHARGED, List.of(new SentRefund(counter, 0, 4_711, 1_790_086_400_123L))))
-                .isEqualTo(new Bytes()
-                        .put(1, 2)
-                        .limit(2, 100_000, DAY, 1, 0)
-                        .put(0, 1)
-                        .refund(1, 0, 5, 4_711, 1_790_086_400_123L)
-                        .all());
-    }
-
-    @Test
-    void aReconciliationHasTheAgesOfItsGrantsAndOfLostPermits() {
-        long now = clock.millis();
-        Reconciliation one = Reconciliation.of(
-                "a",
-                1,
-                aligned,
-                List.of(new Grants(now - 900, now - 800, 3), new Grants(now - 70, now - 60, 258)),
-                List.of(),
-                clock);
-        LostPermits lost = new LostPermits(4_711, now - 5, List.of(new Grants(now - 7, now - 7, 9)));
-        Reconciliation other =
-                Reconciliation.of("a", 2, aligned, List.of(new Grants(now, now, 1)), List.of(lost), clock);
-        assertThat(ScriptRequest.reconcile(List.of(one, other)))
-                .isEqualTo(new Bytes()
-                        .put(1, 2)
-                        .limit(3, 100_000, DAY, 1, 0)
-                        .reconciliation(1, 1, 2)
-                        .grants(900, 800, 3)
-                        .grants(70, 60, 258)
-                        .put(0, 1)
-                        .reconciliation(1, 2, 1)
-                        .grants(0, 0, 1)
-                        .put(1, 1)
-                        .put(4_711, 2)
-                        .put(1_000 * (now - 5), 7)
-                        .put(1, 4)
-                        .grants(7, 7, 9)
-                        .all());
-    }
-
-    /** Two windows of the counter; a window, a slot and the lease time of the log. */
-    @Test
-    void aResetHasItsDeadlineAndTheLivesOfItsMarks() {
-        assertThat(ScriptRequest.reset(List.of(counter, log), 1_792_000_000_123_456L))
-                .isEqualTo(new Bytes()
-                        .put(1_792_000_000_123_456L, 7)
-                        .put(2 * DAY, 7)
-                        .put(600_000, 7)
-                        .all());
-        assertThat(ScriptRequest.reset(List.of(), 0))
-                .isEqualTo(new Bytes().put(0, 7).all());
     }
 
     /** Doubles do not hold all larger integers, and no count is larger. */
@@ -198,18 +94,6 @@ class ScriptRequestTest {
 
         Bytes claim(int key, int limit, long cost) {
             return put(key, 2).put(limit, 2).put(cost, 7);
-        }
-
-        Bytes refund(int limit, long at, long cost, int life, long end) {
-            return put(limit, 2).put(at, 7).put(cost, 7).put(life, 2).put(end, 7);
-        }
-
-        Bytes reconciliation(int limit, int number, int grants) {
-            return put(limit, 2).put(number, 7).put(grants, 4);
-        }
-
-        Bytes grants(long from, long to, long permits) {
-            return put(from, 7).put(to, 7).put(permits, 7);
         }
 
         Bytes put(long number, int length) {
