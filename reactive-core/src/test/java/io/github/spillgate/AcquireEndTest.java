@@ -87,21 +87,6 @@ class AcquireEndTest extends AcquireFixture {
     }
 
     @Test
-    void cancelledWaitersLeaveTheQueue() {
-        RateLimiter limiter = limiter(Limit.perSecond(1));
-        limiter.tryAcquire("a").block();
-        Disposable first = wait(limiter, "first", 1, LONG);
-        Disposable second = wait(limiter, "second", 1, LONG);
-        wait(limiter, "third", 1, LONG);
-        second.dispose();
-        first.dispose();
-        first.dispose();
-        time.passMillis(1_001);
-        assertThat(served).containsExactly("third");
-        assertNoWaiterIsLeft(limiter);
-    }
-
-    @Test
     void cancellationWakesTheNextWaiterIfItRequestsLess() {
         RateLimiter limiter = limiter(Limit.perSecond(10));
         limiter.tryAcquire("a", 8).block();
@@ -280,19 +265,6 @@ class AcquireEndTest extends AcquireFixture {
                 })
                 .block(Duration.ofSeconds(30));
         served.add(depth == 20 ? "outer" : "inner");
-    }
-
-    @Test
-    void aLongQueueDoesNotOverflowTheStack() {
-        RateLimiter limiter =
-                builder(store, Limit.perSecond(10_000)).waiters(10_000, 10_000).build();
-        limiter.tryAcquire("a", 10_000).block();
-        for (int i = 0; i < 10_000; i++) {
-            wait(limiter, "w" + i, 1, LONG);
-        }
-        time.passMillis(1_001);
-        assertThat(served).hasSize(10_000);
-        assertNoWaiterIsLeft(limiter);
     }
 
     @Test

@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
-import io.github.spillgate.internal.holding.HoldIds;
 import io.github.spillgate.internal.waiting.LimiterDecisions;
 import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
@@ -35,23 +34,6 @@ class AcquireTest extends AcquireFixture {
                     assertThat(decision.remaining()).isEqualTo(1);
                 })
                 .verifyComplete();
-        assertNoWaiterIsLeft(limiter);
-    }
-
-    @Test
-    void waitersAreServedInOrderWhateverTheirCost() {
-        RateLimiter limiter = limiter(Limit.perSecond(10));
-        limiter.tryAcquire("a", 9).block();
-        wait(limiter, "seven", 7, LONG);
-        wait(limiter, "one", 1, LONG);
-        wait(limiter, "three", 3, LONG);
-        assertThat(served)
-                .as("1 permit is free, but the request for 7 was first")
-                .isEmpty();
-        time.pass(Duration.ofMillis(1_001));
-        assertThat(served).containsExactly("seven", "one");
-        time.pass(Duration.ofMillis(1_001));
-        assertThat(served).containsExactly("seven", "one", "three");
         assertNoWaiterIsLeft(limiter);
     }
 
@@ -151,25 +133,6 @@ class AcquireTest extends AcquireFixture {
     }
 
     @Test
-    void theBoundOfACounterAllowsForTwoAdjacentWindows() {
-        RateLimiter limiter = heldLimiter(Limit.perSecond(4).counter());
-        store.take(StoreRequest.take(claims(limiter, "a", 2))).block();
-        time.passMillis(999);
-        for (int i = 0; i < 5; i++) {
-            wait(limiter, "w" + i, 1, Duration.ofMillis(800));
-        }
-        assertThat(decisions).isEmpty();
-        for (int i = 0; i < 80; i++) {
-            held.answerAll();
-            time.passMillis(10);
-        }
-        assertThat(served)
-                .as("five permits of a limit of four, in two adjacent windows")
-                .containsExactly("w0", "w1", "w2", "w3", "w4");
-        assertNoWaiterIsLeft(limiter);
-    }
-
-    @Test
     void theBoundOfALogIsALowerBound() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(4));
         for (int i = 0; i < 13; i++) {
@@ -186,21 +149,6 @@ class AcquireTest extends AcquireFixture {
                 .as("the last would be served 3 ms late, because of the slots of the log")
                 .hasSize(12);
         assertNoWaiterIsLeft(limiter);
-    }
-
-    @Test
-    void theBoundBehindASmallerRequestCountsFromItsEarliestService() {
-        RateLimiter limiter = heldLimiter(Limit.perSecond(10));
-        store.take(StoreRequest.take(claims(limiter, "a", 6))).block();
-        wait(limiter, "much", 5, Duration.ofMillis(500));
-        wait(limiter, "little", 3, LONG);
-        wait(limiter, "most", 8, Duration.ofMillis(1_500));
-        held.answerAll();
-        assertThat(served).containsExactly("little");
-        assertThat(decisions).hasSize(1);
-        time.passMillis(1_001);
-        held.answerAll();
-        assertThat(served).as("8 of 10 permits are free after a window").containsExactly("little", "most");
     }
 
     @Test
@@ -227,19 +175,6 @@ class AcquireTest extends AcquireFixture {
         assertThat(held.held()).isZero();
         time.passMillis(2);
         assertThat(held.held()).isOne();
-    }
-
-    @Test
-    void theBoundCountsFromTheSendingOfTheFirstAttempt() {
-        RateLimiter limiter = heldLimiter(Limit.perSecond(1));
-        wait(limiter, "first", 1, LONG);
-        time.passMillis(400);
-        wait(limiter, "second", 1, Duration.ofMillis(800));
-        held.answerAll();
-        assertThat(served).containsExactly("first");
-        time.passMillis(601);
-        held.answerAll();
-        assertThat(served).as("one window after the grant of the first").containsExactly("first", "second");
     }
 
     @Test
@@ -602,20 +537,6 @@ class AcquireTest extends AcquireFixture {
 
     private static long used(RateLimiter limiter, String key) {
         return limiter.peek(key).block().limits().get(0).used();
-    }
-
-    @Test
-    void theHeadAsksForReleasedPermitsAtLeastOnceASecond() {
-        RateLimiter limiter = heldLimiter(Limit.concurrent(1).retryAfter(Duration.ofHours(1)));
-        store.take(StoreRequest.take(HoldIds.assign(claims(limiter, "a", 1)))).block();
-        waitFor(limiter, "a");
-        held.answerAll();
-        for (int i = 0; i < 50; i++) {
-            time.passMillis(1_000);
-            assertThat(held.held()).as("attempts after %d s", i).isOne();
-            held.answerAll();
-        }
-        limiter.close();
     }
 
     @Test

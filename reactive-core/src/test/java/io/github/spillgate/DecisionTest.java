@@ -67,13 +67,6 @@ class DecisionTest {
     }
 
     @Test
-    void aLimitLoweredBelowItsUsageHasNothingRemaining() {
-        StoreDecision decision = StoreDecision.ofPeek(REPLY, List.of(usage(claim("a", 0), 11, 1_000)));
-        assertThat(decision.remaining()).isZero();
-        assertThat(decision.limits().get(0).remaining()).isZero();
-    }
-
-    @Test
     void aSettingAllowsOrDeniesUntilTheRetryTime() {
         Reply reply = new Reply(Source.FALLBACK, 1_000);
         StoreDecision allowed = StoreDecision.ofPeek(reply, List.of());

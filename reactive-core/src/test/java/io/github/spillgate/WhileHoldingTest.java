@@ -538,16 +538,6 @@ class WhileHoldingTest {
         assertThat(cluster.holders()).isEqualTo(2);
     }
 
-    /** An unrenewed decision ends with its hold time. */
-    @Test
-    void aDecisionThatIsNotKeptLosesItsPermitAfterTheHoldTime() {
-        limiter.tryAcquire("a").block();
-        time.pass(Duration.ofSeconds(59));
-        assertThat(used(limiter)).isEqualTo(1);
-        time.pass(Duration.ofSeconds(1));
-        assertThat(used(limiter)).isZero();
-    }
-
     @Test
     void workThatRunsWhileTheLimiterIsClosedReleasesItsPermit() {
         Disposable running = run(limiter.whileHolding("a", Mono.never()));

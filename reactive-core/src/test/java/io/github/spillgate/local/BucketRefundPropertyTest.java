@@ -42,32 +42,6 @@ class BucketRefundPropertyTest extends BucketFixture {
         }
     }
 
-    /** Five at 0 s and five at 4 s leave six. The first five are refunded as far as they have not returned: one. */
-    @Example
-    void aRefundReturnsOnlyWhatHasNotReturnedYet() {
-        RateLimiter limiter = limiter(Limit.perSecond(1).burst(10));
-        Decision first = limiter.tryAcquire("a", 5).block();
-        clock.advanceMillis(4_000);
-        limiter.tryAcquire("a", 5).block();
-        assertThat(used(limiter)).isEqualTo(6);
-        limiter.refund(first).block();
-        assertThat(used(limiter)).isEqualTo(5);
-        assertThat(limiter.tryAcquire("a", 6).block().isAllowed()).isFalse();
-        assertThat(limiter.tryAcquire("a", 5).block().isAllowed()).isTrue();
-    }
-
-    @Example
-    void aSecondRefundReturnsNoPermitsThatWereTakenLater() {
-        RateLimiter limiter = limiter(Limit.perSecond(1).burst(10));
-        Decision five = limiter.tryAcquire("a", 5).block();
-        Decision one = limiter.tryAcquire("a", 1).block();
-        clock.advanceMillis(5_000);
-        limiter.tryAcquire("a", 5).block();
-        limiter.refund(five).block();
-        limiter.refund(one).block();
-        assertThat(used(limiter)).isEqualTo(5);
-    }
-
     /** Successful logins are refunded: then only the failed ones count. */
     @Example
     void requestsThatAreRefundedSoonLeaveAlmostNothing() {
@@ -79,15 +53,6 @@ class BucketRefundPropertyTest extends BucketFixture {
         }
         decisions.forEach(decision -> limiter.refund(decision).block());
         assertThat(used(limiter)).isLessThanOrEqualTo(1);
-    }
-
-    @Example
-    void aRefundAfterTheClockWasSetBackReturnsNothing() {
-        RateLimiter limiter = limiter(Limit.perSecond(1).burst(10));
-        Decision five = limiter.tryAcquire("a", 5).block();
-        clock.advanceMillis(-1_000);
-        limiter.refund(five).block();
-        assertThat(used(limiter)).isEqualTo(5);
     }
 
     private static long used(RateLimiter limiter) {
