@@ -368,6 +368,11 @@ class LimitTest {
                         .countingDenied()
                         .named("x"))
                 .hasToString("5/24h resolution=1s counting-denied name=x");
+        assertThat(Limit.concurrent(20)
+                        .retryAfter(Duration.ofSeconds(5))
+                        .hold(Duration.ofSeconds(30))
+                        .named("exports"))
+                .hasToString("20 concurrent hold=30s retry=5s name=exports");
     }
 
     @Test
@@ -387,25 +392,6 @@ class LimitTest {
             assertThat(limit).isNotEqualTo(other);
         }
         assertThat(limit.burst(5)).isNotEqualTo(limit.burst(6)).isEqualTo(limit.burst(5));
-    }
-
-    @Test
-    void thePermitsAreNotPartOfTheIdentityAndEverythingElseIs() {
-        Limit limit = Limit.perMinute(10);
-        assertThat(Limit.perMinute(20).identity()).isEqualTo(limit.identity());
-        assertThat(limit.countingDenied().identity()).isEqualTo(limit.identity());
-        assertThat(Limit.perMinute(20).burst(7).identity())
-                .isEqualTo(limit.burst(5).identity());
-        assertThat(new String[] {
-                    limit.identity(),
-                    limit.named("x").identity(),
-                    limit.resolution(Duration.ofMillis(2)).identity(),
-                    limit.counter().identity(),
-                    limit.counter().alignedToClock().identity(),
-                    limit.burst(10).identity(),
-                    Limit.perHour(10).named("1m").identity()
-                })
-                .doesNotHaveDuplicates();
     }
 
     @Test
@@ -471,15 +457,6 @@ class LimitTest {
         assertThat(limit.retryAfter(Limit.SHORTEST_RETRY).retryAfter()).isEqualTo(Limit.SHORTEST_RETRY);
         assertThat(limit.retryAfter(Limit.LONGEST_RETRY).retryAfter()).isEqualTo(Limit.LONGEST_RETRY);
         assertThat(Limit.perMinute(5).retryAfter()).isEqualTo(Duration.ZERO);
-    }
-
-    @Test
-    void otherSettingsKeepTheRetryTime() {
-        Limit limit = Limit.concurrent(20).retryAfter(Duration.ofSeconds(5));
-        assertThat(limit.hold(Duration.ofSeconds(30)).named("exports"))
-                .hasToString("20 concurrent hold=30s retry=5s name=exports");
-        assertThat(limit).isNotEqualTo(Limit.concurrent(20));
-        assertThat(limit.identity()).isEqualTo(Limit.concurrent(20).identity());
     }
 
     @Test

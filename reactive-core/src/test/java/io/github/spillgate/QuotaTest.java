@@ -99,20 +99,6 @@ class QuotaTest {
     }
 
     @Test
-    void theCalendarIsPartOfTheIdentityUnlessTheLimitHasAName() {
-        Limit.Quota quota = Limit.monthly(5);
-        assertThat(quota.in(BERLIN).identity()).isNotEqualTo(quota.identity());
-        assertThat(quota.from(15).identity()).isNotEqualTo(quota.identity());
-        assertThat(quota.at(LocalTime.of(6, 0)).identity()).isNotEqualTo(quota.identity());
-        assertThat(Limit.monthly(9).identity()).isEqualTo(quota.identity());
-        Limit named = quota.named("plan");
-        Limit other = quota.in(BERLIN).from(15).at(LocalTime.of(6, 0)).named("plan");
-        assertThat(other.identity()).isEqualTo(named.identity());
-        assertThat(other).isNotEqualTo(named);
-        assertThat(Limit.daily(5).named("plan").identity()).isNotEqualTo(named.identity());
-    }
-
-    @Test
     void aRequestHasTheBoundariesOfThePresentPeriodAndOfTheNearerOne() {
         Limit.Quota quota = Limit.daily(5);
         for (int hour : new int[] {0, 11, 12, 23}) {

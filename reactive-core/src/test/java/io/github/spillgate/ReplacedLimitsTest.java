@@ -60,15 +60,6 @@ class ReplacedLimitsTest extends AcquireFixture {
     }
 
     @Test
-    void aBucketKeepsItsLevelWithAnotherBurstAndRate() {
-        RateLimiter limiter = limiter(Limit.perSecond(1).burst(10));
-        limiter.tryAcquire("a", 10).block();
-        limiter.replaceLimits(List.of(Limit.perSecond(10).burst(15)));
-        assertThat(limiter.tryAcquire("a", 5).block().isAllowed()).isTrue();
-        assertThat(limiter.tryAcquire("a").block().retryAfter()).contains(Duration.ofMillis(100));
-    }
-
-    @Test
     void wrongLimitsAreRefusedAndNoneIsReplaced() {
         RateLimiter limiter = limiter(Limit.perMinute(1));
         assertThatIllegalArgumentException()

@@ -37,20 +37,6 @@ class ThrottleTest extends AcquireFixture {
     private final List<Long> at = new ArrayList<>();
 
     @Test
-    void elementsAreEmittedInOrderAtTheRateOfTheLimit() {
-        RateLimiter limiter = limiter(Limit.perSecond(5));
-        StepVerifier.create(Flux.range(0, 13).transform(limiter.throttle("a")))
-                .expectNext(0, 1, 2, 3, 4)
-                .then(() -> time.passMillis(1_000))
-                .then(() -> time.passMillis(1))
-                .expectNext(5, 6, 7, 8, 9)
-                .then(() -> time.passMillis(1_001))
-                .expectNext(10, 11, 12)
-                .verifyComplete();
-        assertNoWaiterIsLeft(limiter);
-    }
-
-    @Test
     void anEndlessSourceIsNeitherBufferedNorDroppedNorFasterThanItsLimitInAnyWindow() {
         for (Limit limit :
                 List.of(Limit.perSecond(7), Limit.of(100, Duration.ofMillis(300)), Limit.of(1, Duration.ofMillis(3)))) {

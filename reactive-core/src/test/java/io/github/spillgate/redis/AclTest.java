@@ -115,9 +115,7 @@ public class AclTest {
         user(documented().replace(" +pexpire", ""));
         // Two limits, because a request on a single log gets its expiry first.
         Charge charge = Charge.of("c", Limit.parse("9/4s"), Limit.perHour(1_000));
-        RateLimiter limiter = RateLimiter.builder("api")
-                .store(new Unprotected(RedisStore.create(client(asUser()))))
-                .build();
+        RateLimiter limiter = Unprotected.limiter(RedisStore.create(client(asUser())));
         Decision first = limiter.tryAcquire(charge).block();
         await().until(() -> limiter.peek(charge).block().at().isAfter(first.at()));
         // From the second slot on there is room for the next, and the log is not written as a whole.
@@ -198,8 +196,7 @@ public class AclTest {
 
     /** Does all that the store can, and returns what went wrong. */
     private List<LimitStoreException> failingOperations(RedisStore store) {
-        RateLimiter limiter =
-                RateLimiter.builder("api").store(new Unprotected(store)).build();
+        RateLimiter limiter = Unprotected.limiter(store);
         List<LimitStoreException> failures = new ArrayList<>();
         collect(failures, store.prepare(""));
         for (String limit : List.of("9/1h", "9/1h counter", "9/1h counter aligned", "9/1h counting-denied")) {

@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
-import io.github.spillgate.RateLimiter;
 import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
@@ -55,8 +54,7 @@ class BucketContentionTest {
         Limit limit = Limit.parse(text);
         Charge charge = Charge.of(UUID.randomUUID().toString(), limit);
         List<Decision> decisions = Flux.fromIterable(stores)
-                .map(store ->
-                        RateLimiter.builder("api").store(new Unprotected(store)).build())
+                .map(store -> Unprotected.limiter(store))
                 .flatMap(limiter -> Flux.range(0, number).flatMap(i -> limiter.tryAcquire(charge), 16), CONNECTIONS)
                 .collectList()
                 .block();

@@ -34,11 +34,8 @@ class BucketExpiryTest {
     void connect() {
         client = RedisClient.create(redis.uri());
         keyspace = new Keyspace(client);
-        limiter = RateLimiter.builder("api")
-                .store(new Unprotected(RedisStore.builder(client)
-                        .namespace(keyspace.namespace())
-                        .build()))
-                .build();
+        limiter = Unprotected.limiter(
+                RedisStore.builder(client).namespace(keyspace.namespace()).build());
     }
 
     @AfterEach

@@ -169,9 +169,7 @@ class BucketOracleTest {
                 List.of("7/30ms burst=4", "1/366d burst=99", "999983/7d burst=1000003", "3/1ms burst=1000")) {
             Limit limit = Limit.parse(text);
             ManualClock clock = new ManualClock();
-            RateLimiter limiter = RateLimiter.builder("api")
-                    .store(new Unprotected(LocalStore.bounded(100, clock)))
-                    .build();
+            RateLimiter limiter = Unprotected.limiter(LocalStore.bounded(100, clock));
             long window = limit.period().toMillis();
             long permitReturns = (window + limit.permits() - 1) / limit.permits();
             long level = 0;

@@ -43,8 +43,7 @@ class RedisStoreDeadlineTest {
     private final RedisForTests redis = RedisForTests.startOwn();
     private final RedisClient client = RedisClient.create(redis.uri());
     private final RedisStore store = RedisStore.create(client);
-    private final RateLimiter limiter =
-            RateLimiter.builder("api").store(new Unprotected(store)).build();
+    private final RateLimiter limiter = Unprotected.limiter(store);
 
     @BeforeEach
     void connect() {

@@ -37,7 +37,7 @@ abstract class ScriptedFixture {
         scripted.show(clock);
         keyspace = new Keyspace(client);
         store = scripted.store(client, keyspace.namespace(), false);
-        limiter = RateLimiter.builder("api").store(new Unprotected(store)).build();
+        limiter = Unprotected.limiter(store);
     }
 
     @AfterEach

@@ -93,8 +93,7 @@ class SettleTest extends ScriptedFixture {
     void theIdIsKeptForAMinuteWhateverTheWindowIs() {
         RedisStore real =
                 RedisStore.builder(client).namespace(keyspace.namespace()).build();
-        RateLimiter days =
-                RateLimiter.builder("api").store(new Unprotected(real)).build();
+        RateLimiter days = Unprotected.limiter(real);
         for (String text : List.of("5/10ms", "5/30d counter", "5/30d", "5/30d burst=5")) {
             StoreDecision taken = (StoreDecision)
                     days.tryAcquire(Charge.of("a", Limit.parse(text)).permits(2))
