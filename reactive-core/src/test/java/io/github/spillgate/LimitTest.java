@@ -9,9 +9,11 @@ import io.github.spillgate.internal.Text;
 import java.time.Duration;
 import java.util.List;
 import java.util.function.Function;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 class LimitTest {
@@ -103,85 +105,29 @@ class LimitTest {
                 .isEqualTo(Limit.perMinute(10).resolution(Duration.ofMillis(50)));
     }
 
+    static Stream<String> malformed() {
+        return Stream.concat(Stream.of("", " ", "100/1m\nname=\u001b[31m"), Stream.of("""
+                100 | 100/ | /1m | 100/1 | 100/1x | 100/1M | 100 / 1m | 1.5/1m | 100/1.5m | x/1m | 0/1m | -1/1m
+                100/0m | 100/-1m | 100/367d | 100/1m quick | 100/1m log counter | 100/1m counter counter
+                100/1m counter aligned aligned | 100/1m aligned | 100/1m counting-denied counting-denied
+                100/1m resolution=1s counter | 100/1m resolution=1s resolution=2s | 100/1m resolution=
+                100/1m resolution=2m | 100/1m resolution=0ms | 100/1m burst= | 100/1m burst=x | 100/1m burst=1.5
+                100/1m burst=0 | 100/1m burst=-1 | 100/1m burst | 100/1m burst=2 burst=3
+                100/1m burst=20 counter | 100/1m burst=20 log | 100/1m burst=20 aligned
+                100/1m burst=20 resolution=1s | 100/1m burst=9999999999999999999 | 1/366d burst=101
+                1000000/366d burst=10 | 100/1m name= | 100/1m name=a:b | 100/1m name=a name=b | 99999999999/1m
+                20000/1m resolution=1ms | 9999999999999999999999/1m | 20 Concurrent | 10/500ms leased
+                100/1m leased counting-denied | 1/999999999999d | 0 concurrent | 1001 concurrent | -1 concurrent
+                20 concurrent hold=999ms | 20 concurrent hold=25h | 20 concurrent hold=x
+                20 concurrent hold=1m hold=1m | 20 concurrent retry=99ms | 20 concurrent retry=25h
+                20 concurrent retry=soon | 20 concurrent retry=1s retry=1s | 20 concurrent counter
+                20 concurrent burst=5 | 20 concurrent counting-denied | 20 concurrent aligned
+                20 concurrent resolution=1s | 20 concurrent concurrent | 20/1m concurrent | 20/1m hold=60s
+                20/1m retry=1s | 20 | concurrent""".split("\\s*[|\n]\\s*", -1)));
+    }
+
     @ParameterizedTest
-    @ValueSource(
-            strings = {
-                "",
-                " ",
-                "100",
-                "100/",
-                "/1m",
-                "100/1",
-                "100/1x",
-                "100/1M",
-                "100 / 1m",
-                "1.5/1m",
-                "100/1.5m",
-                "x/1m",
-                "0/1m",
-                "-1/1m",
-                "100/0m",
-                "100/-1m",
-                "100/367d",
-                "100/1m quick",
-                "100/1m log counter",
-                "100/1m counter counter",
-                "100/1m counter aligned aligned",
-                "100/1m aligned",
-                "100/1m counting-denied counting-denied",
-                "100/1m resolution=1s counter",
-                "100/1m resolution=1s resolution=2s",
-                "100/1m resolution=",
-                "100/1m resolution=2m",
-                "100/1m resolution=0ms",
-                "100/1m burst=",
-                "100/1m burst=x",
-                "100/1m burst=1.5",
-                "100/1m burst=0",
-                "100/1m burst=-1",
-                "100/1m burst",
-                "100/1m burst=2 burst=3",
-                "100/1m burst=20 counter",
-                "100/1m burst=20 log",
-                "100/1m burst=20 aligned",
-                "100/1m burst=20 resolution=1s",
-                "100/1m burst=9999999999999999999",
-                "1/366d burst=101",
-                "1000000/366d burst=10",
-                "100/1m name=",
-                "100/1m name=a:b",
-                "100/1m name=a name=b",
-                "99999999999/1m",
-                "20000/1m resolution=1ms",
-                "9999999999999999999999/1m",
-                "20 Concurrent",
-                "10/500ms leased",
-                "100/1m leased counting-denied",
-                "100/1m\nname=\u001b[31m",
-                "1/999999999999d",
-                "0 concurrent",
-                "1001 concurrent",
-                "-1 concurrent",
-                "20 concurrent hold=999ms",
-                "20 concurrent hold=25h",
-                "20 concurrent hold=x",
-                "20 concurrent hold=1m hold=1m",
-                "20 concurrent retry=99ms",
-                "20 concurrent retry=25h",
-                "20 concurrent retry=soon",
-                "20 concurrent retry=1s retry=1s",
-                "20 concurrent counter",
-                "20 concurrent burst=5",
-                "20 concurrent counting-denied",
-                "20 concurrent aligned",
-                "20 concurrent resolution=1s",
-                "20 concurrent concurrent",
-                "20/1m concurrent",
-                "20/1m hold=60s",
-                "20/1m retry=1s",
-                "20",
-                "concurrent"
-            })
+    @MethodSource("malformed")
     void malformedTextIsRejectedWithAnExample(String text) {
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> Limit.parse(text))
