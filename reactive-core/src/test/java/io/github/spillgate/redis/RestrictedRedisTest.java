@@ -4,12 +4,14 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.testkit.CommandProxy;
+import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.ClientOptions;
@@ -20,8 +22,10 @@ import io.lettuce.core.protocol.ProtocolVersion;
 import java.time.Duration;
 import java.util.Set;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Mono;
 
 /** A Redis behind a proxy, or a managed one, that refuses commands. */
 class RestrictedRedisTest {
@@ -80,6 +84,33 @@ class RestrictedRedisTest {
             assertDecidedInRedis();
         }
         assertThat(proxy.calls("EVALSHA")).isLessThan(30);
+    }
+
+    @Test
+    void aLimiterWithAFallbackNeedsNoOtherCommands() {
+        proxy.answer(CommandProxy.only(NEEDED, "ERR unknown command 'x'"));
+        try (LimiterForTests own = LimiterForTests.on(uri(), LONG)) {
+            own.awaitReady();
+            RateLimiter withFallback = own.limiter();
+            Charge charge = Charge.of("a", Limit.perMinute(10));
+            Decision decision = withFallback.tryAcquire(charge.permits(4)).block(LONG);
+            assertThat(decision.source()).isEqualTo(Source.REDIS);
+            withFallback.settle(decision, 3).block(LONG);
+            withFallback.refund(charge).block(LONG);
+            await().atMost(LONG).until(() -> used(withFallback, charge) == 2);
+            withFallback.reset(charge).block(LONG);
+            assertThat(used(withFallback, charge)).isZero();
+            Charge running = Charge.of("a", Limit.concurrent(1));
+            assertThat(withFallback.whileHolding(running, Mono.just("done")).block(LONG))
+                    .isEqualTo("done");
+            await().atMost(LONG).until(() -> used(withFallback, running) == 0);
+            assertThat(withFallback.state().problem()).isEmpty();
+        }
+        assertThat(proxy.calls("EVALSHA")).isPositive();
+    }
+
+    private static long used(RateLimiter asked, Charge charge) {
+        return asked.peek(charge).block(LONG).limits().get(0).used();
     }
 
     /** Also after a connection attempt that was abandoned. */

@@ -6,7 +6,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Limit;
 import io.github.spillgate.http.KeySource;
 import io.github.spillgate.http.Rule;
-import io.lettuce.core.RedisURI;
 import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
@@ -35,10 +34,6 @@ public abstract class HttpBypassContract extends HttpContract {
 
     protected HttpBypassContract(HttpAdapter adapter) {
         super(adapter);
-    }
-
-    HttpBypassContract(HttpAdapter adapter, RedisURI redis) {
-        super(adapter, redis);
     }
 
     static Stream<String> spellingsOfHello() {

@@ -12,7 +12,6 @@ import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.response.RateLimitHeaders;
 import io.github.spillgate.testkit.ClientForTests.Answer;
-import io.lettuce.core.RedisURI;
 import java.net.http.HttpClient.Version;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
@@ -36,10 +35,6 @@ public abstract class HttpConnectionContract extends HttpContract {
 
     protected HttpConnectionContract(HttpAdapter adapter) {
         super(adapter);
-    }
-
-    HttpConnectionContract(HttpAdapter adapter, RedisURI redis) {
-        super(adapter, redis);
     }
 
     @Test

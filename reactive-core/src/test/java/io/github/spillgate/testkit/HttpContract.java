@@ -16,7 +16,6 @@ import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.response.RateLimitHeaders;
 import io.github.spillgate.testkit.HttpAdapter.Server;
 import io.github.spillgate.testkit.HttpAdapter.Setup;
-import io.lettuce.core.RedisURI;
 import java.time.Duration;
 import java.util.List;
 import java.util.Queue;
@@ -54,11 +53,7 @@ public abstract class HttpContract {
     private @Nullable Server server;
 
     HttpContract(HttpAdapter adapter) {
-        this(adapter, RedisForTests.first().uri());
-    }
-
-    HttpContract(HttpAdapter adapter, RedisURI redis) {
-        this(adapter, LimiterForTests.on(redis, LONG_DEADLINE), Source.POSTGRES);
+        this(adapter, LimiterForTests.on(RedisForTests.first(), LONG_DEADLINE), Source.POSTGRES);
     }
 
     HttpContract(HttpAdapter adapter, PostgresForTests postgres) {

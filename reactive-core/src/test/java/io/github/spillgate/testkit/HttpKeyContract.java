@@ -12,7 +12,6 @@ import io.github.spillgate.http.Rule.WhenMissing;
 import io.github.spillgate.http.Rule.WhenUndecided;
 import io.github.spillgate.http.address.ClientAddress;
 import io.github.spillgate.http.settings.KeySyntax;
-import io.lettuce.core.RedisURI;
 import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -33,10 +32,6 @@ public abstract class HttpKeyContract extends HttpContract {
 
     protected HttpKeyContract(HttpAdapter adapter) {
         super(adapter);
-    }
-
-    HttpKeyContract(HttpAdapter adapter, RedisURI redis) {
-        super(adapter, redis);
     }
 
     static Stream<Arguments> keys() {

@@ -10,7 +10,6 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.response.RateLimitHeaders;
 import io.github.spillgate.local.LocalStore;
-import io.lettuce.core.RedisURI;
 import java.io.IOException;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
@@ -30,10 +29,6 @@ public abstract class HttpResponseContract extends HttpContract {
 
     protected HttpResponseContract(HttpAdapter adapter) {
         super(adapter);
-    }
-
-    HttpResponseContract(HttpAdapter adapter, RedisURI redis) {
-        super(adapter, redis);
     }
 
     HttpResponseContract(HttpAdapter adapter, PostgresForTests postgres) {

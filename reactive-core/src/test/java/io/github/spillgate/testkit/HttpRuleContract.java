@@ -9,7 +9,6 @@ import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.Rules;
-import io.lettuce.core.RedisURI;
 import java.net.http.HttpResponse;
 import org.junit.jupiter.api.Test;
 
@@ -18,10 +17,6 @@ public abstract class HttpRuleContract extends HttpContract {
 
     protected HttpRuleContract(HttpAdapter adapter) {
         super(adapter);
-    }
-
-    HttpRuleContract(HttpAdapter adapter, RedisURI redis) {
-        super(adapter, redis);
     }
 
     HttpRuleContract(HttpAdapter adapter, PostgresForTests postgres) {

@@ -13,55 +13,12 @@ import java.util.function.UnaryOperator;
 /** The spellings of a path with which a client may try to get a file past a rule. */
 public final class PathSpellings {
 
-    private static final List<String> SLASHES = List.of(
-            "/",
-            "//",
-            "///",
-            "/./",
-            "/././",
-            "%2F",
-            "%2f",
-            "%2F/",
-            "/%2F",
-            "/%2F%2F",
-            "%252F",
-            "%25252F",
-            "\\",
-            "/\\",
-            "%5C",
-            "%5c",
-            "/%5C",
-            "%255C",
-            "/%2E/",
-            "/%2e/",
-            "/%252E/",
-            "%2F.%2F",
-            "/.%2F",
-            "%2F%2E%2F",
-            "/;x/",
-            ";x/",
-            "/%3Bx/",
-            "/x/../",
-            "/x/..%2F",
-            "/x/%2E%2E/",
-            "/x/%2e%2e%2f",
-            "/x%2F..%2F",
-            "/x/..\\",
-            "/x/..%5C",
-            "/x/%252E%252E%252F",
-            "/x/..%252F",
-            "/../",
-            "/..%2F",
-            "/..%5C",
-            "/..\\",
-            "/..%252F",
-            "/%2E%2E%2F",
-            "/x/y/..%2F..%2F",
-            "/x/y/..%2F..%2F..%2F",
-            "/x%2Fy%2F..%2F..%2F..%2F..%2F",
-            "/%20/",
-            "/%00/",
-            "/%09/");
+    private static final List<String> SLASHES = List.of("""
+            / // /// /./ /././ %2F %2f %2F/ /%2F /%2F%2F %252F %25252F \\ /\\ %5C %5c /%5C %255C /%2E/
+            /%2e/ /%252E/ %2F.%2F /.%2F %2F%2E%2F /;x/ ;x/ /%3Bx/ /x/../ /x/..%2F /x/%2E%2E/ /x/%2e%2e%2f
+            /x%2F..%2F /x/..\\ /x/..%5C /x/%252E%252E%252F /x/..%252F /../ /..%2F /..%5C /..\\ /..%252F
+            /%2E%2E%2F /x/y/..%2F..%2F /x/y/..%2F..%2F..%2F /x%2Fy%2F..%2F..%2F..%2F..%2F /%20/ /%00/
+            /%09/""".split("\\s+", -1));
 
     private PathSpellings() {}
 
