@@ -38,24 +38,6 @@ class ReplacedLimitsOnRedisTest {
         store.close();
     }
 
-    @Test
-    void cachedDenialsDoNotOutliveARaisedLimit() {
-        try (RateLimiter limiter = limiter(Limit.perDay(2), Limit.perHour(3).burst(3))) {
-            for (int i = 0; i < 4; i++) {
-                limiter.tryAcquire("a").block(LONG);
-            }
-            assertThat(limiter.tryAcquire("a").block(LONG).source()).isEqualTo(Source.CACHED_DENIAL);
-            limiter.replaceLimits(List.of(Limit.perDay(3), Limit.perHour(3).burst(3)));
-            Decision raised = limiter.tryAcquire("a").block(LONG);
-            assertThat(raised.isAllowed()).isTrue();
-            assertThat(raised.source()).isEqualTo(Source.REDIS);
-            assertThat(raised.limits().get(0).used()).isEqualTo(3);
-            assertThat(limiter.tryAcquire("a").block(LONG).isAllowed()).isFalse();
-            limiter.replaceLimits(List.of(Limit.perDay(4), Limit.perHour(3).burst(4)));
-            assertThat(limiter.tryAcquire("a").block(LONG).isAllowed()).isTrue();
-        }
-    }
-
     /** Callers wait and cancel while limits with the same and with other counts replace each other. */
     @Test
     void underContentionNoWaiterIsLostAndNoLimitExceeded() throws InterruptedException {

@@ -22,7 +22,6 @@ import io.github.spillgate.testkit.CorrectedForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisClient;
 import java.nio.charset.StandardCharsets;
-import java.time.Duration;
 import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.List;
@@ -43,8 +42,6 @@ import reactor.core.scheduler.Schedulers;
 class CountLifeTest extends ScriptedFixture {
 
     private static final int OTHER_LIFE = 8;
-
-    private static final Duration LONG = Duration.ofSeconds(30);
 
     /** An expiry seems later if the server pauses while it is read, which takes two readings of its clock. */
     private static final int LONGEST_PAUSE = 50;
