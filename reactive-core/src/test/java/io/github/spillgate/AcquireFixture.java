@@ -1,5 +1,7 @@
 package io.github.spillgate;
 
+import static org.assertj.core.api.Assertions.assertThat;
+
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
@@ -7,6 +9,7 @@ import io.github.spillgate.testkit.VirtualTime;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import org.junit.jupiter.api.AutoClose;
 import reactor.core.Disposable;
 
@@ -37,6 +40,10 @@ abstract class AcquireFixture {
         } else {
             decisions.add(decision);
         }
+    }
+
+    void assertOneDenial(Duration retryAfter) {
+        assertThat(decisions).extracting(Decision::retryAfter).containsExactly(Optional.of(retryAfter));
     }
 
     RateLimiter limiter(Limit... limits) {

@@ -252,9 +252,7 @@ class AcquireTest extends AcquireFixture {
         wait(limiter, "little", 1, Duration.ofMillis(500));
         assertThat(decisions).isEmpty();
         held.answerAll();
-        assertThat(decisions)
-                .singleElement()
-                .satisfies(decision -> assertThat(decision.retryAfter()).contains(Duration.ofMillis(1_001)));
+        assertOneDenial(Duration.ofMillis(1_001));
         time.passMillis(1_001);
         held.answerAll();
         assertThat(served).containsExactly("much");
@@ -315,9 +313,7 @@ class AcquireTest extends AcquireFixture {
         assertThat(served).containsExactly("w0", "w1", "w2");
         wait(limiter, "w3", 1, Duration.ZERO);
         held.answerAll();
-        assertThat(decisions)
-                .singleElement()
-                .satisfies(decision -> assertThat(decision.retryAfter()).contains(Duration.ofMillis(1_001)));
+        assertOneDenial(Duration.ofMillis(1_001));
         assertNoWaiterIsLeft(limiter);
     }
 
@@ -385,9 +381,7 @@ class AcquireTest extends AcquireFixture {
         for (int i = 0; i < 3; i++) {
             waitFor(limiter, "a");
         }
-        assertThat(decisions)
-                .singleElement()
-                .satisfies(decision -> assertThat(decision.retryAfter()).contains(Duration.ofSeconds(1)));
+        assertOneDenial(Duration.ofSeconds(1));
         held.answerAll();
         assertNoWaiterIsLeft(limiter);
     }
@@ -399,9 +393,7 @@ class AcquireTest extends AcquireFixture {
         limiter.tryAcquire("a").block();
         waitFor(limiter, "a");
         waitFor(limiter, "a");
-        assertThat(decisions)
-                .singleElement()
-                .satisfies(decision -> assertThat(decision.retryAfter()).contains(Duration.ofSeconds(5)));
+        assertOneDenial(Duration.ofSeconds(5));
         limiter.close();
     }
 
@@ -412,9 +404,7 @@ class AcquireTest extends AcquireFixture {
         waitFor(limiter, "a");
         wait(limiter, "late", 1, Duration.ofMillis(100));
         time.passMillis(100);
-        assertThat(decisions)
-                .singleElement()
-                .satisfies(decision -> assertThat(decision.retryAfter()).contains(Duration.ofMillis(4_900)));
+        assertOneDenial(Duration.ofMillis(4_900));
         limiter.close();
     }
 

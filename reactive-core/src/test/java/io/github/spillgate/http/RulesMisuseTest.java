@@ -10,7 +10,6 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreRequest;
-import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.StoreForTests;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -184,23 +183,5 @@ class RulesMisuseTest extends RulesFixture {
         assertThat(names(look))
                 .containsExactlyElementsOf(
                         IntStream.range(0, 20).mapToObj(i -> "r" + i + "-1m").toList());
-    }
-
-    @Test
-    void aLateResponseRefundsOnlyItsOwnPermits() {
-        ManualClock clock = new ManualClock();
-        LimitStore local = LocalStore.bounded(100, clock);
-        try (RateLimiter onClock = RateLimiter.builder("clock").store(local).build()) {
-            Rules rules =
-                    rules(onClock, address("all", 1_000), address("failures", 1).refundWhen("2xx"));
-            Verdict slow = decide(rules, SentRequest.get("/"));
-            clock.advance(Duration.ofSeconds(61));
-            // The window of the slow request is over, and another request has taken the permit.
-            assertAllowed(rules, SentRequest.get("/"));
-            slow.refund(200).block(LONG);
-            assertThat(decide(rules, SentRequest.get("/")).isAllowed())
-                    .as("a second failure within the window")
-                    .isFalse();
-        }
     }
 }

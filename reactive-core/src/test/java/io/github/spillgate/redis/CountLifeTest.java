@@ -4,7 +4,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.redis.lane.CountKeys;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.LimitStore;
@@ -21,7 +20,6 @@ import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.CorrectedForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisClient;
-import java.nio.charset.StandardCharsets;
 import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.List;
@@ -254,7 +252,7 @@ class CountLifeTest extends ScriptedFixture {
                 Claim claim = claim("a", limit);
                 for (int seed = 0; seed < 15; seed++) {
                     new TimeToLive(real, claim, isFast, new Random(seed)).holds(30);
-                    keyspace.commands().del(keyOf(claim, isFast));
+                    keyspace.commands().del(keyOf(claim, keyspace.namespace() + isFast));
                 }
             }
         }
@@ -272,7 +270,7 @@ class CountLifeTest extends ScriptedFixture {
         TimeToLive(RedisStore real, Claim claim, boolean isFast, Random random) {
             this.real = real;
             this.claim = claim;
-            this.key = keyOf(claim, isFast);
+            this.key = keyOf(claim, keyspace.namespace() + isFast);
             this.random = random;
         }
 
@@ -413,15 +411,6 @@ class CountLifeTest extends ScriptedFixture {
     /** Returns the reply of a correction, as a decision. */
     private static StoreDecision replyOf(Mono<List<Corrected>> corrected) {
         return CorrectedForTests.asDecision(corrected.block().get(0));
-    }
-
-    private String keyOf(Claim claim) {
-        return new String(new CountKeys(keyspace.namespace()).counts(List.of(claim))[0], StandardCharsets.US_ASCII);
-    }
-
-    private String keyOf(Claim claim, boolean isFast) {
-        return new String(
-                new CountKeys(keyspace.namespace() + isFast).counts(List.of(claim))[0], StandardCharsets.US_ASCII);
     }
 
     private static int life(Mono<StoreDecision> decision) {

@@ -10,6 +10,7 @@ import io.lettuce.core.codec.ByteArrayCodec;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Predicate;
 import java.util.regex.Pattern;
 
 /**
@@ -46,6 +47,19 @@ public final class Keyspace {
             throw new AssertionError("expected one key, but found " + keys);
         }
         return keys.get(0);
+    }
+
+    /** Returns the key of the only count, which may have marks. */
+    public String countKey() {
+        return key(key -> !key.contains("!"));
+    }
+
+    public String keyEndingWith(String end) {
+        return key(key -> key.endsWith(end));
+    }
+
+    private String key(Predicate<String> which) {
+        return keys().stream().filter(which).findAny().orElseThrow();
     }
 
     public byte[] bytes(String key) {

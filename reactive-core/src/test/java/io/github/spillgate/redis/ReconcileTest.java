@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.redis.lane.CountKeys;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Corrected.CorrectionOutcome;
@@ -16,7 +15,6 @@ import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.CorrectedForTests;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.lettuce.core.cluster.SlotHash;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -346,10 +344,6 @@ class ReconcileTest extends ScriptedFixture {
         return Reconciliation.ofHolds(source(id), number(id), claim, holds, clock);
     }
 
-    private String keyOf(Claim claim) {
-        return new String(new CountKeys(keyspace.namespace()).counts(List.of(claim))[0], StandardCharsets.US_ASCII);
-    }
-
     private Reconciliation foreignClaim(String id, Limit limit) {
         RateLimiter other = RateLimiter.builder("api")
                 .store(scripted.store(client, keyspace.namespace() + "-elsewhere", false))
@@ -375,17 +369,10 @@ class ReconcileTest extends ScriptedFixture {
     }
 
     private long ttl(String end) {
-        return keyspace.commands()
-                .ttl(keyspace.keys().stream()
-                        .filter(key -> key.endsWith(end))
-                        .findAny()
-                        .orElseThrow());
+        return keyspace.commands().ttl(keyspace.keyEndingWith(end));
     }
 
     private StoredLog log() {
-        return StoredLog.parse(keyspace.bytes(keyspace.keys().stream()
-                .filter(key -> !key.contains("!"))
-                .findAny()
-                .orElseThrow()));
+        return StoredLog.parse(keyspace.bytes(keyspace.countKey()));
     }
 }

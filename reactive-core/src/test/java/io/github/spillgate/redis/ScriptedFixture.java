@@ -5,6 +5,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.redis.lane.CountKeys;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.testkit.CorrectedForTests;
@@ -13,6 +14,7 @@ import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
 import io.lettuce.core.RedisClient;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
@@ -52,6 +54,14 @@ abstract class ScriptedFixture {
 
     Claim claim(String key, Limit limit) {
         return DecidedClaims.of(limiter.peek(Charge.of(key, limit)).block()).get(0);
+    }
+
+    String keyOf(Claim claim) {
+        return keyOf(claim, keyspace.namespace());
+    }
+
+    static String keyOf(Claim claim, String namespace) {
+        return new String(new CountKeys(namespace).counts(List.of(claim))[0], StandardCharsets.US_ASCII);
     }
 
     long used(String key, Limit limit) {
