@@ -34,7 +34,6 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
-import reactor.blockhound.BlockingOperationError;
 
 /**
  * Decisions of a store with TLS that are requested on event loops of a server. Lettuce reads the certificates on the
@@ -98,20 +97,6 @@ class TlsLoopTest {
             assertNoLoopReadACertificate();
             assertManyDecisionsInRedis();
         }
-    }
-
-    @Test
-    void blockingCallsOnTheseLoopsAreDetected() {
-        CompletableFuture<Throwable> thrown = new CompletableFuture<>();
-        loops.next().execute(() -> {
-            try (InputStream certificate = authority()) {
-                certificate.readAllBytes();
-                thrown.complete(new AssertionError("nothing was thrown"));
-            } catch (BlockingOperationError | IOException e) {
-                thrown.complete(e);
-            }
-        });
-        assertThat(thrown.join()).isInstanceOf(BlockingOperationError.class);
     }
 
     private void assertManyDecisionsInRedis() {
