@@ -1,7 +1,6 @@
 package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.store.ClockForTests;
 import io.github.spillgate.store.MapStore;
@@ -42,35 +41,6 @@ class RegisterTest {
     void close() {
         store.closeLater().block();
         client.shutdown();
-    }
-
-    @Test
-    void eachInstanceOfALimiterIsCountedOnce() {
-        UUID one = UUID.randomUUID();
-        assertThat(register("api", one)).isEqualTo(1);
-        assertThat(register("api", one)).isEqualTo(1);
-        assertThat(register("api", UUID.randomUUID())).isEqualTo(2);
-        assertThat(register("other", UUID.randomUUID())).isEqualTo(1);
-        assertThat(register("api", one)).isEqualTo(2);
-    }
-
-    @Test
-    void aRegistrationExpires() {
-        UUID brief = UUID.randomUUID();
-        UUID other = UUID.randomUUID();
-        assertThat(store.register("api", brief, Duration.ofMillis(200)).block()).isEqualTo(1);
-        await().until(() -> register("api", other), number -> number == 1);
-    }
-
-    @Test
-    void aRegistrationCanBeRemoved() {
-        UUID one = UUID.randomUUID();
-        UUID other = UUID.randomUUID();
-        register("api", one);
-        register("api", other);
-        assertThat(store.register("api", one, Duration.ZERO).block()).isEqualTo(1);
-        assertThat(store.register("api", other, Duration.ZERO).block()).isNull();
-        assertThat(admin.keys(namespace + ":*")).isEmpty();
     }
 
     @Test
