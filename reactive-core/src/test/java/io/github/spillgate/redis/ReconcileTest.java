@@ -25,28 +25,15 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What was admitted elsewhere is charged once, at its time, and each reconciliation for itself. */
+/**
+ * What was admitted elsewhere is charged once, at its time, and each reconciliation for itself. {@link
+ * ReconcileOracleTest} compares each reply with a model.
+ */
 class ReconcileTest extends ScriptedFixture {
 
     private static final Limit LOG = Limit.parse("5/1s");
     private static final Limit COUNTER = Limit.parse("5/1s counter");
     private static final Limit HOLDS = Limit.parse("10 concurrent");
-
-    @ParameterizedTest
-    @ValueSource(strings = {"5/1s", "5/1s counter", "5/1s burst=5"})
-    void onlyReconciliationsThatAreChargedNowAreApplied(String text) {
-        Limit limit = Limit.parse(text);
-        Reconciliation repeated = reconciliation("a-1", limit, ago(0, 1));
-        assertThat(charge(repeated).outcome()).isEqualTo(CorrectionOutcome.APPLIED);
-        assertThat(charge(repeated).outcome()).isEqualTo(CorrectionOutcome.WITHOUT_EFFECT);
-        Reconciliation other = Reconciliation.of("b", 1, claim("b", limit), List.of(ago(0, 2)), List.of(), clock);
-        List<Corrected> results = store.correct(List.of(repeated, other)).block();
-        assertThat(used(results)).containsExactly(1L, 2L);
-        assertThat(results)
-                .extracting(Corrected::outcome)
-                .containsExactly(CorrectionOutcome.WITHOUT_EFFECT, CorrectionOutcome.APPLIED);
-        assertThat(CorrectedForTests.usageOf(results.get(1)).reply().stamp()).isPositive();
-    }
 
     /** A message that was stuck must not be charged again after a later one, and one source needs one mark. */
     @ParameterizedTest
@@ -231,28 +218,6 @@ class ReconcileTest extends ScriptedFixture {
         assertThat(used(reconcile(reconciliation("a-3", limit, ago(1, most))))).containsExactly(expected);
     }
 
-    /** Otherwise its permits would begin to expire too early. */
-    @Test
-    void aGrantLongAfterTheOneBeforeBeginsAWindowOfACounter() {
-        Grants recent = new Grants(clock.millis() - 1_500, clock.millis(), 5);
-        reconcile(
-                reconciliation("a-1", COUNTER, ago(2_000, 3), ago(0, 5)),
-                Reconciliation.of("b", 1, claim("b", COUNTER), List.of(recent), List.of(), clock));
-        pass(999);
-        assertThat(List.of(used("a", COUNTER), used("b", COUNTER))).containsExactly(5L, 5L);
-    }
-
-    /** In a window before that of the take, they would begin to fade at once, and more would be granted. */
-    @Test
-    void grantsFromBeforeACounterBeganOpenItsWindow() {
-        take(COUNTER, 1);
-        reconcile(reconciliation("a-1", COUNTER, ago(700, 4)));
-        pass(299);
-        assertThat(used(COUNTER)).isEqualTo(5);
-        pass(501);
-        assertThat(used(COUNTER)).isEqualTo(3);
-    }
-
     @Test
     void agesAreComputedOnSubscription() {
         var later = store.correct(List.of(reconciliation("a-1", LOG, ago(0, 2))));
@@ -294,17 +259,6 @@ class ReconcileTest extends ScriptedFixture {
         assertThat(used(LOG)).isEqualTo(4);
         pass(1);
         assertThat(used(LOG)).isEqualTo(3);
-    }
-
-    /** What has returned already is not refunded from later permits. */
-    @Test
-    void permitsOfABucketAreRefundedAsFarAsTheyHaveNotReturned() {
-        Limit limit = Limit.parse("5/1s burst=10");
-        Corrected charged = charge(reconciliation("a-1", limit, ago(0, 10)));
-        pass(1_000);
-        take(limit, 3);
-        refund(charged, 10, 2_000);
-        assertThat(used(limit)).isEqualTo(3);
     }
 
     // What is done and asked
