@@ -24,7 +24,9 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** Redis loses its data while instances know what it has granted: it is flushed, or a replica without data takes over. */
+/**
+ * Redis loses its data while instances know what it has granted: it is flushed, or a replica without data takes over.
+ */
 class ResilientStoreDataLossTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
