@@ -149,7 +149,6 @@ class PostgresStalledProcessTest extends PostgresProcessesFixture {
         }
     }
 
-    /** Asserts that the server has written no row of the stopped process after the deadlines of its decisions. */
     /** The keys and versions of the rows that only the stopped process writes. */
     private List<String> ownRows() {
         return POSTGRES.execute(
