@@ -18,7 +18,7 @@ import java.util.function.LongSupplier;
 import reactor.core.publisher.Mono;
 
 /**
- * A store whose decisions say which limits they are {@linkplain Limit#near(int) near}, once.
+ * A store with decisions that say which limits they are {@linkplain Limit#near(int) near}, once.
  *
  * <p>The count of a quota knows whether one of its decisions has said so. For other limits, and during an outage, this
  * limiter says it once for a key, and again only if the usage was below half of the mark, or if the key was not used
@@ -107,7 +107,7 @@ public final class NearMarks extends ForwardingLimitStore {
         long before = made.isCharged() ? counted.used() - usage.cost() : counted.used();
         long now = nanos.getAsLong();
         Reported last = reported.get(key);
-        // A denial by another hash slot drops the report of a quota, whose permits are refunded.
+        // A denial by another hash slot drops the report of a quota: its permits are refunded.
         boolean wasDropped =
                 (last != null && last.isDropped) || (!made.isAllowed() && isFirst(made, usage, ofOthers, false));
         boolean isKnown = last != null && last.until > now && (2 * before >= mark || !last.isBefore(counted.reply()));

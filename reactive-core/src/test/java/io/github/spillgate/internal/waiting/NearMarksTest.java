@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Limits whose permits return one by one: a key is reported once by each instance. */
+/** Limits of which permits return one by one: a key is reported once by each instance. */
 class NearMarksTest {
 
     private final ManualClock clock = new ManualClock();
