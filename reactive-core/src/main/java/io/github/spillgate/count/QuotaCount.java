@@ -49,7 +49,7 @@ public class QuotaCount extends RateCount {
         limit = (Limit.Quota) claim.limit();
         this.now = now;
         if (stored.end() > now) {
-            stored = stored.with(stored.used(), false);
+            stored = stored.isNear() ? stored.with(stored.used(), false) : stored;
             seen = stored;
         } else if (expected.end() > now) {
             seen = expected;

@@ -6,14 +6,12 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.spi.LimitStore;
-import io.github.spillgate.store.LastingMapStore;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
 import java.util.stream.IntStream;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Flux;
@@ -24,20 +22,15 @@ class NearQuotaTest extends ScriptedFixture {
     private static final Instant BOUNDARY = Instant.parse("2026-10-01T00:00:00Z");
     private static final Limit PLAN = Limit.daily(10).near(75);
 
-    private LimitStore used;
+    @BeforeEach
+    void begin() {
+        at(BOUNDARY.plusSeconds(1));
+    }
 
-    /** Returns a limiter of another process, but for the store in this one. */
+    /** Returns a limiter of another process, but for a store in this one. */
     private RateLimiter limiter(String kind, Limit limit) {
-        if (used == null) {
-            used = switch (kind) {
-                case "local" -> LocalStore.bounded(100, clock);
-                case "values" -> new LastingMapStore(scripted::micros);
-                default -> store;
-            };
-            at(BOUNDARY.plusSeconds(1));
-        }
         return RateLimiter.builder("quota")
-                .store(new Unprotected(used))
+                .store(new Unprotected(stored(kind)))
                 .limit(limit)
                 .build();
     }

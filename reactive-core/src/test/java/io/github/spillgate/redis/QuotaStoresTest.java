@@ -5,12 +5,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.local.LocalStore;
-import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
-import io.github.spillgate.store.LastingMapStore;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.time.Instant;
@@ -29,19 +26,10 @@ class QuotaStoresTest extends ScriptedFixture {
     /** 15:00 UTC is midnight there. */
     private static final Limit.Quota PLAN = Limit.daily(3);
 
-    private LimitStore used;
-
     /** Returns a limiter of another process, but for a store in this one. */
     private RateLimiter limiter(String kind, Limit limit) {
-        if (used == null) {
-            used = switch (kind) {
-                case "local" -> LocalStore.bounded(100, clock);
-                case "values" -> new LastingMapStore(scripted::micros);
-                default -> store;
-            };
-        }
         return RateLimiter.builder("quota")
-                .store(new Unprotected(used))
+                .store(new Unprotected(stored(kind)))
                 .limit(limit)
                 .build();
     }
@@ -157,10 +145,12 @@ class QuotaStoresTest extends ScriptedFixture {
         StoreDecision taken = (StoreDecision) limiter.tryAcquire("k", 2).block();
         StoreUsage usage = taken.usages().get(0);
         at(BOUNDARY.minusMillis(5));
-        used.correct(List.of(new RefundCharged(usage.claim(), usage.life(), BOUNDARY.toEpochMilli())))
+        stored(kind)
+                .correct(List.of(new RefundCharged(usage.claim(), usage.life(), BOUNDARY.toEpochMilli())))
                 .block();
         assertThat(limiter.peek("k").block().limits().get(0).used()).isEqualTo(2);
-        used.correct(List.of(new RefundCharged(usage.claim(), usage.life(), usage.wholeAtMillis())))
+        stored(kind)
+                .correct(List.of(new RefundCharged(usage.claim(), usage.life(), usage.wholeAtMillis())))
                 .block();
         assertThat(limiter.peek("k").block().limits().get(0).used()).isZero();
     }

@@ -5,9 +5,12 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.lane.CountKeys;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.store.LastingMapStore;
 import io.github.spillgate.testkit.CorrectedForTests;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.ManualClock;
@@ -31,6 +34,7 @@ abstract class ScriptedFixture {
     Keyspace keyspace;
     RedisStore store;
     RateLimiter limiter;
+    private @Nullable LimitStore stored;
 
     @BeforeEach
     void connect() {
@@ -45,6 +49,18 @@ abstract class ScriptedFixture {
     @AfterEach
     void shutdown() {
         client.shutdown();
+    }
+
+    /** Returns a store on the clock of this fixture, the same one in a test: local, lua for Redis, or values. */
+    LimitStore stored(String kind) {
+        if (stored == null) {
+            stored = switch (kind) {
+                case "local" -> LocalStore.bounded(10_000, clock);
+                case "values" -> new LastingMapStore(scripted::micros);
+                default -> store;
+            };
+        }
+        return stored;
     }
 
     void pass(long millis) {
