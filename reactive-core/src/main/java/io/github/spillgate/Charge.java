@@ -47,6 +47,18 @@ public final class Charge {
     }
 
     /**
+     * Returns a charge of several permits for the key, under the limits of the limiter.
+     *
+     * @param key the key that is charged, any non-empty string; may be untrusted
+     * @param permits the cost, as in {@link #permits(long)}
+     * @return the charge
+     * @throws IllegalArgumentException if the key is empty or the cost is negative
+     */
+    public static Charge of(String key, long permits) {
+        return one(key).permits(permits);
+    }
+
+    /**
      * Returns a charge of one permit for the key.
      *
      * @param key the key that is charged, any non-empty string; may be untrusted

@@ -156,39 +156,19 @@ public final class RateLimiter implements AsyncCloseable {
     }
 
     /**
-     * Takes permits for the key if all limits allow it.
-     *
-     * @param key the key that is charged
-     * @param permits the cost; 0 takes nothing; a cost above a limit is denied without a retry time, because it never
-     *     fits
-     * @return the decision
-     */
-    public Mono<Decision> tryAcquire(String key, long permits) {
-        return tryAcquireOne(Charge.one(key).permits(permits));
-    }
-
-    /**
      * Takes the permits of all charges, or none: one atomic verdict. Charges with the same key and limit are summed
-     * first.
+     * first. A cost above a limit is denied without a retry time, because it never fits.
+     *
+     * <pre>{@code
+     * limiter.tryAcquire(Charge.of("user:42", 3));
+     * }</pre>
      *
      * @param charges one or more; a charge without limits falls under the limits of this limiter
      * @return the decision
      */
     public Mono<Decision> tryAcquire(Charge... charges) {
-        return tryAcquire(Arrays.asList(Checks.some(charges, "charges", CHARGE)));
-    }
-
-    /**
-     * Takes the permits of all charges, or none, like {@link #tryAcquire(Charge...)}.
-     *
-     * @param charges one or more; a charge without limits falls under the limits of this limiter
-     * @return the decision
-     */
-    public Mono<Decision> tryAcquire(Collection<Charge> charges) {
         List<Charge> given = allPresent(charges);
-        return given.size() == 1 && !claims.hasLookup()
-                ? tryAcquireOne(given.get(0))
-                : reported(decide(given, this::takeClaims));
+        return given.size() == 1 ? tryAcquireOne(given.get(0)) : reported(decide(given, this::takeClaims));
     }
 
     /**
@@ -199,30 +179,7 @@ public final class RateLimiter implements AsyncCloseable {
      * @return the decision
      */
     public Mono<Decision> acquire(String key, Duration longestWait) {
-        return acquire(Charge.of(key), longestWait);
-    }
-
-    /**
-     * Takes permits for the key, waiting if necessary; see {@link #acquire(Collection, Duration)}.
-     *
-     * @param key the key that is charged
-     * @param permits the cost; a cost above a limit is denied at once
-     * @param longestWait the longest wait; zero takes permits only if it is the caller's turn now
-     * @return the decision
-     */
-    public Mono<Decision> acquire(String key, long permits, Duration longestWait) {
-        return acquire(Charge.of(key).permits(permits), longestWait);
-    }
-
-    /**
-     * Takes the permits of the charge, waiting if necessary; see {@link #acquire(Collection, Duration)}.
-     *
-     * @param charge the charge; without limits of its own it falls under the limits of this limiter
-     * @param longestWait the longest wait; zero takes permits only if it is the caller's turn now
-     * @return the decision
-     */
-    public Mono<Decision> acquire(Charge charge, Duration longestWait) {
-        return reported(acquire(List.of(charge), WaitQueues.checkLongestWait(longestWait)));
+        return acquire(List.of(Charge.one(key)), longestWait);
     }
 
     /**
@@ -263,6 +220,10 @@ public final class RateLimiter implements AsyncCloseable {
      * <p><b>Limits that count denied requests.</b> A waiting request is not recorded as denied: the limiter peeks until
      * the charges fit, and then takes them. Only if another request comes first is that attempt denied and recorded.
      *
+     * <pre>{@code
+     * limiter.acquire(List.of(Charge.of("partner", 3)), Duration.ofSeconds(2));
+     * }</pre>
+     *
      * @param charges one or more; a charge without limits falls under the limits of this limiter
      * @param longestWait the longest wait; zero takes permits only if it is the caller's turn now
      * @return the decision
@@ -270,7 +231,7 @@ public final class RateLimiter implements AsyncCloseable {
      */
     public Mono<Decision> acquire(Collection<Charge> charges, Duration longestWait) {
         long nanos = WaitQueues.checkLongestWait(longestWait);
-        return reported(acquire(allPresent(charges), nanos));
+        return reported(acquire(Checks.allPresent(charges, "charges", CHARGE), nanos));
     }
 
     /**
@@ -376,7 +337,8 @@ public final class RateLimiter implements AsyncCloseable {
     }
 
     /**
-     * Runs work while holding one permit for the key, for {@linkplain Limit#concurrent(long) concurrency limits}.
+     * Runs work while holding one permit for the key, for {@linkplain Limit#concurrent(long) concurrency limits}. For
+     * charges, use {@link #limited(Charge...)}.
      *
      * <p>Each subscription takes the permit, together with those of other limits, like {@link #tryAcquire(String)}. If
      * it is granted, the work is subscribed to; otherwise the result is a {@link RateLimitedException}. The permit is
@@ -402,21 +364,8 @@ public final class RateLimiter implements AsyncCloseable {
      * @return the result of the work
      */
     public <T> Mono<T> whileHolding(String key, Mono<T> work) {
-        return whileHolding(Charge.of(key), work);
-    }
-
-    /**
-     * Runs work while holding the permits of a charge; see {@link #whileHolding(String, Mono)}. For several charges,
-     * use {@link #limited(Charge...)}.
-     *
-     * @param charge the charge; without limits of its own it falls under the limits of this limiter
-     * @param work the work
-     * @param <T> the type of the result
-     * @return the result of the work
-     */
-    public <T> Mono<T> whileHolding(Charge charge, Mono<T> work) {
         return Mono.fromDirect(
-                new WhileHolding<>(tryAcquire(charge), Checks.present(work, "work", "Mono.just(1)"), holds));
+                new WhileHolding<>(tryAcquire(key), Checks.present(work, "work", "Mono.just(1)"), holds));
     }
 
     /**
@@ -428,19 +377,7 @@ public final class RateLimiter implements AsyncCloseable {
      * @return the elements of the work
      */
     public <T> Flux<T> whileHolding(String key, Flux<T> work) {
-        return whileHolding(Charge.of(key), work);
-    }
-
-    /**
-     * Runs work while holding the permits of a charge, until the stream ends; see {@link #whileHolding(String, Mono)}.
-     *
-     * @param charge the charge; without limits of its own it falls under the limits of this limiter
-     * @param work the work
-     * @param <T> the type of the elements
-     * @return the elements of the work
-     */
-    public <T> Flux<T> whileHolding(Charge charge, Flux<T> work) {
-        return new WhileHolding<>(tryAcquire(charge), Checks.present(work, "work", "Flux.just(1)"), holds);
+        return new WhileHolding<>(tryAcquire(key), Checks.present(work, "work", "Flux.just(1)"), holds);
     }
 
     /**
@@ -485,8 +422,7 @@ public final class RateLimiter implements AsyncCloseable {
      * @return the decision that {@link #tryAcquire(String)} would make
      */
     public Mono<Decision> peek(String key) {
-        Charge charge = Charge.one(key);
-        return peek(List.of(charge));
+        return peek(Charge.one(key));
     }
 
     /**
@@ -497,16 +433,6 @@ public final class RateLimiter implements AsyncCloseable {
      * @return the decision
      */
     public Mono<Decision> peek(Charge... charges) {
-        return peek(Arrays.asList(Checks.some(charges, "charges", CHARGE)));
-    }
-
-    /**
-     * Returns the decision that {@link #tryAcquire(Collection)} would make, and charges nothing.
-     *
-     * @param charges the charges to look up
-     * @return the decision
-     */
-    public Mono<Decision> peek(Collection<Charge> charges) {
         return decide(allPresent(charges), this::peekClaims);
     }
 
@@ -554,7 +480,7 @@ public final class RateLimiter implements AsyncCloseable {
      * of a language model: reserve an estimate, and settle the real cost.
      *
      * <pre>{@code
-     * limiter.tryAcquire("user:42", estimate).flatMap(decision -> ask(prompt).flatMap(answer ->
+     * limiter.tryAcquire(Charge.of("user:42", estimate)).flatMap(decision -> ask(prompt).flatMap(answer ->
      *         limiter.settle(decision, answer.tokens()).thenReturn(answer)));
      * }</pre>
      *
@@ -654,31 +580,19 @@ public final class RateLimiter implements AsyncCloseable {
     }
 
     /**
-     * Refunds permits of the key under each limit of this limiter, the oldest first: refunding the newest would allow
-     * too many within a window. No more is refunded than was taken. Waiters of this limiter for the same charges are
-     * woken.
+     * Refunds the permits of each charge, the oldest first: refunding the newest would allow too many within a window.
+     * No more is refunded than was taken. Waiters of this limiter for the same charges are woken.
      *
      * <p>The limiter does not know which decision took these permits. So do not refund or settle a decision after its
      * permits were refunded like this: that may refund permits of other requests.
      *
      * <p>A cancelled refund may or may not have happened.
      *
-     * @param key the key
-     * @param permits the number of permits, at least 1
-     * @return completes when the permits are refunded
-     */
-    public Mono<Void> refund(String key, long permits) {
-        return refund(Charge.of(key).permits(permits));
-    }
-
-    /**
-     * Refunds the permits of each charge, the oldest first, like {@link #refund(String, long)}.
-     *
      * @param charges one or more; a charge without limits falls under the limits of this limiter
      * @return completes when the permits are refunded
      */
     public Mono<Void> refund(Charge... charges) {
-        List<Charge> given = allPresent(Arrays.asList(Checks.some(charges, "charges", CHARGE)));
+        List<Charge> given = allPresent(charges);
         for (Charge charge : given) {
             if (charge.permits() < 1) {
                 throw new IllegalArgumentException(
@@ -707,9 +621,7 @@ public final class RateLimiter implements AsyncCloseable {
      * @return completes when the usage is cleared
      */
     public Mono<Void> reset(Charge... charges) {
-        return change(
-                allPresent(Arrays.asList(Checks.some(charges, "charges", CHARGE))),
-                found -> store.reset(found, LimitStore.NO_DEADLINE));
+        return change(allPresent(charges), found -> store.reset(found, LimitStore.NO_DEADLINE));
     }
 
     /**
@@ -818,8 +730,8 @@ public final class RateLimiter implements AsyncCloseable {
 
     // The path from charges to the store.
 
-    private static List<Charge> allPresent(Collection<Charge> charges) {
-        return Checks.allPresent(charges, "charges", CHARGE);
+    private static List<Charge> allPresent(Charge... charges) {
+        return Checks.allPresent(Arrays.asList(Checks.some(charges, "charges", CHARGE)), "charges", CHARGE);
     }
 
     private StoreDecision checkOurs(Decision decision) {
@@ -832,12 +744,12 @@ public final class RateLimiter implements AsyncCloseable {
     }
 
     /**
-     * Does for one charge, the most frequent case, what {@link #tryAcquire(Collection)} does, without a list of
+     * Does for one charge, the most frequent case, what {@link #tryAcquire(Charge...)} does, without a list of
      * charges, which costs a local decision measurable time.
      */
     private Mono<Decision> tryAcquireOne(Charge charge) {
         if (claims.hasLookup()) {
-            return tryAcquire(List.of(charge));
+            return reported(decide(List.of(charge), this::takeClaims));
         }
         LimitSet under = claims.currentLimits();
         List<Claim> known = claims.of(charge);

@@ -139,8 +139,8 @@ class AcquireBoundTest {
         }
 
         private List<Charge> charges(Arrival arrival) {
-            Charge one = Charge.of("one").permits(arrival.ofOne);
-            return twoKeys ? List.of(one, Charge.of("other").permits(arrival.ofOther)) : List.of(one);
+            Charge one = Charge.of("one", arrival.ofOne);
+            return twoKeys ? List.of(one, Charge.of("other", arrival.ofOther)) : List.of(one);
         }
 
         /** Returns a store with network delay. Its replies may overtake each other. */

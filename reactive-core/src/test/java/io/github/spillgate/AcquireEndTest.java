@@ -36,7 +36,7 @@ class AcquireEndTest extends AcquireFixture {
     /** Returns a limiter with waiters, of which the second one cancels the third when it is served. */
     private RateLimiter limiterWithFourWaiters() {
         RateLimiter limiter = limiter(Limit.perSecond(3));
-        limiter.tryAcquire("a", 3).block();
+        limiter.tryAcquire(Charge.of("a", 3)).block();
         List<Disposable> next = new ArrayList<>();
         wait(limiter, "first", 1, LONG);
         limiter.acquire("a", LONG).subscribe(decision -> {
@@ -89,7 +89,7 @@ class AcquireEndTest extends AcquireFixture {
     @Test
     void cancellationWakesTheNextWaiterIfItRequestsLess() {
         RateLimiter limiter = limiter(Limit.perSecond(10));
-        limiter.tryAcquire("a", 8).block();
+        limiter.tryAcquire(Charge.of("a", 8)).block();
         Disposable much = wait(limiter, "much", 5, LONG);
         wait(limiter, "little", 2, LONG);
         assertThat(served).isEmpty();
@@ -102,10 +102,10 @@ class AcquireEndTest extends AcquireFixture {
     void theNextWaiterIsNotServedOnTheCancellingThread() {
         time.close();
         RateLimiter limiter = limiter(LocalStore.bounded(100), Limit.perMinute(10));
-        limiter.tryAcquire("a", 8).block();
+        limiter.tryAcquire(Charge.of("a", 8)).block();
         Disposable much = wait(limiter, "much", 5, LONG);
         List<String> threads = new CopyOnWriteArrayList<>();
-        limiter.acquire("a", 2, LONG)
+        limiter.acquire(List.of(Charge.of("a", 2)), LONG)
                 .subscribe(decision -> threads.add(Thread.currentThread().getName()));
         much.dispose();
         await().until(() -> !threads.isEmpty());

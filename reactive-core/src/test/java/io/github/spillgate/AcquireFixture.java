@@ -31,7 +31,8 @@ abstract class AcquireFixture {
     }
 
     Disposable wait(RateLimiter limiter, String name, long permits, Duration longestWait) {
-        return limiter.acquire("a", permits, longestWait).subscribe(decision -> note(name, decision));
+        return limiter.acquire(List.of(Charge.of("a", permits)), longestWait)
+                .subscribe(decision -> note(name, decision));
     }
 
     private void note(String name, Decision decision) {
@@ -66,10 +67,7 @@ abstract class AcquireFixture {
 
     List<Claim> claims(RateLimiter limiter, String key, long permits) {
         return CountClaim.of(
-                store,
-                limiter.name(),
-                CountClaim.prefixes(limiter.name(), limiter.limits()),
-                Charge.of(key).permits(permits));
+                store, limiter.name(), CountClaim.prefixes(limiter.name(), limiter.limits()), Charge.of(key, permits));
     }
 
     long used(String key) {

@@ -166,7 +166,9 @@ class AcquireOnRedisTest {
                         }
                     };
                     ThreadLocalRandom random = ThreadLocalRandom.current();
-                    limiter.acquire("a", 1 + random.nextInt(2), Duration.ofMillis(random.nextInt(100)))
+                    limiter.acquire(
+                                    List.of(Charge.of("a", 1 + random.nextInt(2))),
+                                    Duration.ofMillis(random.nextInt(100)))
                             .subscribe(one);
                     if (random.nextBoolean()) {
                         Schedulers.parallel().schedule(one::cancel, random.nextInt(400), TimeUnit.MICROSECONDS);

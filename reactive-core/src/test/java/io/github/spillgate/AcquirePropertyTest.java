@@ -135,9 +135,9 @@ class AcquirePropertyTest {
         private void changeCount() {
             long permits = 1L + random.nextInt((int) limit.capacity());
             switch (random.nextInt(3)) {
-                case 0 -> otherLimiter.tryAcquire("a", permits).subscribe(ofOtherLimiter::add);
+                case 0 -> otherLimiter.tryAcquire(Charge.of("a", permits)).subscribe(ofOtherLimiter::add);
                 case 1 ->
-                    limiter.tryAcquire("a", permits)
+                    limiter.tryAcquire(Charge.of("a", permits))
                             .subscribe(
                                     toRefund::add, error -> assertThat(failing).isTrue());
                 default -> {
@@ -160,8 +160,7 @@ class AcquirePropertyTest {
         /** Checks that the first waiter does not wait although its permits are available. */
         private void assertFirstWaiterMustWait() {
             callers.stream().filter(caller -> !caller.ended).findFirst().ifPresent(first -> {
-                Decision now =
-                        otherLimiter.peek(Charge.of("a").permits(first.permits)).block();
+                Decision now = otherLimiter.peek(Charge.of("a", first.permits)).block();
                 assertThat(now.isAllowed())
                         .as("%s waits although its permits are available: %s", first, now)
                         .isFalse();
@@ -198,7 +197,8 @@ class AcquirePropertyTest {
             private Decision decision;
 
             Caller() {
-                limiter.acquire("a", permits, Duration.ofMillis(patience)).subscribe(this);
+                limiter.acquire(List.of(Charge.of("a", permits)), Duration.ofMillis(patience))
+                        .subscribe(this);
             }
 
             @Override

@@ -77,7 +77,7 @@ class AcquireTest extends AcquireFixture {
     @Test
     void aCallerBehindTooManyWaitersIsDeniedAtOnce() {
         RateLimiter limiter = limiter(Limit.perSecond(2));
-        limiter.tryAcquire("a", 2).block();
+        limiter.tryAcquire(Charge.of("a", 2)).block();
         time.passMillis(300);
         for (int i = 0; i < 4; i++) {
             wait(limiter, "w" + i, 1, Duration.ofMillis(1_800));
@@ -99,7 +99,7 @@ class AcquireTest extends AcquireFixture {
     @Test
     void theBoundCountsThePermitsOfEarlierWaitersButNotOfCancelledOnes() {
         RateLimiter limiter = limiter(Limit.perSecond(4));
-        limiter.tryAcquire("a", 4).block();
+        limiter.tryAcquire(Charge.of("a", 4)).block();
         wait(limiter, "four", 4, LONG);
         Disposable goes = wait(limiter, "goes", 4, LONG);
         wait(limiter, "too far back", 1, Duration.ofMillis(2_900));
@@ -200,7 +200,7 @@ class AcquireTest extends AcquireFixture {
         Limit more = Limit.perSecond(100);
         limiter.tryAcquire(Charge.of("a", more).permits(100)).block();
         for (int i = 0; i < 50; i++) {
-            limiter.acquire(Charge.of("a", more), LONG).subscribe(decision -> served.add("more"));
+            limiter.acquire(List.of(Charge.of("a", more)), LONG).subscribe(decision -> served.add("more"));
         }
         wait(limiter, "less", 1, Duration.ofSeconds(3));
         wait(limiter, "less too", 1, Duration.ofSeconds(4));
@@ -320,7 +320,7 @@ class AcquireTest extends AcquireFixture {
     @Test
     void aCostAboveTheLimitIsDeniedImmediately() {
         RateLimiter limiter = heldLimiter(Limit.perSecond(3));
-        Decision decision = limiter.acquire("a", 4, LONG).block();
+        Decision decision = limiter.acquire(List.of(Charge.of("a", 4)), LONG).block();
         assertThat(decision.isAllowed()).isFalse();
         assertThat(decision.retryAfter()).isEmpty();
         assertThat(held.takes()).isZero();
@@ -411,11 +411,11 @@ class AcquireTest extends AcquireFixture {
     @Test
     void refundsInThisProcessWakeTheWaiters() {
         RateLimiter limiter = limiter(Limit.perSecond(2));
-        Decision taken = limiter.tryAcquire("a", 2).block();
+        Decision taken = limiter.tryAcquire(Charge.of("a", 2)).block();
         wait(limiter, "first", 1, LONG);
         wait(limiter, "second", 1, LONG);
         wait(limiter, "third", 1, LONG);
-        limiter.refund("a", 1).block();
+        limiter.refund(Charge.of("a", 1)).block();
         assertThat(served).containsExactly("first");
         limiter.reset("a").block();
         assertThat(served).containsExactly("first", "second", "third");
@@ -493,10 +493,10 @@ class AcquireTest extends AcquireFixture {
     @Test
     void severalChargesWaitUntilAllOfThemFit() {
         RateLimiter limiter = limiter(Limit.perSecond(2));
-        limiter.tryAcquire("a", 2).block();
+        limiter.tryAcquire(Charge.of("a", 2)).block();
         time.passMillis(500);
-        limiter.tryAcquire("b", 1).block();
-        List<Charge> both = List.of(Charge.of("a"), Charge.of("b").permits(2));
+        limiter.tryAcquire(Charge.of("b", 1)).block();
+        List<Charge> both = List.of(Charge.of("a"), Charge.of("b", 2));
         limiter.acquire(both, LONG).subscribe(decision -> served.add("both"));
         time.passMillis(501);
         assertThat(served).isEmpty();
@@ -508,7 +508,7 @@ class AcquireTest extends AcquireFixture {
     @Test
     void waitersForSeveralCountsShareAQueueOnlyIfAllAreEqual() {
         RateLimiter limiter = limiter(Limit.perSecond(2));
-        limiter.tryAcquire("b", 2).block();
+        limiter.tryAcquire(Charge.of("b", 2)).block();
         waitForBoth(limiter, "a", "b");
         waitForBoth(limiter, "a", "c");
         assertThat(served).containsExactly("a and c");
@@ -557,7 +557,7 @@ class AcquireTest extends AcquireFixture {
                 .isThrownBy(() -> limiter.acquire("a", null))
                 .withMessageContaining("Duration.ofSeconds(2)");
         assertThatIllegalArgumentException().isThrownBy(() -> limiter.acquire("", LONG));
-        assertThatIllegalArgumentException().isThrownBy(() -> limiter.acquire("a", -1, LONG));
+        assertThatIllegalArgumentException().isThrownBy(() -> limiter.acquire(List.of(Charge.of("a", -1)), LONG));
         assertThatIllegalArgumentException().isThrownBy(() -> limiter.acquire(List.of(), LONG));
         for (int[] bounds : new int[][] {{0, 1}, {2, 1}, {1, 1_000_001}}) {
             assertThatIllegalArgumentException()

@@ -35,7 +35,7 @@ class ChargeTest {
                 .isThrownBy(() -> Charge.of("a").group(""))
                 .withMessageContaining("for example \"tenant-7\"");
         assertThatIllegalArgumentException()
-                .isThrownBy(() -> Charge.of("a").permits(-1))
+                .isThrownBy(() -> Charge.of("a", -1))
                 .withMessage("permits -1 are negative: expected 0 or more, for example 1");
         assertThatNullPointerException()
                 .isThrownBy(() -> Charge.of((String) null))

@@ -38,9 +38,9 @@ class DecisionListenerTest extends AcquireFixture {
         for (int i = 0; i < 2; i++) {
             emitted.add(asked.block());
         }
-        emitted.add(limiter.tryAcquire("a", 0).block());
+        emitted.add(limiter.tryAcquire(Charge.of("a", 0)).block());
         emitted.add(limiter.tryAcquire(Charge.of("b"), Charge.of("c")).block());
-        emitted.add(limiter.tryAcquire("a", 2).block());
+        emitted.add(limiter.tryAcquire(Charge.of("a", 2)).block());
         assertThat(reported).extracting(Reported::limiter).containsOnly("test");
         assertThat(reported).extracting(Reported::decision).containsExactlyElementsOf(emitted);
         assertThat(reported)

@@ -47,13 +47,13 @@ class LimitLookupTest {
     @Test
     void everyKeyHasItsLookedUpLimits() {
         RateLimiter limiter = limiter(lookup());
-        assertThat(limiter.tryAcquire("free", 2).block().limits())
+        assertThat(limiter.tryAcquire(Charge.of("free", 2)).block().limits())
                 .extracting(Decision.Usage::limit)
                 .containsExactly(FREE);
         Decision denied = limiter.tryAcquire("free").block();
         assertThat(denied.isAllowed()).isFalse();
         assertThat(denied.violated()).containsExactly(FREE);
-        assertThat(limiter.tryAcquire("gold", 5).block().limits()).hasSize(2);
+        assertThat(limiter.tryAcquire(Charge.of("gold", 5)).block().limits()).hasSize(2);
         assertThat(limiter.tryAcquire("gold").block().violated()).containsExactly(GOLD);
     }
 
@@ -156,7 +156,7 @@ class LimitLookupTest {
                         .whenFailed(Otherwise.deny())
                         .whenTimedOut(Otherwise.fail()))
                 .build();
-        Decision allowed = limiter.tryAcquire("none", 1_000_000).block();
+        Decision allowed = limiter.tryAcquire(Charge.of("none", 1_000_000)).block();
         assertThat(allowed.isAllowed()).isTrue();
         assertThat(allowed.isCharged()).isFalse();
         assertThat(allowed.source()).isEqualTo(Source.LIMITER);
@@ -218,13 +218,13 @@ class LimitLookupTest {
     @Test
     void everythingElseIsUnderTheSameLimits() {
         RateLimiter limiter = limiter(lookup().whenEmpty(Otherwise.allow()));
-        limiter.tryAcquire("gold", 4).block();
+        limiter.tryAcquire(Charge.of("gold", 4)).block();
         assertThat(limiter.peek("gold").block().remaining()).isEqualTo(1);
-        limiter.refund("gold", 2).block();
+        limiter.refund(Charge.of("gold", 2)).block();
         assertThat(limiter.peek("gold").block().remaining()).isEqualTo(3);
         limiter.reset("gold").block();
         assertThat(limiter.peek("gold").block().remaining()).isEqualTo(5);
-        limiter.refund("none", 2).block();
+        limiter.refund(Charge.of("none", 2)).block();
         limiter.reset("none").block();
         assertThat(limiter.peek("none").block().isAllowed()).isTrue();
         assertThat(limiter.acquire("none", Duration.ZERO).block().isAllowed()).isTrue();
@@ -234,7 +234,7 @@ class LimitLookupTest {
     void waitersAndStreamsUseTheirLookedUpLimits() {
         RateLimiter limiter = limiter(lookup());
         List<String> served = new ArrayList<>();
-        limiter.tryAcquire("free", 2).block();
+        limiter.tryAcquire(Charge.of("free", 2)).block();
         limiter.acquire("free", Duration.ofHours(1)).subscribe(decision -> served.add("free"));
         limiter.acquire("gold", Duration.ofHours(1)).subscribe(decision -> served.add("gold"));
         assertThat(served).containsExactly("gold");
@@ -273,13 +273,13 @@ class LimitLookupTest {
     void invalidArgumentsAreRejected() {
         RateLimiter limiter = limiter(lookup());
         assertThatIllegalArgumentException().isThrownBy(() -> limiter.tryAcquire(""));
-        assertThatIllegalArgumentException().isThrownBy(() -> limiter.tryAcquire(List.of()));
+        assertThatIllegalArgumentException().isThrownBy(() -> limiter.tryAcquire(new Charge[0]));
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> limiter.tryAcquire(IntStream.range(0, 17)
                         .mapToObj(i -> Charge.of("key-" + i))
-                        .toList()))
+                        .toArray(Charge[]::new)))
                 .withMessageContaining("more than 16 counts");
-        assertThatIllegalArgumentException().isThrownBy(() -> limiter.refund("a", 0));
+        assertThatIllegalArgumentException().isThrownBy(() -> limiter.refund(Charge.of("a", 0)));
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> lookup().timeout(Duration.ZERO))
                 .withMessage("timeout PT0S leaves no time: expected more than zero, for example Duration.ofMillis(20)");

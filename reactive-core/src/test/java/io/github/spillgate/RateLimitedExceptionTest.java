@@ -33,8 +33,7 @@ class RateLimitedExceptionTest {
 
     @Test
     void deniedWorkDoesNotRun() {
-        Mono<String> limited =
-                work.transform(limiter.limited(Charge.of("user:42").permits(2)));
+        Mono<String> limited = work.transform(limiter.limited(Charge.of("user:42", 2)));
         limited.block();
         StepVerifier.create(limited)
                 .verifyErrorSatisfies(error -> assertThat(error)
@@ -50,7 +49,7 @@ class RateLimitedExceptionTest {
 
     @Test
     void aCostAboveTheLimitHasNoRetry() {
-        StepVerifier.create(work.transform(limiter.limited(Charge.of("user:42").permits(3)))
+        StepVerifier.create(work.transform(limiter.limited(Charge.of("user:42", 3)))
                         .retryWhen(RateLimitedException.retry(3, Duration.ofDays(1))))
                 .verifyErrorMessage("the rate limit is exceeded: 2/1s");
     }
@@ -73,7 +72,7 @@ class RateLimitedExceptionTest {
 
     @Test
     void aRetryWaitsAsLongAsTheDenialSays() {
-        limiter.tryAcquire("user:42", 2).block();
+        limiter.tryAcquire(Charge.of("user:42", 2)).block();
         StepVerifier.withVirtualTime(() -> work.transform(limiter.limited("user:42"))
                         .retryWhen(RateLimitedException.retry(1, Duration.ofSeconds(2))))
                 .expectSubscription()
@@ -86,7 +85,7 @@ class RateLimitedExceptionTest {
 
     @Test
     void aRetryDoesNotWaitTooLong() {
-        limiter.tryAcquire("user:42", 2).block();
+        limiter.tryAcquire(Charge.of("user:42", 2)).block();
         StepVerifier.create(work.transform(limiter.limited("user:42"))
                         .retryWhen(RateLimitedException.retry(3, Duration.ofSeconds(1))))
                 .verifyError(RateLimitedException.class);
@@ -94,7 +93,7 @@ class RateLimitedExceptionTest {
 
     @Test
     void retriesAreBounded() {
-        limiter.tryAcquire("user:42", 2).block();
+        limiter.tryAcquire(Charge.of("user:42", 2)).block();
         StepVerifier.withVirtualTime(() -> work.transform(limiter.limited("user:42"))
                         .retryWhen(RateLimitedException.retry(2, Duration.ofSeconds(2))))
                 .expectSubscription()

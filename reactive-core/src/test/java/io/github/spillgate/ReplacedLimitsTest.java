@@ -47,7 +47,7 @@ class ReplacedLimitsTest extends AcquireFixture {
     @Test
     void limitsAreAddedAndRemovedAllAtOnce() {
         RateLimiter limiter = limiter(Limit.perMinute(10));
-        limiter.tryAcquire("a", 4).block();
+        limiter.tryAcquire(Charge.of("a", 4)).block();
         limiter.replaceLimits(List.of(Limit.perMinute(10), Limit.perDay(1)));
         assertThat(limiter.tryAcquire("a").block().limits()).hasSize(2);
         Decision denied = limiter.tryAcquire("a").block();
@@ -103,7 +103,7 @@ class ReplacedLimitsTest extends AcquireFixture {
     @Test
     void waitersWaitLongerUnderALoweredLimitAndKeepTheirLongestWait() {
         RateLimiter limiter = limiter(Limit.perSecond(2));
-        limiter.tryAcquire("a", 2).block();
+        limiter.tryAcquire(Charge.of("a", 2)).block();
         wait(limiter, "first", 1, Duration.ofSeconds(3));
         wait(limiter, "second", 1, Duration.ofMillis(1_500));
         time.passMillis(500);
@@ -158,7 +158,7 @@ class ReplacedLimitsTest extends AcquireFixture {
     @Test
     void aCostThatNoLongerFitsIsDenied() {
         RateLimiter limiter = limiter(Limit.perMinute(5));
-        limiter.tryAcquire("a", 5).block();
+        limiter.tryAcquire(Charge.of("a", 5)).block();
         List<Throwable> failed = new ArrayList<>();
         Flux.just(3).transform(limiter.throttle("a", element -> element)).subscribe(any -> {}, failed::add);
         wait(limiter, "three", 3, LONG);

@@ -28,7 +28,7 @@ class WaitQueueDepthTest {
     @Test
     void manyStreamsOnOneKey() {
         RateLimiter limiter = limiter(LocalStore.bounded(100));
-        limiter.tryAcquire("a", 10_000).block();
+        limiter.tryAcquire(Charge.of("a", 10_000)).block();
         List<Long> ends = Flux.range(0, MANY)
                 .flatMap(
                         i -> Flux.range(0, 3)
@@ -45,7 +45,7 @@ class WaitQueueDepthTest {
     @Test
     void callersThatWaitAgainWhenServed() {
         RateLimiter limiter = limiter(LocalStore.bounded(100));
-        limiter.tryAcquire("a", 10_000).block();
+        limiter.tryAcquire(Charge.of("a", 10_000)).block();
         Flux.range(0, MANY)
                 .flatMap(
                         i -> limiter.acquire("a", LONG)

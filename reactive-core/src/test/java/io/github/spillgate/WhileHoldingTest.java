@@ -104,9 +104,10 @@ class WhileHoldingTest {
 
     @Test
     void aPermitIsFreeWhenAnElementEndsAStreamThatEmitsAtOnce() {
-        Mono<String> first = limiter.whileHolding(Charge.of("a").permits(2), Flux.just("1", "2"))
+        Mono<String> first = Flux.just("1", "2")
+                .transform(limiter.limited(Charge.of("a", 2)))
                 .next();
-        run(first.flatMap(element -> limiter.whileHolding(Charge.of("a").permits(2), Mono.just(element))));
+        run(first.flatMap(element -> Mono.just(element).transform(limiter.limited(Charge.of("a", 2)))));
         assertThat(events).containsExactly("1", "done");
         assertThat(used(limiter)).isZero();
     }
@@ -168,7 +169,7 @@ class WhileHoldingTest {
     @Test
     void deniedWorkIsNotSubscribedTo() {
         AtomicInteger subscriptions = new AtomicInteger();
-        run(limiter.whileHolding(Charge.of("a").permits(2), Mono.never()));
+        run(Mono.<String>never().transform(limiter.limited(Charge.of("a", 2))));
         StepVerifier.create(limiter.whileHolding("a", Mono.fromSupplier(subscriptions::incrementAndGet)))
                 .verifyErrorSatisfies(error -> assertThat(error)
                         .isInstanceOfSatisfying(
@@ -241,7 +242,7 @@ class WhileHoldingTest {
 
     @Test
     void workThatCouldNotBeRenewedEndsBeforeOthersGetItsPermit() {
-        Disposable first = run(limiter.whileHolding(Charge.of("a").permits(2), Mono.never()));
+        Disposable first = run(Mono.<String>never().transform(limiter.limited(Charge.of("a", 2))));
         time.pass(Duration.ofSeconds(25));
         store.failsRenewals = true;
         time.pass(Duration.ofSeconds(51));
@@ -327,7 +328,7 @@ class WhileHoldingTest {
         limiter.keepHolding(limiter.tryAcquire("a").block(), expired::add);
         time.pass(Duration.ofMinutes(1));
         assertThat(expired).hasSize(1);
-        assertThat(limiter.keepHolding(limiter.tryAcquire("a", 3).block(), expired::add)
+        assertThat(limiter.keepHolding(limiter.tryAcquire(Charge.of("a", 3)).block(), expired::add)
                         .isDisposed())
                 .isTrue();
     }
@@ -337,7 +338,7 @@ class WhileHoldingTest {
     void aDecisionThatIsKeptAfterItsHoldTimeIsLostAtOnce() {
         Decision late = limiter.tryAcquire("a").block();
         time.pass(Duration.ofMinutes(1));
-        run(limiter.whileHolding(Charge.of("a").permits(2), Mono.never()));
+        run(Mono.<String>never().transform(limiter.limited(Charge.of("a", 2))));
         Disposable kept = limiter.keepHolding(late, expired -> events.add(String.valueOf(expired.getMessage())));
         assertThat(kept.isDisposed()).isTrue();
         assertThat(events)
@@ -353,7 +354,7 @@ class WhileHoldingTest {
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void aKeptDecisionThatIsReleasedOrRefundedIsNotRenewed(boolean isRefunded) {
-        Decision made = limiter.tryAcquire("a", 2).block();
+        Decision made = limiter.tryAcquire(Charge.of("a", 2)).block();
         Disposable kept = limiter.keepHolding(made, expired -> events.add("lost"));
         (isRefunded ? limiter.refund(made) : limiter.release(made)).block();
         assertThat(used(limiter)).isZero();
@@ -387,9 +388,9 @@ class WhileHoldingTest {
     /** For example, because the work is retried. */
     @Test
     void aKeptDecisionThatWasDisposedOfIsNotRenewedIfItIsKeptAgain() {
-        Decision made = limiter.tryAcquire("a", 2).block();
+        Decision made = limiter.tryAcquire(Charge.of("a", 2)).block();
         limiter.keepHolding(made, expired -> events.add("lost")).dispose();
-        run(limiter.whileHolding(Charge.of("a").permits(2), Mono.never()));
+        run(Mono.<String>never().transform(limiter.limited(Charge.of("a", 2))));
         Disposable again = limiter.keepHolding(made, expired -> events.add("lost"));
         time.pass(Duration.ofMinutes(5));
         assertThat(used(limiter)).isEqualTo(2);
@@ -399,11 +400,11 @@ class WhileHoldingTest {
 
     @Test
     void aDecisionThatIsKeptTwiceIsNotRenewedOnceItIsDisposedOf() {
-        Decision made = limiter.tryAcquire("a", 2).block();
+        Decision made = limiter.tryAcquire(Charge.of("a", 2)).block();
         Disposable first = limiter.keepHolding(made, expired -> events.add("lost"));
         Disposable second = limiter.keepHolding(made, expired -> events.add("lost"));
         first.dispose();
-        run(limiter.whileHolding(Charge.of("a").permits(2), Mono.never()));
+        run(Mono.<String>never().transform(limiter.limited(Charge.of("a", 2))));
         time.pass(Duration.ofMinutes(5));
         assertThat(used(limiter)).isEqualTo(2);
         assertThat(second.isDisposed()).isTrue();
@@ -426,12 +427,12 @@ class WhileHoldingTest {
     @Test
     void workEndsIfAnotherRequestGotThePermitsBeforeALateRenewal() {
         List<HoldExpiredException> expired = new ArrayList<>();
-        limiter.keepHolding(limiter.tryAcquire("a", 2).block(), expired::add);
+        limiter.keepHolding(limiter.tryAcquire(Charge.of("a", 2)).block(), expired::add);
         RateLimiter others = RateLimiter.builder("test").store(store).limit(TWO).build();
         // The process is suspended just before it sends the renewal.
         store.beforeRenewal = () -> {
             time.pass(Duration.ofMinutes(1));
-            run(others.whileHolding(Charge.of("a").permits(2), Mono.never()));
+            run(Mono.<String>never().transform(others.limited(Charge.of("a", 2))));
         };
         time.pass(Duration.ofSeconds(20));
         assertThat(expired).hasSize(1);
@@ -443,11 +444,11 @@ class WhileHoldingTest {
     /** The monotonic clock stands still while a machine is suspended. */
     @Test
     void workOfAMachineThatWasSuspendedEndsIfTheStoreHasForgottenItsPermits() {
-        run(limiter.whileHolding(Charge.of("a").permits(2), Mono.never()));
+        run(Mono.<String>never().transform(limiter.limited(Charge.of("a", 2))));
         RateLimiter others = RateLimiter.builder("test").store(store).limit(TWO).build();
         time.pass(Duration.ofSeconds(30));
         time.suspend(Duration.ofMinutes(1));
-        Disposable other = others.tryAcquire("a", 2)
+        Disposable other = others.tryAcquire(Charge.of("a", 2))
                 .map(made -> others.keepHolding(made, lost -> {}))
                 .block();
         assertThat(other.isDisposed()).isFalse();
@@ -534,7 +535,7 @@ class WhileHoldingTest {
     @Test
     void waitersAreServedInOrderWhenPermitsAreReleased() {
         Sinks.One<String> work = Sinks.one();
-        run(limiter.whileHolding(Charge.of("a").permits(2), work.asMono()));
+        run(work.asMono().transform(limiter.limited(Charge.of("a", 2))));
         for (String name : List.of("1", "2", "3")) {
             limiter.acquire("a", Duration.ofHours(1)).subscribe(decision -> events.add(name));
         }
@@ -547,7 +548,7 @@ class WhileHoldingTest {
     @Test
     void aWaiterAsksAgainForPermitsThatOtherInstancesRelease() {
         RateLimiter other = RateLimiter.builder("test").store(store).limit(TWO).build();
-        Disposable running = run(other.whileHolding(Charge.of("a").permits(2), Mono.never()));
+        Disposable running = run(Mono.<String>never().transform(other.limited(Charge.of("a", 2))));
         limiter.acquire("a", Duration.ofHours(1)).subscribe(decision -> events.add("served"));
         int takes = store.takes;
         time.pass(Duration.ofSeconds(100));
@@ -569,7 +570,7 @@ class WhileHoldingTest {
                 RateLimiter.builder("waiting").store(store).limit(limit).build();
         RateLimiter other =
                 RateLimiter.builder("waiting").store(store).limit(limit).build();
-        Disposable running = run(other.whileHolding(Charge.of("a").permits(2), Mono.never()));
+        Disposable running = run(Mono.<String>never().transform(other.limited(Charge.of("a", 2))));
         Disposable waiter = waiting.acquire("a", Duration.ofHours(1)).subscribe();
         int takes = store.takes;
         time.pass(Duration.ofSeconds(100));
@@ -580,7 +581,7 @@ class WhileHoldingTest {
 
     @Test
     void aWaiterIsDeniedAfterItsLongestWait() {
-        run(limiter.whileHolding(Charge.of("a").permits(2), Mono.never()));
+        run(Mono.<String>never().transform(limiter.limited(Charge.of("a", 2))));
         limiter.acquire("a", Duration.ofMillis(2_600))
                 .subscribe(decision -> events.add("first " + decision.isAllowed()));
         limiter.acquire("a", Duration.ofMillis(300))
@@ -605,7 +606,7 @@ class WhileHoldingTest {
                 .limit(TWO)
                 .limit(Limit.of(2, Duration.ofMinutes(1)))
                 .build();
-        run(both.whileHolding(Charge.of("a").permits(2), Mono.never()));
+        run(Mono.<String>never().transform(both.limited(Charge.of("a", 2))));
         both.acquire("a", Duration.ofSeconds(30)).subscribe(decision -> events.add("" + decision.isAllowed()));
         assertThat(events).containsExactly("false");
     }

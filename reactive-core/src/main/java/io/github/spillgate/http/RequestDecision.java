@@ -10,6 +10,7 @@ import io.github.spillgate.http.response.Problem;
 import io.github.spillgate.internal.Scalars;
 import io.github.spillgate.internal.Time;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import reactor.core.Disposable;
 import reactor.core.Disposables;
@@ -165,8 +166,8 @@ final class RequestDecision {
     }
 
     private Mono<Verdict> charge(List<ResolvedCharge> charged) {
-        List<Charge> charges = new ArrayList<>(charged.size());
-        charged.forEach(resolved -> charges.add(resolved.requireCharge()));
+        Charge[] charges = new Charge[charged.size()];
+        Arrays.setAll(charges, i -> charged.get(i).requireCharge());
         Mono<Decision> decision;
         try {
             decision = limiter.tryAcquire(charges);

@@ -263,7 +263,7 @@ public final class Rules {
         return charges.isEmpty()
                 ? Mono.empty()
                 : Flux.fromIterable(batches(charges))
-                        .concatMap(limiter::peek)
+                        .concatMap(batch -> limiter.peek(batch.toArray(Charge[]::new)))
                         .collectList()
                         .map(Rules::join);
     }

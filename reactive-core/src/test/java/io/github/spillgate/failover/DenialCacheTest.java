@@ -228,11 +228,11 @@ class DenialCacheTest {
         @Test
         void aCachedDenialOfAHighCostDoesNotDenyALowerCost() {
             RateLimiter limiter = limiter(TEN);
-            now(limiter.tryAcquire("a", 7));
-            assertThat(now(limiter.tryAcquire("a", 5)).isAllowed()).isFalse();
-            deniedByTheCache(limiter.tryAcquire("a", 5));
-            deniedByTheCache(limiter.tryAcquire("a", 6));
-            Decision cheap = now(limiter.tryAcquire("a", 3));
+            now(limiter.tryAcquire(Charge.of("a", 7)));
+            assertThat(now(limiter.tryAcquire(Charge.of("a", 5))).isAllowed()).isFalse();
+            deniedByTheCache(limiter.tryAcquire(Charge.of("a", 5)));
+            deniedByTheCache(limiter.tryAcquire(Charge.of("a", 6)));
+            Decision cheap = now(limiter.tryAcquire(Charge.of("a", 3)));
             assertThat(cheap.isAllowed()).isTrue();
             assertThat(cheap.source()).isEqualTo(Source.OTHER);
         }
@@ -240,44 +240,44 @@ class DenialCacheTest {
         @Test
         void aDenialOfALowCostReplacesOneOfAHighCost() {
             RateLimiter limiter = limiter(TEN);
-            now(limiter.tryAcquire("a", 5));
+            now(limiter.tryAcquire(Charge.of("a", 5)));
             time.passMillis(50);
-            now(limiter.tryAcquire("a", 5));
+            now(limiter.tryAcquire(Charge.of("a", 5)));
             // The expensive request waits until both hits expire, the cheap one only for the first.
-            assertThat(now(limiter.tryAcquire("a", 10)).retryAfter()).hasValue(Duration.ofMillis(101));
-            assertThat(now(limiter.tryAcquire("a", 1)).retryAfter()).hasValue(Duration.ofMillis(51));
+            assertThat(now(limiter.tryAcquire(Charge.of("a", 10))).retryAfter()).hasValue(Duration.ofMillis(101));
+            assertThat(now(limiter.tryAcquire(Charge.of("a", 1))).retryAfter()).hasValue(Duration.ofMillis(51));
             time.passMillis(49);
-            deniedByTheCache(limiter.tryAcquire("a", 1));
-            deniedByTheCache(limiter.tryAcquire("a", 10));
+            deniedByTheCache(limiter.tryAcquire(Charge.of("a", 1)));
+            deniedByTheCache(limiter.tryAcquire(Charge.of("a", 10)));
             time.passMillis(2);
-            assertThat(now(limiter.tryAcquire("a", 1)).isAllowed()).isTrue();
+            assertThat(now(limiter.tryAcquire(Charge.of("a", 1))).isAllowed()).isTrue();
         }
 
         @Test
         void aDenialOfAHighCostDoesNotReplaceOneOfALowCostThatWasInFlightWithIt() {
             RateLimiter limiter = limiter(TEN);
-            now(limiter.tryAcquire("a", 10));
+            now(limiter.tryAcquire(Charge.of("a", 10)));
             remote.holdsReplies();
-            listen(limiter.tryAcquire("a", 1));
-            listen(limiter.tryAcquire("a", 5));
+            listen(limiter.tryAcquire(Charge.of("a", 1)));
+            listen(limiter.tryAcquire(Charge.of("a", 5)));
             remote.replyToAll();
             remote.isAvailable();
             assertThat(sources()).containsExactly(Source.OTHER, Source.OTHER);
-            deniedByTheCache(limiter.tryAcquire("a", 1));
+            deniedByTheCache(limiter.tryAcquire(Charge.of("a", 1)));
         }
 
         /** It is the shortest wait that may be enough. */
         @Test
         void theRetryAfterOfACachedDenialMayBeTooEarlyForAHigherCost() {
             RateLimiter limiter = limiter(TEN);
-            now(limiter.tryAcquire("a", 5));
+            now(limiter.tryAcquire(Charge.of("a", 5)));
             time.passMillis(50);
-            now(limiter.tryAcquire("a", 5));
-            assertThat(now(limiter.tryAcquire("a", 1)).retryAfter()).hasValue(Duration.ofMillis(51));
-            Decision dear = deniedByTheCache(limiter.tryAcquire("a", 10));
+            now(limiter.tryAcquire(Charge.of("a", 5)));
+            assertThat(now(limiter.tryAcquire(Charge.of("a", 1))).retryAfter()).hasValue(Duration.ofMillis(51));
+            Decision dear = deniedByTheCache(limiter.tryAcquire(Charge.of("a", 10)));
             assertThat(dear.retryAfter()).hasValue(Duration.ofMillis(51));
             time.pass(dear.retryAfter().orElseThrow());
-            assertThat(now(limiter.tryAcquire("a", 10)).retryAfter()).hasValue(Duration.ofMillis(50));
+            assertThat(now(limiter.tryAcquire(Charge.of("a", 10))).retryAfter()).hasValue(Duration.ofMillis(50));
         }
 
         @Test
@@ -294,9 +294,9 @@ class DenialCacheTest {
         void aLimitThatWasNotViolatedIsNotCachedAsDenied() {
             Limit wide = Limit.of(100, Duration.ofHours(1));
             RateLimiter limiter = limiter(TEN, wide);
-            now(limiter.tryAcquire("a", 10));
-            now(limiter.tryAcquire("a", 10));
-            Decision denied = deniedByTheCache(limiter.tryAcquire("a", 10));
+            now(limiter.tryAcquire(Charge.of("a", 10)));
+            now(limiter.tryAcquire(Charge.of("a", 10)));
+            Decision denied = deniedByTheCache(limiter.tryAcquire(Charge.of("a", 10)));
             assertThat(denied.violated()).containsExactly(TEN);
             assertThat(denied.limits()).extracting(Usage::limit).containsExactly(TEN, wide);
             assertThat(denied.limits()).extracting(Usage::used).containsExactly(10L, 10L);
@@ -345,7 +345,7 @@ class DenialCacheTest {
 
         static Stream<Function<RateLimiter, Mono<Void>>> everyRelease() {
             return Stream.of(
-                    limiter -> limiter.refund("a", 1),
+                    limiter -> limiter.refund(Charge.of("a", 1)),
                     limiter -> limiter.reset("a"),
                     limiter -> limiter.refund(Charge.of("b"), Charge.of("a")));
         }
@@ -439,33 +439,33 @@ class DenialCacheTest {
         @Test
         void aCancelledRefundInvalidatesTheCachedDenial() {
             RateLimiter limiter = limiter(Limit.of(10, Duration.ofHours(1)));
-            now(limiter.tryAcquire("a", 10));
+            now(limiter.tryAcquire(Charge.of("a", 10)));
             remote.holdsReplies();
-            Disposable pending = limiter.refund("a", 1).subscribe();
+            Disposable pending = limiter.refund(Charge.of("a", 1)).subscribe();
             remote.isAvailable();
             time.passMillis(1);
-            now(limiter.tryAcquire("a", 5));
-            deniedByTheCache(limiter.tryAcquire("a", 5));
+            now(limiter.tryAcquire(Charge.of("a", 5)));
+            deniedByTheCache(limiter.tryAcquire(Charge.of("a", 5)));
             time.passMillis(1);
             pending.dispose();
-            assertThat(now(limiter.tryAcquire("a", 5)).source()).isEqualTo(Source.OTHER);
+            assertThat(now(limiter.tryAcquire(Charge.of("a", 5))).source()).isEqualTo(Source.OTHER);
         }
 
         @Test
         void aRefundThatFailsAfterItsDeadlineInvalidatesTheCachedDenial() {
             RateLimiter limiter = limiter(Limit.of(10, Duration.ofHours(1)));
-            now(limiter.tryAcquire("a", 10));
+            now(limiter.tryAcquire(Charge.of("a", 10)));
             remote.holdsReplies();
-            listen(limiter.refund("a", 1).thenReturn("told in time"));
+            listen(limiter.refund(Charge.of("a", 1)).thenReturn("told in time"));
             remote.isAvailable();
             time.passMillis(100);
             assertThat(signals).containsExactly("told in time");
             time.passMillis(1);
-            now(limiter.tryAcquire("a", 5));
-            deniedByTheCache(limiter.tryAcquire("a", 5));
+            now(limiter.tryAcquire(Charge.of("a", 5)));
+            deniedByTheCache(limiter.tryAcquire(Charge.of("a", 5)));
             time.passMillis(1);
             remote.failAllHeld(new LimitStoreException(Kind.UNANSWERED, "lost"));
-            assertThat(now(limiter.tryAcquire("a", 5)).source()).isEqualTo(Source.OTHER);
+            assertThat(now(limiter.tryAcquire(Charge.of("a", 5))).source()).isEqualTo(Source.OTHER);
         }
 
         // Bound

@@ -236,7 +236,7 @@ final class FailoverHistory {
         void acquire(int permits) {
             Request request = new Request(this, permits, present.capacity());
             requests.add(request);
-            request.subscription = limiter.tryAcquire(Charge.of("key").permits(permits))
+            request.subscription = limiter.tryAcquire(Charge.of("key", permits))
                     .contextWrite(context -> context.put(Request.class, request))
                     .subscribe(decision -> {
                         request.decided(decision);

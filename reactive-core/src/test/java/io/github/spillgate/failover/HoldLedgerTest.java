@@ -2,6 +2,7 @@ package io.github.spillgate.failover;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
@@ -120,7 +121,7 @@ class HoldLedgerTest {
 
     private void assertThatTheFallbackGrantsBoth() {
         List<Decision> decisions = new ArrayList<>();
-        limiter.tryAcquire("a", 2).subscribe(decisions::add);
+        limiter.tryAcquire(Charge.of("a", 2)).subscribe(decisions::add);
         time.passMillis(150);
         assertThat(decisions).singleElement().satisfies(decision -> {
             assertThat(decision.source()).isEqualTo(Source.LOCAL);

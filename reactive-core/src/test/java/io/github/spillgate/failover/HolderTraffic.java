@@ -109,7 +109,7 @@ final class HolderTraffic implements AutoCloseable {
     private Mono<Void> one(RateLimiter limiter, Random random) {
         runs.incrementAndGet();
         long permits = random.nextInt(8) == 0 ? 2 : 1;
-        Mono<Void> work = limiter.whileHolding(Charge.of(KEY).permits(permits), work(permits, random));
+        Mono<Void> work = work(permits, random).transform(limiter.limited(Charge.of(KEY, permits)));
         Mono<Void> run = switch (random.nextInt(7)) {
             // Cancelled while the decision is made.
             case 0 -> work.takeUntilOther(Mono.delay(Duration.ofNanos(random.nextInt(3_000_000))));
@@ -129,7 +129,7 @@ final class HolderTraffic implements AutoCloseable {
     /** Waits for its permits, and is not cancelled: nothing releases what a cancelled pipeline drops. */
     private Mono<Void> waiting(RateLimiter limiter, long permits, Random random) {
         Duration longest = Duration.ofMillis(1 + random.nextInt(50));
-        return limiter.acquire(Charge.of(KEY).permits(permits), longest).flatMap(decision -> {
+        return limiter.acquire(List.of(Charge.of(KEY, permits)), longest).flatMap(decision -> {
             if (!decision.isAllowed()) {
                 return Mono.error(new RateLimitedException(decision));
             }

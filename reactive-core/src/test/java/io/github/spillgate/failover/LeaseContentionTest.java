@@ -95,8 +95,8 @@ class LeaseContentionTest {
             assertThat(granted).hasSize(40).allMatch(Decision::isAllowed);
             kept += 40;
             for (RateLimiter limiter : limiters) {
-                Decision refunded = limiter.tryAcquire(key, 100).block();
-                Decision settled = limiter.tryAcquire(key, 50).block();
+                Decision refunded = limiter.tryAcquire(Charge.of(key, 100)).block();
+                Decision settled = limiter.tryAcquire(Charge.of(key, 50)).block();
                 limiter.refund(refunded).block();
                 limiter.settle(settled, 1).block();
                 kept++;
@@ -129,7 +129,7 @@ class LeaseContentionTest {
                 .concatMap(cost -> random.nextInt(200) == 0
                         ? Mono.delay(Duration.ofMillis(random.nextInt(100))).thenReturn(cost)
                         : Mono.just(cost))
-                .flatMap(cost -> limiter.tryAcquire(Charge.of(key).permits((int) cost)), 16)
+                .flatMap(cost -> limiter.tryAcquire(Charge.of(key, (int) cost)), 16)
                 .filter(Decision::isAllowed)
                 .filterWhen(decision ->
                         random.nextInt(10) == 0 ? limiter.refund(decision).thenReturn(false) : Mono.just(true));

@@ -136,7 +136,7 @@ final class LeaseProcess implements AutoCloseable {
     private static Mono<Answer> ask(RateLimiter limiter, int cost) {
         return Mono.defer(() -> {
             long from = System.currentTimeMillis();
-            return limiter.tryAcquire(Charge.of("key").permits(cost))
+            return limiter.tryAcquire(Charge.of("key", cost))
                     .map(decision -> new Answer(decision, from, System.currentTimeMillis() + 1));
         });
     }

@@ -1,5 +1,6 @@
 package io.github.spillgate.failover;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
@@ -134,7 +135,7 @@ final class LeaseSimulation implements AutoCloseable {
             int cost = highestCost == 1 ? 1 : 1 + random.nextInt(highestCost);
             int instance = instance(parts);
             models.forEach(model -> model.ask(instance, nanosPassed));
-            limiters.get(instance).tryAcquire(key, cost).subscribe(decision -> {
+            limiters.get(instance).tryAcquire(Charge.of(key, cost)).subscribe(decision -> {
                 if (decision.isAllowed()) {
                     sums[1] += cost;
                     granted(new Grant(decision.at().toEpochMilli(), cost));
@@ -143,7 +144,7 @@ final class LeaseSimulation implements AutoCloseable {
                     sums[2]++;
                 }
             });
-            exact.tryAcquire(key, cost).subscribe(decision -> sums[3] += decision.isAllowed() ? cost : 0);
+            exact.tryAcquire(Charge.of(key, cost)).subscribe(decision -> sums[3] += decision.isAllowed() ? cost : 0);
         }
         return sums;
     }

@@ -59,7 +59,7 @@ class LeasesTest extends ResilientStoreFixture {
     void aKeyThatIsNotHotIsNotLeased(int even, int odd) {
         RateLimiter limiter = limiter(LEASED);
         for (int i = 0; i < 50; i++) {
-            now(limiter.tryAcquire("a", i % 2 == 0 ? even : odd));
+            now(limiter.tryAcquire(Charge.of("a", i % 2 == 0 ? even : odd)));
             time.passMillis(500);
         }
         assertThat(remote.leases()).isZero();
@@ -82,7 +82,7 @@ class LeasesTest extends ResilientStoreFixture {
     void aKeyWithRequestsWithoutACostIsNotLeased() {
         RateLimiter limiter = limiter(LEASED);
         for (int i = 0; i < 50; i++) {
-            now(limiter.tryAcquire("a", 0));
+            now(limiter.tryAcquire(Charge.of("a", 0)));
         }
         assertThat(remote.leases()).isZero();
     }
@@ -144,10 +144,10 @@ class LeasesTest extends ResilientStoreFixture {
                 .limit(leased ? LEASED : Limit.perMinute(1_000))
                 .build();
         time.passMillis(10);
-        Decision refunded = now(other.tryAcquire("a", 150));
+        Decision refunded = now(other.tryAcquire(Charge.of("a", 150)));
         now(other.refund(refunded).thenReturn(refunded));
         assertThat(usedOf("a")).isEqualTo(used);
-        Decision settled = now(other.tryAcquire("a", 150));
+        Decision settled = now(other.tryAcquire(Charge.of("a", 150)));
         now(other.settle(settled, 10).thenReturn(settled));
         assertThat(usedOf("a")).isEqualTo(used + 10);
     }
@@ -173,7 +173,7 @@ class LeasesTest extends ResilientStoreFixture {
         RateLimiter limiter = limiter(LEASED);
         leaseWithoutReply(limiter);
         remote.fails();
-        assertThat(now(limiter.tryAcquire("a", 1_000)).isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire(Charge.of("a", 1_000))).isAllowed()).isTrue();
         remote.isAvailable();
         remote.replyToAll();
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
@@ -215,7 +215,7 @@ class LeasesTest extends ResilientStoreFixture {
         take(limiter, "a", 30);
         int calls = remote.calls();
         Decision decision = now(limiter.tryAcquire(
-                List.of(Charge.of("a", LEASED), Charge.of("a", Limit.perHour(5_000)), Charge.of("b", LEASED))));
+                Charge.of("a", LEASED), Charge.of("a", Limit.perHour(5_000)), Charge.of("b", LEASED)));
         assertThat(decision.source()).isEqualTo(Source.OTHER);
         assertThat(remote.calls()).isEqualTo(calls + 1);
         assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LEASE);
@@ -382,7 +382,7 @@ class LeasesTest extends ResilientStoreFixture {
         RateLimiter waiting = limiterWith(Fallback.deny(), Limit.parse(waited));
         passToNextSlot(limit);
         take(leasing, "a", 100);
-        assertThat(now(waiting.tryAcquire("a", limit.permits() - used("a", limit)))
+        assertThat(now(waiting.tryAcquire(Charge.of("a", limit.permits() - used("a", limit))))
                         .isAllowed())
                 .isTrue();
         time.passMillis(later);
@@ -403,12 +403,12 @@ class LeasesTest extends ResilientStoreFixture {
         RateLimiter other = remote.unprotected("api").limit(coarse).build();
         passToNextSlot(coarse);
         take(leasing, "a", 100);
-        now(other.tryAcquire("a", 20_000 - used("a", coarse)));
-        assertThat(now(leasing.tryAcquire("a", 1_000)).isAllowed()).isFalse();
+        now(other.tryAcquire(Charge.of("a", 20_000 - used("a", coarse))));
+        assertThat(now(leasing.tryAcquire(Charge.of("a", 1_000))).isAllowed()).isFalse();
         assertThat(leasing.state().leases().denied()).isEqualTo(1_000);
         time.passMillis(300);
-        now(other.tryAcquire("a", 20_000 - used("a", coarse)));
-        assertThat(now(leasing.tryAcquire("a", 1_000)).isAllowed()).isFalse();
+        now(other.tryAcquire(Charge.of("a", 20_000 - used("a", coarse))));
+        assertThat(now(leasing.tryAcquire(Charge.of("a", 1_000))).isAllowed()).isFalse();
         assertThat(leasing.state().leases().denied()).isEqualTo(1_000);
     }
 
@@ -428,7 +428,7 @@ class LeasesTest extends ResilientStoreFixture {
                 .limit(other)
                 .build();
         take(leasing, "a", 100);
-        assertThat(now(waiting.tryAcquire("a", 1_000 - usedOf("a"))).isAllowed())
+        assertThat(now(waiting.tryAcquire(Charge.of("a", 1_000 - usedOf("a")))).isAllowed())
                 .isTrue();
         now(waiting.tryAcquire(Charge.of("a", other).permits(900 - used("a", other))));
         takes.set(0);

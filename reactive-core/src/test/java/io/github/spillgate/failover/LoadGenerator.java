@@ -181,7 +181,7 @@ final class LoadGenerator {
                 refund.subscribe(new Caller<>(others, false));
             }
             default ->
-                limiter.acquire(charge, LONGEST_WAIT)
+                limiter.acquire(List.of(charge), LONGEST_WAIT)
                         .doOnNext(decision -> toRefund.put(key, decision))
                         .subscribe(new Caller<>(waits, false));
         }

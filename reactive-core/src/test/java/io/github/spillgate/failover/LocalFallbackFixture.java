@@ -141,7 +141,7 @@ abstract class LocalFallbackFixture {
     }
 
     static long fitsAfter(RateLimiter limiter, String key, long cost) {
-        return now(limiter.peek(Charge.of(key).permits(cost)))
+        return now(limiter.peek(Charge.of(key, cost)))
                 .retryAfter()
                 .orElseThrow()
                 .toMillis();

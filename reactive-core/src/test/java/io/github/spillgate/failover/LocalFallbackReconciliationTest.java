@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
@@ -63,11 +64,11 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     void grantsThatExpireBeforeEvictionAreNotLost() {
         RateLimiter limiter = Unprotected.limiter(small, Limit.perMinute(10));
         for (int i = 0; i < 10; i++) {
-            now(limiter.tryAcquire("early-" + i, 2));
+            now(limiter.tryAcquire(Charge.of("early-" + i, 2)));
         }
         clock.advanceMillis(WINDOW + 1);
         for (int i = 0; i < 500; i++) {
-            now(limiter.tryAcquire("late-" + i, 0));
+            now(limiter.tryAcquire(Charge.of("late-" + i, 0)));
         }
         CountTables.unprotected(small.ledgers());
         assertThat(small.state().toReconcile()).as("some counts are evicted").isLessThan(20);
@@ -79,7 +80,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     @CsvSource({"10/1m, 9900", "10/1m counter, 10000"})
     void grantsAheadOfASteppedBackClockAreHandedOverAsOfNow(String text, long age) {
         RateLimiter limiter = limiter(Limit.parse(text));
-        now(limiter.tryAcquire("a", 2));
+        now(limiter.tryAcquire(Charge.of("a", 2)));
         clock.advanceMillis(-5_000);
         Reconciliation reconciliation = way.handOver(10, claim -> false).get(0);
         clock.advanceMillis(10_000);
@@ -89,9 +90,9 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     @Test
     void emptyWindowsOfACounterAreNotHandedOver() {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter());
-        now(limiter.tryAcquire("current", 4));
+        now(limiter.tryAcquire(Charge.of("current", 4)));
         assertThat(ages(way.handOver(10, claim -> false).get(0))).containsExactly(new Reconciliation.Grants(0, 0, 4));
-        now(limiter.tryAcquire("before", 4));
+        now(limiter.tryAcquire(Charge.of("before", 4)));
         clock.advanceMillis(WINDOW);
         assertThat(ages(way.handOver(10, claim -> false).get(0))).hasSize(1);
     }
@@ -100,9 +101,9 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     @ValueSource(strings = {"3/1m", "3/1m counter"})
     void aCountedDenialIsToReconcileAtOnce(String text) {
         RateLimiter limiter = limiter(Limit.parse(text).countingDenied());
-        now(limiter.tryAcquire("a", 2));
+        now(limiter.tryAcquire(Charge.of("a", 2)));
         clock.advanceMillis(10_000);
-        assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isFalse();
+        assertThat(now(limiter.tryAcquire(Charge.of("a", 2))).isAllowed()).isFalse();
         assertThat(store.state().toReconcile()).isEqualTo(3);
         assertThat(ages(way.handOver(10, claim -> false).get(0)))
                 .last()
@@ -115,9 +116,9 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     @ValueSource(strings = {"10/1m", "10/1m counter"})
     void aRefundOfGrantsInFlightIsDroppedIfTheyExpireBeforeTheResult(String text) {
         RateLimiter limiter = limiter(Limit.parse(text));
-        StoreDecision first = now(limiter.tryAcquire("a", 5));
+        StoreDecision first = now(limiter.tryAcquire(Charge.of("a", 5)));
         clock.advanceMillis(50_000);
-        now(limiter.tryAcquire("a", 1));
+        now(limiter.tryAcquire(Charge.of("a", 1)));
         Reconciliation reconciliation = way.handOver(10, claim -> false).get(0);
         clock.advanceMillis(5_000);
         assertRefundedInThePrimary(first);
@@ -130,7 +131,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     void aRefundOfChargedGrantsLeavesTheLaterPermitsOfThisInstance() {
         RateLimiter limiter = limiter(Limit.parse("10/16s"));
         store.share(0.5);
-        StoreDecision first = now(limiter.tryAcquire("a", 5));
+        StoreDecision first = now(limiter.tryAcquire(Charge.of("a", 5)));
         Reconciliation sent = way.handOver(10, claim -> false).get(0);
         refundGrants(store, first);
         clock.advanceMillis(8_000);
@@ -154,16 +155,16 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         clock.advanceMillis(11_000);
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
         clock.advanceMillis(6_000);
-        assertThat(now(limiter.tryAcquire("a", 5)).isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire(Charge.of("a", 5))).isAllowed()).isTrue();
     }
 
     @Test
     void aRefundOfAChargedGrantIsNotDelayedByAnotherGrantInFlight() {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter().alignedToClock());
-        StoreDecision first = now(limiter.tryAcquire("a", 5));
+        StoreDecision first = now(limiter.tryAcquire(Charge.of("a", 5)));
         clock.advanceMillis(1);
         charged(way.handOver(10, claim -> false).get(0));
-        now(limiter.tryAcquire("a", 1));
+        now(limiter.tryAcquire(Charge.of("a", 1)));
         Reconciliation inFlight = way.handOver(10, claim -> false).get(0);
         assertRefundedInThePrimary(first, 5);
         assertThat(charged(inFlight)).isZero();
@@ -174,8 +175,8 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     void aRefundOfFadedGrantsInFlightFreesNothingUntilTheNextReply() {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter().alignedToClock());
         clock.advanceMillis(WINDOW - clock.millis() % WINDOW + 50_000);
-        StoreDecision first = now(limiter.tryAcquire("a", 5));
-        now(limiter.tryAcquire("a", 5));
+        StoreDecision first = now(limiter.tryAcquire(Charge.of("a", 5)));
+        now(limiter.tryAcquire(Charge.of("a", 5)));
         Reconciliation inFlight = way.handOver(10, claim -> false).get(0);
         clock.advanceMillis(40_000);
         assertRefundedInThePrimary(first);
@@ -186,21 +187,21 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     @Test
     void aResetForgetsRefundsOfGrantsInFlight() {
-        StoreDecision decision = now(limiter.tryAcquire("a", 2));
+        StoreDecision decision = now(limiter.tryAcquire(Charge.of("a", 2)));
         Reconciliation reconciliation = way.handOver(10, claim -> false).get(0);
         refundGrants(store, decision);
         limiter.reset("a").block();
         assertThat(charged(reconciliation)).isZero();
-        now(limiter.tryAcquire("a", 2));
+        now(limiter.tryAcquire(Charge.of("a", 2)));
         Reconciliation next = way.handOver(10, claim -> false).get(0);
         assertThat(charged(next)).isZero();
     }
 
     @Test
     void grantsInFlightKeepTheirAgesAndStillCount() {
-        now(limiter.tryAcquire("a", 2));
+        now(limiter.tryAcquire(Charge.of("a", 2)));
         clock.advanceMillis(1_000);
-        now(limiter.tryAcquire("a", 3));
+        now(limiter.tryAcquire(Charge.of("a", 3)));
         clock.advanceMillis(500);
         List<Reconciliation> reconciliations = way.handOver(10, claim -> false);
         assertThat(reconciliations).hasSize(1);
@@ -215,9 +216,9 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     @Test
     void aCountIsHandedOverAgainOnlyAfterItsResult() {
-        now(limiter.tryAcquire("a", 2));
+        now(limiter.tryAcquire(Charge.of("a", 2)));
         Reconciliation first = way.handOver(10, claim -> false).get(0);
-        now(limiter.tryAcquire("a", 3));
+        now(limiter.tryAcquire(Charge.of("a", 3)));
         assertThat(way.handOver(10, claim -> false)).isEmpty();
         remember(limiter, "a", 2, WINDOW);
         charged(first);
@@ -235,9 +236,9 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     @Test
     void aCounterIsHandedOverAsTwoWindows() {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter());
-        now(limiter.tryAcquire("a", 4));
+        now(limiter.tryAcquire(Charge.of("a", 4)));
         clock.advanceMillis(WINDOW + 30_000);
-        now(limiter.tryAcquire("a", 3));
+        now(limiter.tryAcquire(Charge.of("a", 3)));
         clock.advanceMillis(1_000);
         assertThat(ages(way.handOver(10, claim -> false).get(0)))
                 .containsExactly(
@@ -286,11 +287,11 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     void grantsOfASlotAreHandedOverWithTheRangeOfTheSlot() {
         RateLimiter limiter = limiter(Limit.parse("10/1m resolution=1s"));
         clock.advanceMillis(300);
-        now(limiter.tryAcquire("a", 2));
+        now(limiter.tryAcquire(Charge.of("a", 2)));
         clock.advanceMillis(100);
-        now(limiter.tryAcquire("a", 3));
+        now(limiter.tryAcquire(Charge.of("a", 3)));
         clock.advanceMillis(5_000);
-        now(limiter.tryAcquire("a", 1));
+        now(limiter.tryAcquire(Charge.of("a", 1)));
         clock.advanceMillis(1_600);
         // At 7,000, of the slots from 0 to 999 and from 5,000 to 5,999.
         assertThat(ages(way.handOver(10, claim -> false).get(0)))
@@ -302,7 +303,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     void evictedGrantsAreReportedAsLost() {
         RateLimiter limiter = Unprotected.limiter(small, Limit.perMinute(10));
         for (int i = 0; i < 500; i++) {
-            now(limiter.tryAcquire("key-" + i, 2));
+            now(limiter.tryAcquire(Charge.of("key-" + i, 2)));
         }
         CountTables.unprotected(small.ledgers());
         assertThat(small.state().lost()).isGreaterThan(900);
@@ -318,7 +319,7 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
         RateLimiter limiter = Unprotected.limiter(small, Limit.perMinute(10));
         List<WeakReference<Ledger>> counts = new ArrayList<>();
         for (int i = 0; i < 500; i++) {
-            now(limiter.tryAcquire("key-" + i, 2));
+            now(limiter.tryAcquire(Charge.of("key-" + i, 2)));
             CountTables.unprotected(small.ledgers()).forEach(count -> counts.add(new WeakReference<>(count)));
         }
         smallWay.handOver(1_000, claim -> true);
@@ -335,10 +336,10 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     @Test
     void grantsOfAProtectedCountAreNotLostToEviction() {
         RateLimiter limiter = Unprotected.limiter(small, Limit.perMinute(10));
-        now(limiter.tryAcquire("a", 10));
+        now(limiter.tryAcquire(Charge.of("a", 10)));
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
         for (int i = 0; i < 500; i++) {
-            now(limiter.tryAcquire("key-" + i, 0));
+            now(limiter.tryAcquire(Charge.of("key-" + i, 0)));
         }
         CountTables.unprotected(small.ledgers());
         assertThat(small.state().lost()).isZero();
@@ -354,9 +355,9 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     @CsvSource({"10/1m, 61, 5", "10/1m counter, 90, 5", "10/1m counter, 115, 8"})
     void grantsInFlightLeaveTheWindowOneByOne(String text, long seconds, long remaining) {
         RateLimiter limiter = limiter(Limit.parse(text));
-        now(limiter.tryAcquire("a", 5));
+        now(limiter.tryAcquire(Charge.of("a", 5)));
         clock.advanceMillis(30_000);
-        now(limiter.tryAcquire("a", 5));
+        now(limiter.tryAcquire(Charge.of("a", 5)));
         assertThat(way.handOver(10, claim -> false)).hasSize(1);
         assertThat(now(limiter.peek("a")).remaining()).isZero();
         clock.advanceMillis(1_000 * (seconds - 30));
@@ -367,9 +368,9 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
 
     @Test
     void aDenialSaysWhenTheFirstGrantsInFlightLeaveTheWindow() {
-        now(limiter.tryAcquire("a", 5));
+        now(limiter.tryAcquire(Charge.of("a", 5)));
         clock.advanceMillis(30_000);
-        now(limiter.tryAcquire("a", 5));
+        now(limiter.tryAcquire(Charge.of("a", 5)));
         assertThat(way.handOver(10, claim -> false)).hasSize(1);
         assertThat(now(limiter.tryAcquire("a")).retryAfter().orElseThrow())
                 .isBetween(Duration.ofSeconds(30), Duration.ofMillis(30_010));
@@ -391,9 +392,9 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     @Test
     void aRefusedResetKeepsTheTimeInWhichLostPermitsOfABucketReturn() {
         RateLimiter limiter = limiter(Limit.bucket(10, Duration.ofSeconds(10), 10));
-        now(limiter.tryAcquire("a", 5));
+        now(limiter.tryAcquire(Charge.of("a", 5)));
         way.notCharged(way.handOver(10, claim -> false).get(0));
-        now(limiter.tryAcquire("a", 10));
+        now(limiter.tryAcquire(Charge.of("a", 10)));
         store.beginReset(List.of(claim(limiter, "a"))).accept(false);
         assertThat(now(limiter.tryAcquire("a")).retryAfter()).contains(Duration.ofSeconds(6));
     }
@@ -415,9 +416,9 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     @Test
     void aGrantDiscardedByAResetIsNotRefundedInThePrimaryStore() {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter());
-        StoreDecision before = now(limiter.tryAcquire("a", 2));
+        StoreDecision before = now(limiter.tryAcquire(Charge.of("a", 2)));
         limiter.reset("a").block();
-        now(limiter.tryAcquire("a", 3));
+        now(limiter.tryAcquire(Charge.of("a", 3)));
         assertThat(way.handOver(10, claim -> false)).hasSize(1);
         assertRefundedInThePrimary(before);
         assertThat(store.state().toReconcile()).isEqualTo(3);
@@ -428,18 +429,18 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     void aRefundSubtractsConfirmedPermitsFirst(String text) {
         RateLimiter limiter = limiter(Limit.parse(text));
         remember(limiter, "a", 5, WINDOW);
-        now(limiter.tryAcquire("a", 3));
-        limiter.refund("a", 6).block();
+        now(limiter.tryAcquire(Charge.of("a", 3)));
+        limiter.refund(Charge.of("a", 6)).block();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(8);
         assertThat(store.state().toReconcile()).isEqualTo(2);
     }
 
     @Test
     void chargedGrantsOfEveryReconciliationAreRefundedInThePrimaryStore() {
-        StoreDecision first = now(limiter.tryAcquire("a", 2));
+        StoreDecision first = now(limiter.tryAcquire(Charge.of("a", 2)));
         charged(way.handOver(10, claim -> false).get(0));
         clock.advanceMillis(1_000);
-        StoreDecision second = now(limiter.tryAcquire("a", 3));
+        StoreDecision second = now(limiter.tryAcquire(Charge.of("a", 3)));
         charged(way.handOver(10, claim -> false).get(0));
         assertRefundedInThePrimary(first, 2);
         assertRefundedInThePrimary(second, 3);
@@ -472,10 +473,10 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
                         refundGrants(store, decisions.remove(random.nextInt(decisions.size())));
                     }
                 }
-                case 4 -> limiter.refund(key, 1 + random.nextInt(3)).block();
+                case 4 -> limiter.refund(Charge.of(key, 1 + random.nextInt(3))).block();
                 case 5 -> clock.advanceMillis(random.nextInt(80));
                 default -> {
-                    StoreDecision decision = now(limiter.tryAcquire(key, 1 + random.nextInt(3)));
+                    StoreDecision decision = now(limiter.tryAcquire(Charge.of(key, 1 + random.nextInt(3))));
                     if (decision.isCharged()) {
                         decisions.add(decision);
                     }
@@ -492,11 +493,11 @@ class LocalFallbackReconciliationTest extends LocalFallbackFixture {
     @Test
     void permitsOfABucketThatCannotBeChargedHaveReturnedInTheirTime() {
         RateLimiter limiter = limiter(Limit.perSecond(10).burst(50));
-        now(limiter.tryAcquire("a", 25));
+        now(limiter.tryAcquire(Charge.of("a", 25)));
         Reconciliation sent = way.handOver(10, skipped -> false).get(0);
-        now(limiter.tryAcquire("a", 25));
+        now(limiter.tryAcquire(Charge.of("a", 25)));
         clock.advanceMillis(2_500);
-        assertThat(now(limiter.tryAcquire("a", 25)).isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire(Charge.of("a", 25))).isAllowed()).isTrue();
         clock.advanceMillis(2_500);
         way.notCharged(sent);
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(25);

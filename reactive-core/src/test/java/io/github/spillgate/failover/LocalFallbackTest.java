@@ -149,7 +149,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     @Test
     void aReplyThatIsCheckedAgainIsGrantedOnce() {
         RateLimiter limiter = limiter(Limit.perMinute(10), Limit.perHour(100));
-        now(limiter.tryAcquire("a", 8));
+        now(limiter.tryAcquire(Charge.of("a", 8)));
         List<Claim> claims = seen.get(seen.size() - 1);
         assertThat(way.handOver(2, claim -> false)).hasSize(2);
         long at = clock.millis();
@@ -172,7 +172,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     @Test
     void expiredLocalGrantsLeaveRoomForAGrantOfThePrimary() {
         Claim claim = claim(limiter, "a");
-        now(limiter.tryAcquire("a", 4));
+        now(limiter.tryAcquire(Charge.of("a", 4)));
         clock.advanceMillis(WINDOW);
         assertThat(remember(claim, 10, WINDOW)).isFalse();
         clock.advanceMillis(1);
@@ -182,7 +182,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
     @Test
     void grantsInFlightAreInDoubtForAtMostTwoWindowsAfterAClockStepBack() {
         Claim claim = claim(limiter, "a");
-        now(limiter.tryAcquire("a", 4));
+        now(limiter.tryAcquire(Charge.of("a", 4)));
         way.handOver(10, one -> false);
         clock.advance(Duration.ofHours(-5));
         assertThat(remember(claim, 7, WINDOW)).isFalse();
@@ -192,7 +192,7 @@ class LocalFallbackTest extends LocalFallbackFixture {
 
     @Test
     void anUnchargedDecisionAlwaysFits() {
-        now(limiter.tryAcquire("a", 10));
+        now(limiter.tryAcquire(Charge.of("a", 10)));
         Claim claim = claim(limiter, "a");
         long at = clock.millis();
         List<StoreUsage> used = List.of(StoreUsage.of(reply(at), claim, 10, false, at, at + WINDOW));
@@ -240,23 +240,23 @@ class LocalFallbackTest extends LocalFallbackFixture {
                 switch (random.nextInt(4)) {
                     case 0 -> report(limiter, key, random.nextInt(9), 1 + random.nextInt(190));
                     case 1 -> way.handOver(1, claim -> false);
-                    default -> now(limiter.tryAcquire(key, 1 + random.nextInt(most)));
+                    default -> now(limiter.tryAcquire(Charge.of(key, 1 + random.nextInt(most))));
                 }
                 clock.advanceMillis(random.nextInt(60));
             }
             int cost = 1 + random.nextInt(most);
-            StoreDecision denied = now(limiter.peek(Charge.of(key).permits(cost)));
+            StoreDecision denied = now(limiter.peek(Charge.of(key, cost)));
             if (denied.isAllowed()) {
                 continue;
             }
             long wait = denied.retryAfter().orElseThrow().toMillis();
             for (long waited = 0; waited < wait; waited++) {
-                assertThat(now(limiter.peek(Charge.of(key).permits(cost))).isAllowed())
+                assertThat(now(limiter.peek(Charge.of(key, cost))).isAllowed())
                         .as("run %d after %d of %d ms", run, waited, wait)
                         .isFalse();
                 clock.advanceMillis(1);
             }
-            assertThat(now(limiter.peek(Charge.of(key).permits(cost))).isAllowed())
+            assertThat(now(limiter.peek(Charge.of(key, cost))).isAllowed())
                     .as("run %d after %d ms", run, wait)
                     .isTrue();
         }
@@ -278,9 +278,9 @@ class LocalFallbackTest extends LocalFallbackFixture {
         RateLimiter limiter = limiter(Limit.perMinute(10).counter());
         remember(limiter, "a", 7, 50_000);
         assertThat(wholeAfter(limiter, "a")).isEqualTo(50_000);
-        limiter.refund("a", 7).block();
+        limiter.refund(Charge.of("a", 7)).block();
         assertThat(wholeAfter(limiter, "a")).isZero();
-        now(limiter.tryAcquire("a", 2));
+        now(limiter.tryAcquire(Charge.of("a", 2)));
         way.handOver(10, claim -> false);
         assertThat(wholeAfter(limiter, "a")).isEqualTo(2 * WINDOW);
         remember(limiter, "a", 1, 50_000);
@@ -292,9 +292,9 @@ class LocalFallbackTest extends LocalFallbackFixture {
     @Test
     void aRefundIgnoresExpiredConfirmedPermits() {
         remember(limiter, "a", 5, 50_000);
-        now(limiter.tryAcquire("a", 3));
+        now(limiter.tryAcquire(Charge.of("a", 3)));
         clock.advanceMillis(50_000);
-        limiter.refund("a", 2).block();
+        limiter.refund(Charge.of("a", 2)).block();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(9);
     }
 
@@ -343,10 +343,10 @@ class LocalFallbackTest extends LocalFallbackFixture {
     @Test
     void aCostAboveTheShareIsDeniedForASecond() {
         store.share(0.5);
-        StoreDecision denied = now(limiter.tryAcquire("a", 6));
+        StoreDecision denied = now(limiter.tryAcquire(Charge.of("a", 6)));
         assertThat(denied.isAllowed()).isFalse();
         assertThat(denied.retryAfter()).hasValue(Duration.ofSeconds(1));
-        assertThat(now(limiter.tryAcquire("a", 5)).isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire(Charge.of("a", 5))).isAllowed()).isTrue();
     }
 
     @Test

@@ -164,7 +164,7 @@ class MixedKindsChaosTest {
         IntSupplier nextPause = () -> random.nextInt(20);
         Charge charge = Charge.of(key, limits).permits(cost);
         Mono<Decision> decision = random.nextInt(4) == 0
-                ? limiter.acquire(charge, Duration.ofMillis(random.nextInt(300)))
+                ? limiter.acquire(List.of(charge), Duration.ofMillis(random.nextInt(300)))
                 : limiter.tryAcquire(charge);
         return decision.flatMap(made -> {
                     if (!made.isAllowed()) {

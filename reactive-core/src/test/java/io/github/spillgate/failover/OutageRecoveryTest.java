@@ -104,8 +104,8 @@ class OutageRecoveryTest extends LocalFallbackFixture {
         long fits = fitsAfter(limiter, "a", 50);
         assertThat(fits).isBetween(6_000L, 8_000L);
         clock.advanceMillis(fits - 1);
-        assertThat(now(limiter.peek(Charge.of("a").permits(50))).isAllowed()).isFalse();
+        assertThat(now(limiter.peek(Charge.of("a", 50))).isAllowed()).isFalse();
         clock.advanceMillis(1);
-        assertThat(now(limiter.peek(Charge.of("a").permits(50))).isAllowed()).isTrue();
+        assertThat(now(limiter.peek(Charge.of("a", 50))).isAllowed()).isTrue();
     }
 }

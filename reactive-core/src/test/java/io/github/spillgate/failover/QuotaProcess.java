@@ -136,7 +136,7 @@ final class QuotaProcess implements AutoCloseable {
         return Mono.defer(() -> {
                     ThreadLocalRandom random = ThreadLocalRandom.current();
                     String key = random.nextInt(4) == 0 ? HOT : "key-" + random.nextInt(KEYS);
-                    return limiter.tryAcquire(Charge.of(key).permits(1 + random.nextInt(3)));
+                    return limiter.tryAcquire(Charge.of(key, 1 + random.nextInt(3)));
                 })
                 .doOnNext(QuotaProcess::print)
                 // Denials are cached, and would need all of the processor.

@@ -2,6 +2,7 @@ package io.github.spillgate.failover;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
@@ -292,7 +293,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
                         : super.correct(corrections);
             }
         });
-        now(limiter.tryAcquire("a", 10));
+        now(limiter.tryAcquire(Charge.of("a", 10)));
         time.passMillis(2);
         lossy.loseAll();
         for (int i = 0; i < 20; i++) {
@@ -410,7 +411,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
         time.passMillis(1_400);
         remote.isAvailable();
         for (int i = 0; i < 3; i++) {
-            limiter.refund("a", 1).block();
+            limiter.refund(Charge.of("a", 1)).block();
         }
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.CLOSED);
     }
@@ -423,7 +424,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
                 .build());
         time.pass(Duration.ofHours(1));
         for (int i = 0; i < 15; i++) {
-            limiter.refund("a", 1).block();
+            limiter.refund(Charge.of("a", 1)).block();
         }
         remote.fails();
         now(limiter.peek("a"));
@@ -457,7 +458,7 @@ class ResilientStoreBreakerTest extends ResilientStoreFixture {
     }
 
     static Stream<Function<RateLimiter, Mono<Void>>> changes() {
-        return Stream.of(limiter -> limiter.refund("a", 1), limiter -> limiter.reset("a"));
+        return Stream.of(limiter -> limiter.refund(Charge.of("a", 1)), limiter -> limiter.reset("a"));
     }
 
     /** A class or method that is missing at run time, noticed on another thread after the request was sent. */

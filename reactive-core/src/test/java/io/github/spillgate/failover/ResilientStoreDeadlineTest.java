@@ -2,6 +2,7 @@ package io.github.spillgate.failover;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitLookup;
@@ -45,10 +46,10 @@ class ResilientStoreDeadlineTest extends ResilientStoreFixture {
 
     static Stream<Function<RateLimiter, Mono<?>>> everyOperation() {
         return Stream.of(
-                limiter -> limiter.tryAcquire("a", 3),
+                limiter -> limiter.tryAcquire(Charge.of("a", 3)),
                 limiter -> limiter.peek("a"),
                 limiter -> limiter.acquire("a", Duration.ZERO),
-                limiter -> limiter.refund("a", 1).thenReturn("done"),
+                limiter -> limiter.refund(Charge.of("a", 1)).thenReturn("done"),
                 limiter -> limiter.reset("a").thenReturn("done"),
                 limiter -> Flux.just("element").transform(limiter.throttle("a")).next());
     }

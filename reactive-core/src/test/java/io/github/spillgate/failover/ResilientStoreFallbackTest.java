@@ -122,7 +122,7 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     void grantsOfACustomFallbackAreNotReconciled() {
         RateLimiter limiter = limiterWith(new Unprotected(local));
         remote.isUnreachable();
-        assertThat(now(limiter.tryAcquire("a", 4)).source()).isEqualTo(Source.LOCAL);
+        assertThat(now(limiter.tryAcquire(Charge.of("a", 4))).source()).isEqualTo(Source.LOCAL);
         assertThat(limiter.state().lost()).isEqualTo(4);
     }
 
@@ -139,8 +139,8 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     @Test
     void chargesOfTheStoreAreRefundedThereIfTheFallbackCountsNothing() {
         RateLimiter limiter = limiterWith(Fallback.deny());
-        Decision taken = now(limiter.tryAcquire("a", 4));
-        now(limiter.tryAcquire("a", 3));
+        Decision taken = now(limiter.tryAcquire(Charge.of("a", 4)));
+        now(limiter.tryAcquire(Charge.of("a", 3)));
         limiter.refund(taken).block();
         assertThat(used("a")).isEqualTo(3);
         limiter.reset("a").block();
@@ -162,10 +162,10 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     @Test
     void theFallbackStartsFromTheUsageReportedByTheStore() {
         RateLimiter limiter = limiter(LIMIT);
-        now(limiter.tryAcquire("a", 7));
+        now(limiter.tryAcquire(Charge.of("a", 7)));
         remote.isUnreachable();
-        assertThat(now(limiter.tryAcquire("a", 4)).isAllowed()).isFalse();
-        Decision decision = now(limiter.tryAcquire("a", 2));
+        assertThat(now(limiter.tryAcquire(Charge.of("a", 4))).isAllowed()).isFalse();
+        Decision decision = now(limiter.tryAcquire(Charge.of("a", 2)));
         assertThat(decision.isAllowed()).isTrue();
         assertThat(decision.remaining()).isEqualTo(1);
         assertThat(decision.limits().get(0).used()).isEqualTo(9);
@@ -175,13 +175,13 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     @Test
     void refundsDuringAnOutageReduceTheUsage() {
         RateLimiter limiter = limiter(LIMIT);
-        Decision first = now(limiter.tryAcquire("a", 4));
-        now(limiter.tryAcquire("a", 6));
+        Decision first = now(limiter.tryAcquire(Charge.of("a", 4)));
+        now(limiter.tryAcquire(Charge.of("a", 6)));
         remote.isUnreachable();
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
         limiter.refund(first).block();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(4);
-        limiter.refund("a", 3).block();
+        limiter.refund(Charge.of("a", 3)).block();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(7);
         limiter.reset("a").block();
         assertThat(now(limiter.peek("a")).remaining()).isEqualTo(10);
@@ -191,11 +191,12 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     @Test
     void aRefundIsSubtractedOnceIfTheStoreRepliesToOthersDuringIt() {
         RateLimiter limiter = limiter(LIMIT);
-        Decision first = now(limiter.tryAcquire("a", 4));
+        Decision first = now(limiter.tryAcquire(Charge.of("a", 4)));
         remote.holdsReplies();
         listen(limiter.refund(first).thenReturn("given back"));
         remote.isAvailable();
-        assertThat(now(limiter.tryAcquire("a", 6)).limits().get(0).used()).isEqualTo(6);
+        assertThat(now(limiter.tryAcquire(Charge.of("a", 6))).limits().get(0).used())
+                .isEqualTo(6);
         remote.replyToAll();
         assertThat(signals).containsExactly("given back");
         remote.isUnreachable();
@@ -206,12 +207,13 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     @Test
     void aRefundOfAKeyIsSubtractedOnceIfItsReplyIsLost() {
         RateLimiter limiter = limiter(LIMIT);
-        now(limiter.tryAcquire("a", 8));
+        now(limiter.tryAcquire(Charge.of("a", 8)));
         remote.holdsReplies();
-        listen(limiter.refund("a", 2).thenReturn("given back"));
+        listen(limiter.refund(Charge.of("a", 2)).thenReturn("given back"));
         remote.isAvailable();
         time.passMillis(1);
-        assertThat(now(limiter.tryAcquire("a", 1)).limits().get(0).used()).isEqualTo(7);
+        assertThat(now(limiter.tryAcquire(Charge.of("a", 1))).limits().get(0).used())
+                .isEqualTo(7);
         time.passMillis(99);
         assertThat(signals).containsExactly("given back");
         remote.isUnreachable();
@@ -222,7 +224,7 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     void aRefundOfAReconciledGrantIsSubtractedOnceIfItsReplyIsLost() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
-        Decision granted = now(limiter.tryAcquire("a", 8));
+        Decision granted = now(limiter.tryAcquire(Charge.of("a", 8)));
         remote.isAvailable();
         time.pass(Duration.ofSeconds(3));
         assertThat(used("a")).isEqualTo(8);
@@ -230,7 +232,7 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
         listen(limiter.refund(granted).thenReturn("given back"));
         remote.isAvailable();
         time.passMillis(1);
-        now(limiter.tryAcquire("a", 9));
+        now(limiter.tryAcquire(Charge.of("a", 9)));
         assertThat(used("a")).isEqualTo(9);
         time.passMillis(99);
         assertThat(signals).containsExactly("given back");
@@ -242,14 +244,14 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
     @Test
     void aResetWithALostReplyKeepsLaterUsage() {
         RateLimiter limiter = limiter(LIMIT);
-        now(limiter.tryAcquire("a", 10));
+        now(limiter.tryAcquire(Charge.of("a", 10)));
         remote.holdsReplies();
         listen(limiter.reset("a").thenReturn("reset"));
         remote.isAvailable();
         time.passMillis(1);
-        assertThat(now(limiter.tryAcquire("a", 4)).isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire(Charge.of("a", 4))).isAllowed()).isTrue();
         remote.fails();
-        assertThat(now(limiter.tryAcquire("a", 6)).isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire(Charge.of("a", 6))).isAllowed()).isTrue();
         time.passMillis(99);
         assertThat(signals).containsExactly("reset");
         assertThat(now(limiter.peek("a")).remaining()).isZero();
@@ -308,7 +310,7 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
         for (int i = 0; i < 3; i++) {
             limiter.tryAcquire("a").block();
         }
-        limiter.refund("a", 1).block();
+        limiter.refund(Charge.of("a", 1)).block();
         limiter.refund(Charge.of("a"), Charge.of("b")).block();
         limiter.reset("a").block();
         Decision after = limiter.peek("a").block();
@@ -327,7 +329,7 @@ class ResilientStoreFallbackTest extends ResilientStoreFixture {
         for (Mono<?> question : List.of(
                 limiter.tryAcquire("a"),
                 limiter.peek("a"),
-                limiter.refund("a", 1),
+                limiter.refund(Charge.of("a", 1)),
                 StoreForTests.refund(nothing, (StoreDecision) decision),
                 limiter.reset("a"))) {
             assertThatExceptionOfType(LimitStoreException.class)

@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
@@ -68,9 +69,9 @@ abstract class ResilientStoreFixture {
      */
     List<Decision> grantsOfTheSameTime(RateLimiter limiter) {
         remote.holdsReplies();
-        listen(limiter.tryAcquire("a", 3));
+        listen(limiter.tryAcquire(Charge.of("a", 3)));
         remote.failsAfter(Duration.ofMillis(110), new LimitStoreException(Kind.LATE, "too late"));
-        listen(limiter.tryAcquire("a", 4));
+        listen(limiter.tryAcquire(Charge.of("a", 4)));
         time.passMillis(115);
         assertThat(sources()).containsExactly(Source.LOCAL, Source.LOCAL);
         assertThat(decisions())

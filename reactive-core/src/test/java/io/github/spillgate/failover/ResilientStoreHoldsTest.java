@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.HoldExpiredException;
 import io.github.spillgate.Limit;
@@ -134,7 +135,7 @@ class ResilientStoreHoldsTest {
         redis.pause();
         Mono.delay(Duration.ofSeconds(5)).block();
         assertThat(events).isEmpty();
-        assertThat(limiter.tryAcquire("a", 2).block().isAllowed()).isFalse();
+        assertThat(limiter.tryAcquire(Charge.of("a", 2)).block().isAllowed()).isFalse();
         redis.resume();
         untilRedisCounts(1, limit);
         assertThat(events).isEmpty();
@@ -178,7 +179,8 @@ class ResilientStoreHoldsTest {
         for (LimitStore fallback : List.of(Fallback.deny(), Fallback.local(100).share(0.5))) {
             LateStore late = new LateStore(direct);
             RateLimiter limiter = limiterOn(late, Duration.ofMillis(50), fallback, TWO);
-            assertThat(limiter.tryAcquire("a", 2).block().isAllowed()).isFalse();
+            assertThat(limiter.tryAcquire(Charge.of("a", 2)).block().isAllowed())
+                    .isFalse();
             untilRedisCounts(2, TWO);
             late.reply();
             untilRedisCounts(0, TWO);
@@ -202,7 +204,7 @@ class ResilientStoreHoldsTest {
         LateStore late = new LateStore(direct);
         RateLimiter limiter =
                 limiterOn(late, Duration.ofSeconds(20), Fallback.local(100), TWO.hold(Duration.ofHours(1)));
-        limiter.tryAcquire("a", 2).subscribe().dispose();
+        limiter.tryAcquire(Charge.of("a", 2)).subscribe().dispose();
         untilRedisCounts(2, TWO);
         late.reply();
         untilRedisCounts(0, TWO);
@@ -223,7 +225,7 @@ class ResilientStoreHoldsTest {
             }
             assertThat(used(TWO)).isZero();
         });
-        assertThat(plain.tryAcquire("a", 2).block().isAllowed()).isTrue();
+        assertThat(plain.tryAcquire(Charge.of("a", 2)).block().isAllowed()).isTrue();
     }
 
     /** Both have granted it, under one id. */

@@ -36,7 +36,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     void aLateGrantCancelsTheReconciliation() {
         RateLimiter limiter = limiter(LIMIT);
         remote.holdsReplies();
-        listen(limiter.tryAcquire("a", 3));
+        listen(limiter.tryAcquire(Charge.of("a", 3)));
         time.passMillis(100);
         assertThat(sources()).containsExactly(Source.LOCAL);
         assertThat(limiter.state().toReconcile()).isEqualTo(3);
@@ -58,7 +58,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     void aRequestThatFailsAfterItsDeadlineIsReconciled(Kind kind) {
         RateLimiter limiter = limiter(LIMIT);
         remote.failsAfter(Duration.ofMillis(150), new LimitStoreException(kind, "late"));
-        listen(limiter.tryAcquire("a", 3));
+        listen(limiter.tryAcquire(Charge.of("a", 3)));
         time.passMillis(100);
         assertThat(sources()).containsExactly(Source.LOCAL);
         remote.isAvailable();
@@ -116,9 +116,9 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     void aLateGrantOverSeveralCountsIsAllowedForAllOrNone() {
         RateLimiter limiter = limiter(LIMIT);
         remote.holdsReplies();
-        listen(limiter.tryAcquire(Charge.of("a").permits(2), Charge.of("b").permits(2)));
+        listen(limiter.tryAcquire(Charge.of("a", 2), Charge.of("b", 2)));
         remote.fails();
-        assertThat(now(limiter.tryAcquire("b", 9)).isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire(Charge.of("b", 9))).isAllowed()).isTrue();
         remote.isAvailable();
         remote.replyToAll();
         assertThat(decisions()).singleElement().satisfies(decision -> {
@@ -128,7 +128,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         time.pass(Duration.ofSeconds(3));
         assertThat(used("a")).isZero();
         assertThat(used("b")).isEqualTo(9);
-        assertThat(now(limiter.tryAcquire("a", 10)).isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire(Charge.of("a", 10))).isAllowed()).isTrue();
     }
 
     @Test
@@ -138,7 +138,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         remote.holdsReplies();
         take(limiter, 7);
         remote.fails();
-        assertThat(now(limiter.tryAcquire("a", 5)).isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire(Charge.of("a", 5))).isAllowed()).isTrue();
         remote.replyToAll();
         assertThat(sources()).filteredOn(source -> source == Source.OTHER).hasSize(5);
         assertThat(decisions()).filteredOn(Decision::isAllowed).hasSize(5);
@@ -149,14 +149,14 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     void theFallbackDecidesUntilAReconciliationIsAnswered() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
-        now(limiter.tryAcquire("a", 6));
+        now(limiter.tryAcquire(Charge.of("a", 6)));
         remote.isAvailable();
         remote.reconciles(charged -> charged.delayElement(Duration.ofMillis(30)));
         sendTheReconciliation(limiter);
-        assertThat(now(limiter.tryAcquire("a", 3)).source()).isEqualTo(Source.LOCAL);
-        assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isFalse();
+        assertThat(now(limiter.tryAcquire(Charge.of("a", 3))).source()).isEqualTo(Source.LOCAL);
+        assertThat(now(limiter.tryAcquire(Charge.of("a", 2))).isAllowed()).isFalse();
         time.passMillis(100);
-        Decision decision = now(limiter.tryAcquire("a", 1));
+        Decision decision = now(limiter.tryAcquire(Charge.of("a", 1)));
         assertThat(decision.source()).isEqualTo(Source.OTHER);
         assertThat(decision.isAllowed()).isTrue();
         assertThat(used("a")).isEqualTo(10);
@@ -166,9 +166,9 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     void aReplyDoesNotWaitForAReconciliationThatIsNotInFlight() {
         RateLimiter limiter = limiter(LIMIT);
         remote.holdsReplies();
-        listen(limiter.tryAcquire("a", 5));
+        listen(limiter.tryAcquire(Charge.of("a", 5)));
         remote.fails();
-        now(limiter.tryAcquire("a", 6));
+        now(limiter.tryAcquire(Charge.of("a", 6)));
         remote.isAvailable();
         remote.reconciles(charged -> charged.then(Mono.error(new LimitStoreException(Kind.UNANSWERED, "lost"))));
         sendTheReconciliation(limiter);
@@ -183,9 +183,9 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     void aReconciliationBetweenChargeAndReplyIsTakenIntoAccount() {
         RateLimiter limiter = limiter(LIMIT);
         remote.holdsReplies();
-        listen(limiter.tryAcquire("a", 5));
+        listen(limiter.tryAcquire(Charge.of("a", 5)));
         remote.fails();
-        now(limiter.tryAcquire("a", 6));
+        now(limiter.tryAcquire(Charge.of("a", 6)));
         remote.isAvailable();
         sendTheReconciliation(limiter);
         assertThat(limiter.state().toReconcile()).isZero();
@@ -270,9 +270,9 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     @Test
     void aLocalGrantIsReconciledAfterALateDenial() {
         RateLimiter limiter = limiter(LIMIT);
-        now(remote.unprotected("api").limit(LIMIT).build().tryAcquire("a", 9));
+        now(remote.unprotected("api").limit(LIMIT).build().tryAcquire(Charge.of("a", 9)));
         remote.holdsReplies();
-        listen(limiter.tryAcquire("a", 3));
+        listen(limiter.tryAcquire(Charge.of("a", 3)));
         time.passMillis(100);
         remote.replyToAll();
         remote.isAvailable();
@@ -287,8 +287,8 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     void aLateGrantFromBeforeAResetKeepsTheReconciliation() {
         RateLimiter limiter = limiter(LIMIT);
         remote.holdsReplies();
-        listen(limiter.tryAcquire("a", 3));
-        limiter.tryAcquire("b", 3).subscribe();
+        listen(limiter.tryAcquire(Charge.of("a", 3)));
+        limiter.tryAcquire(Charge.of("b", 3)).subscribe();
         limiter.reset("a").subscribe();
         replyToALocalGrantAfter(100);
         assertThat(limiter.state().toReconcile()).isEqualTo(3);
@@ -306,7 +306,8 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         RateLimiter limiter = limiter(LIMIT);
         remote.holdsReplies();
         Schedulers.parallel().schedule(limiter.reset("a")::subscribe, resetAt, TimeUnit.MILLISECONDS);
-        Schedulers.parallel().schedule(() -> listen(limiter.tryAcquire("a", 3)), takenAt, TimeUnit.MILLISECONDS);
+        Schedulers.parallel()
+                .schedule(() -> listen(limiter.tryAcquire(Charge.of("a", 3))), takenAt, TimeUnit.MILLISECONDS);
         replyToALocalGrantAfter(takenAt + 110);
         assertThat(limiter.state().toReconcile()).isEqualTo(3);
     }
@@ -317,7 +318,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         remote.holdsReplies();
         Disposable pending = limiter.reset("a").subscribe();
         time.passMillis(50);
-        listen(limiter.tryAcquire("a", 3));
+        listen(limiter.tryAcquire(Charge.of("a", 3)));
         pending.dispose();
         replyToALocalGrantAfter(100);
         assertThat(limiter.state().toReconcile()).isEqualTo(3);
@@ -329,7 +330,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         limiter.reset("a").block();
         time.passMillis(1);
         remote.holdsReplies();
-        listen(limiter.tryAcquire("a", 3));
+        listen(limiter.tryAcquire(Charge.of("a", 3)));
         replyToALocalGrantAfter(100);
         assertThat(limiter.state().toReconcile()).isZero();
         assertThat(used("a")).isEqualTo(3);
@@ -338,10 +339,10 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     @Test
     void aLateGrantThatTheFallbackDeniedIsRefunded() {
         RateLimiter limiter = limiter(LIMIT);
-        now(limiter.tryAcquire("a", 10));
+        now(limiter.tryAcquire(Charge.of("a", 10)));
         remote.unprotected("api").limit(LIMIT).build().reset("a").block();
         remote.holdsReplies();
-        listen(limiter.tryAcquire("a", 3));
+        listen(limiter.tryAcquire(Charge.of("a", 3)));
         time.passMillis(100);
         assertThat(decisions().get(0).isAllowed()).isFalse();
         remote.isAvailable();
@@ -362,7 +363,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
             }
         });
         remote.holdsReplies();
-        listen(limiter.tryAcquire("a", 3));
+        listen(limiter.tryAcquire(Charge.of("a", 3)));
         time.passMillis(100);
         assertThat(decisions()).singleElement().matches(Decision::isAllowed);
         assertThat(sources()).containsExactly(Source.OTHER);
@@ -388,7 +389,8 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
         ResilientStore store = ResilientStore.builder(remote).fallback(fallback).build();
         RateLimiter limiter = on(store);
         remote.holdsReplies();
-        listen(limiter.tryAcquire("a", 3).switchIfEmpty(Mono.error(new LimitStoreException(Kind.REJECTED, "nothing"))));
+        listen(limiter.tryAcquire(Charge.of("a", 3))
+                .switchIfEmpty(Mono.error(new LimitStoreException(Kind.REJECTED, "nothing"))));
         time.passMillis(100);
         assertThat(signals).hasSize(1).hasOnlyElementsOfType(LimitStoreException.class);
         remote.isAvailable();
@@ -400,7 +402,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     void anUnansweredCallIsReconciledAndReportedAsUnknown() {
         RateLimiter limiter = limiter(Limit.of(10, Duration.ofMinutes(5)));
         remote.neverReplies();
-        listen(limiter.tryAcquire("a", 3));
+        listen(limiter.tryAcquire(Charge.of("a", 3)));
         time.passMillis(100);
         remote.isAvailable();
         time.pass(Duration.ofSeconds(50));
@@ -435,7 +437,7 @@ class ResilientStoreLateAnswerTest extends ResilientStoreFixture {
     void aLostReplyIsUnknownAtOnce() {
         RateLimiter limiter = limiter(LIMIT);
         remote.losesReplies(new LimitStoreException(Kind.UNANSWERED, "the connection broke"));
-        now(limiter.tryAcquire("a", 3));
+        now(limiter.tryAcquire(Charge.of("a", 3)));
         assertThat(limiter.state().unknown()).isEqualTo(3);
         remote.isAvailable();
         now(limiter.peek("a"));

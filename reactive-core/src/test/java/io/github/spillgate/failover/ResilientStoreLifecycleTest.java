@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
@@ -17,7 +18,7 @@ class ResilientStoreLifecycleTest extends ResilientStoreFixture {
     void closingReconcilesOnceMore() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
-        now(limiter.tryAcquire("a", 4));
+        now(limiter.tryAcquire(Charge.of("a", 4)));
         remote.isAvailable();
         listen(limiter.closeLater().thenReturn("closed"));
         time.passMillis(100);
@@ -30,7 +31,7 @@ class ResilientStoreLifecycleTest extends ResilientStoreFixture {
     void theLastReconciliationWaitsForUnansweredCalls() {
         RateLimiter limiter = limiter(LIMIT);
         remote.failsAfter(Duration.ofMillis(400), new LimitStoreException(Kind.LATE, "too late"));
-        listen(limiter.tryAcquire("a", 4));
+        listen(limiter.tryAcquire(Charge.of("a", 4)));
         time.passMillis(150);
         assertThat(sources()).containsExactly(Source.LOCAL);
         signals.clear();
@@ -47,7 +48,7 @@ class ResilientStoreLifecycleTest extends ResilientStoreFixture {
     void theLastReconciliationEndsAfterASecond() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
-        now(limiter.tryAcquire("a", 4));
+        now(limiter.tryAcquire(Charge.of("a", 4)));
         remote.neverReplies();
         listen(limiter.closeLater().thenReturn("closed"));
         time.passMillis(999);

@@ -2,6 +2,7 @@ package io.github.spillgate.failover;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
@@ -91,7 +92,7 @@ class ResilientStoreMovedGrantTest extends ResilientStoreFixture {
         RateLimiter limiter = limiter(LIMIT);
         Decision moved = movedBesideAGrantOfFour(limiter);
         limiter.reset("a").subscribe();
-        limiter.tryAcquire("a", 5).subscribe();
+        limiter.tryAcquire(Charge.of("a", 5)).subscribe();
         limiter.refund(moved).subscribe();
         assertThat(used("a", LIMIT)).isEqualTo(5);
         assertThat(limiter.state().toReconcile()).isZero();

@@ -4,6 +4,7 @@ import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.SoftAssertions.assertSoftly;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
@@ -43,8 +44,8 @@ class ResilientStoreOutboxTest extends ResilientStoreFixture {
                 ResilientStore.builder(remote).fallback(local).maxInFlight(10).build();
         RateLimiter limiter = on(store);
         remote.fails();
-        now(limiter.tryAcquire("a", 3));
-        now(limiter.tryAcquire("b", 4));
+        now(limiter.tryAcquire(Charge.of("a", 3)));
+        now(limiter.tryAcquire(Charge.of("b", 4)));
         remote.isAvailable();
         remote.reconciles(charged -> charged.map(all -> all.subList(0, all.size() - 1)));
         time.pass(Duration.ofSeconds(20));
@@ -127,14 +128,14 @@ class ResilientStoreOutboxTest extends ResilientStoreFixture {
         LocalFallback small = Fallback.local(16, time);
         RateLimiter limiter = limiterWith(small, HOURLY);
         remote.fails();
-        Decision first = now(limiter.tryAcquire("a", 7));
+        Decision first = now(limiter.tryAcquire(Charge.of("a", 7)));
         remote.isAvailable();
         remote.reconciles(charged -> notYet());
         time.passMillis(1_001);
         assertThat(remote.batches()).hasSize(1);
         evict(limiter, small, first);
         remote.fails();
-        now(limiter.tryAcquire("a", 3));
+        now(limiter.tryAcquire(Charge.of("a", 3)));
         remote.isAvailable();
         remote.reconciles(charged -> charged);
         time.pass(Duration.ofSeconds(10));
@@ -148,7 +149,7 @@ class ResilientStoreOutboxTest extends ResilientStoreFixture {
     void theEndCountsLostSettlements() {
         ResilientStore store = ResilientStore.builder(remote).fallback(local).build();
         RateLimiter limiter = on(store);
-        Decision decision = now(limiter.tryAcquire("a", 5));
+        Decision decision = now(limiter.tryAcquire(Charge.of("a", 5)));
         remote.losesReplies(new LimitStoreException(Kind.UNANSWERED, "the connection broke"));
         limiter.settle(decision, 1).subscribe();
         store.close();
@@ -161,7 +162,7 @@ class ResilientStoreOutboxTest extends ResilientStoreFixture {
     void grantsInFlightThatAResetHasRemovedAreNotLost() {
         RateLimiter limiter = limiter(HOURLY);
         remote.fails();
-        now(limiter.tryAcquire("a", 7));
+        now(limiter.tryAcquire(Charge.of("a", 7)));
         remote.isAvailable();
         remote.reconciles(charged -> notYet());
         time.passMillis(1_001);

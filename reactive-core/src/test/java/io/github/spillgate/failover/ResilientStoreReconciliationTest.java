@@ -2,6 +2,7 @@ package io.github.spillgate.failover;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
@@ -23,10 +24,10 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     @Test
     void localGrantsAreChargedWhenTheStoreIsBack() {
         RateLimiter limiter = limiter(LIMIT);
-        now(limiter.tryAcquire("a", 2));
+        now(limiter.tryAcquire(Charge.of("a", 2)));
         remote.isUnreachable();
-        now(limiter.tryAcquire("a", 3));
-        now(limiter.tryAcquire("b", 5));
+        now(limiter.tryAcquire(Charge.of("a", 3)));
+        now(limiter.tryAcquire(Charge.of("b", 5)));
         assertThat(limiter.state().toReconcile()).isEqualTo(8);
         remote.isAvailable();
         time.pass(Duration.ofSeconds(5));
@@ -72,7 +73,7 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     void aReconciliationWithALostReplyIsRetriedIdempotently() {
         RateLimiter limiter = limiter(LIMIT);
         remote.isUnreachable();
-        now(limiter.tryAcquire("a", 4));
+        now(limiter.tryAcquire(Charge.of("a", 4)));
         remote.losesReplies(new LimitStoreException(Kind.UNANSWERED, "the connection broke"));
         time.passMillis(2_500);
         assertThat(remote.batches()).isNotEmpty();
@@ -90,7 +91,7 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     void grantsAreLostIfTheStoreCannotReconcile() {
         RateLimiter limiter = limiter(LIMIT);
         remote.isUnreachable();
-        now(limiter.tryAcquire("a", 4));
+        now(limiter.tryAcquire(Charge.of("a", 4)));
         remote.reconciles(charged -> Mono.empty());
         remote.isAvailable();
         time.pass(Duration.ofSeconds(3));
@@ -103,7 +104,7 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     void aStoreThatForgetsAResultDoesNotEndReconciliation() {
         RateLimiter limiter = limiter(LIMIT);
         remote.isUnreachable();
-        now(limiter.tryAcquire("a", 4));
+        now(limiter.tryAcquire(Charge.of("a", 4)));
         remote.reconciles(charged -> Mono.just(List.of()));
         remote.isAvailable();
         time.pass(Duration.ofSeconds(3));
@@ -117,7 +118,7 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     void theStoreGrantsNothingBeforeLocalGrantsAreCharged() {
         RateLimiter limiter = limiter(LIMIT);
         remote.isUnreachable();
-        now(limiter.tryAcquire("a", 10));
+        now(limiter.tryAcquire(Charge.of("a", 10)));
         for (int i = 0; i < 200; i++) {
             now(limiter.tryAcquire("key-" + i));
         }
@@ -173,7 +174,7 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     void theStoreDoesNotDecideIfTheReconciliationWasLost(int failsAfter) {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
-        now(limiter.tryAcquire("a", 10));
+        now(limiter.tryAcquire(Charge.of("a", 10)));
         remote.isAvailable();
         Mono<List<Corrected>> lost = Mono.error(new LimitStoreException(Kind.UNANSWERED, "the connection broke"));
         remote.reconciles(charged -> lost.delaySubscription(Duration.ofMillis(failsAfter)));
@@ -274,7 +275,7 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
     void theStoreDoesNotDecideBeforeTheSecondReconciliation() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
-        now(limiter.tryAcquire("a", 4));
+        now(limiter.tryAcquire(Charge.of("a", 4)));
         remote.isAvailable();
         remote.reconciles(charged -> charged.delayElement(Duration.ofMillis(200)));
         while (remote.batches().isEmpty()) {
@@ -283,7 +284,7 @@ class ResilientStoreReconciliationTest extends ResilientStoreFixture {
         // The first reconciliation is in flight, so the store may decide; then it fails, and the fallback decides
         // again.
         remote.fails();
-        now(limiter.tryAcquire("a", 6));
+        now(limiter.tryAcquire(Charge.of("a", 6)));
         remote.isAvailable();
         for (int i = 0; i < 60; i++) {
             assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();

@@ -2,6 +2,7 @@ package io.github.spillgate.failover;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
@@ -33,7 +34,7 @@ class ResilientStoreRefundTest extends ResilientStoreFixture {
         limiter.peek("a").subscribe();
         time.passMillis(2_000);
         assertThat(limiter.state().breaker()).isEqualTo(Breaker.OPEN);
-        limiter.refund("a", 3).subscribe();
+        limiter.refund(Charge.of("a", 3)).subscribe();
         assertThat(granted(limiter, 10)).isEqualTo(3);
     }
 
@@ -42,7 +43,7 @@ class ResilientStoreRefundTest extends ResilientStoreFixture {
         RateLimiter limiter = limiter(Limit.parse("10/1m"));
         assertThat(granted(limiter, 10)).isEqualTo(10);
         remote.holdsReplies();
-        limiter.refund("a", 3).subscribe();
+        limiter.refund(Charge.of("a", 3)).subscribe();
         time.passMillis(150);
         remote.failAllHeld(new LimitStoreException(Kind.REFUSED, "NOPERM"));
         remote.isUnreachable();
@@ -53,7 +54,7 @@ class ResilientStoreRefundTest extends ResilientStoreFixture {
     void aRefundBeforeAResetFreesNoLaterPermits() {
         RateLimiter limiter = limiter(Limit.parse("5/1m"));
         remote.holdsReplies();
-        limiter.refund("a", 5).subscribe();
+        limiter.refund(Charge.of("a", 5)).subscribe();
         time.passMillis(150);
         limiter.reset("a").subscribe();
         time.passMillis(150);
@@ -68,12 +69,12 @@ class ResilientStoreRefundTest extends ResilientStoreFixture {
     void permitsOfOtherInstancesAreRefundedInTheStore() {
         RateLimiter other =
                 remote.unprotected("api").limit(Limit.parse("100/1m")).build();
-        other.tryAcquire("a", 5).block();
+        other.tryAcquire(Charge.of("a", 5)).block();
         RateLimiter limiter = limiter(Limit.parse("100/1m"));
         remote.holdsReplies();
         granted(limiter, 1);
         time.passMillis(150);
-        limiter.refund("a", 3).subscribe();
+        limiter.refund(Charge.of("a", 3)).subscribe();
         time.passMillis(150);
         remote.isAvailable();
         remote.replyToAll();
@@ -90,7 +91,7 @@ class ResilientStoreRefundTest extends ResilientStoreFixture {
         granted(limiter, 1);
         time.passMillis(150);
         assertThat(granted(limiter, 2)).isEqualTo(2);
-        limiter.refund("a", 2).subscribe();
+        limiter.refund(Charge.of("a", 2)).subscribe();
         time.passMillis(150);
         remote.isAvailable();
         remote.replyToAll();
@@ -107,7 +108,7 @@ class ResilientStoreRefundTest extends ResilientStoreFixture {
         AtomicLong end = new AtomicLong();
         long start = time.millis();
         Mono.delay(Duration.ofMillis(90))
-                .then(Mono.defer(() -> limiter.refund("a", 1)))
+                .then(Mono.defer(() -> limiter.refund(Charge.of("a", 1))))
                 .contextWrite(context -> context.put(
                         LimitStore.WAITING_SINCE, Schedulers.parallel().now(TimeUnit.NANOSECONDS)))
                 .subscribe(null, null, () -> end.set(time.millis()));
@@ -142,7 +143,7 @@ class ResilientStoreRefundTest extends ResilientStoreFixture {
         time.passMillis(1_000);
         long start = time.millis();
         AtomicLong end = new AtomicLong();
-        limiter.refund("a", 1).subscribe(null, null, () -> end.set(time.millis()));
+        limiter.refund(Charge.of("a", 1)).subscribe(null, null, () -> end.set(time.millis()));
         time.passMillis(20);
         assertThat(end).as("end of the refund").hasValue(0);
         event.run();

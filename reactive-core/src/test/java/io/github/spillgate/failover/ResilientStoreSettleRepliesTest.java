@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
@@ -31,7 +32,7 @@ class ResilientStoreSettleRepliesTest {
             limiter.ready().retry(3).block(PATIENCE);
             for (int i = 0; i < 12; i++) {
                 String key = "lost-" + i;
-                Decision decision = limiter.tryAcquire(key, 3).block();
+                Decision decision = limiter.tryAcquire(Charge.of(key, 3)).block();
                 assertThat(decision.source()).isEqualTo(Source.REDIS);
                 network.loseNextReply();
                 long actual = i % 2 == 0 ? 5 : 1;

@@ -2,6 +2,7 @@ package io.github.spillgate.failover;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
@@ -29,8 +30,8 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
     @Test
     void aSettlementWithALostReplyIsRetriedAndTakesEffectOnce() {
         RateLimiter limiter = limiter(LIMIT);
-        Decision more = now(limiter.tryAcquire("a", 2));
-        Decision less = now(limiter.tryAcquire("b", 9));
+        Decision more = now(limiter.tryAcquire(Charge.of("a", 2)));
+        Decision less = now(limiter.tryAcquire(Charge.of("b", 9)));
         remote.losesReplies(new LimitStoreException(Kind.UNANSWERED, "the connection broke"));
         limiter.settle(more, 5).subscribe();
         limiter.settle(less, 4).subscribe();
@@ -49,7 +50,7 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
     @Test
     void theCallerWaitsUntilTheDeadlineOnly() {
         RateLimiter limiter = limiter(LIMIT);
-        Decision decision = now(limiter.tryAcquire("a", 2));
+        Decision decision = now(limiter.tryAcquire(Charge.of("a", 2)));
         remote.holdsReplies();
         limiter.settle(decision, 5).subscribe(null, signals::add, () -> signals.add("completed"));
         time.passMillis(99);
@@ -62,7 +63,7 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
     void settlementsThatWaitForAReplyAreSentTogether() {
         RateLimiter limiter = limiter(LIMIT);
         List<Decision> decisions = IntStream.range(0, 101)
-                .mapToObj(i -> now(limiter.tryAcquire("key-" + i, 2)))
+                .mapToObj(i -> now(limiter.tryAcquire(Charge.of("key-" + i, 2))))
                 .toList();
         remote.holdsReplies();
         decisions.forEach(decision -> limiter.settle(decision, 3).subscribe());
@@ -81,7 +82,7 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
     void aBatchDoesNotGrowWhenItIsRetried() {
         RateLimiter limiter = limiter(LIMIT);
         List<Decision> decisions = IntStream.range(0, 200)
-                .mapToObj(i -> now(limiter.tryAcquire("key-" + i, 2)))
+                .mapToObj(i -> now(limiter.tryAcquire(Charge.of("key-" + i, 2))))
                 .toList();
         remote.losesReplies(new LimitStoreException(Kind.UNANSWERED, "the connection broke"));
         decisions.forEach(decision -> limiter.settle(decision, 3).subscribe());
@@ -97,7 +98,7 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
     @Test
     void aRefundIsDeliveredAfterAnOutageOfLessThanTheHorizon() {
         RateLimiter limiter = limiter(LIMIT);
-        Decision decision = now(limiter.tryAcquire("a", 9));
+        Decision decision = now(limiter.tryAcquire(Charge.of("a", 9)));
         open(limiter);
         limiter.settle(decision, 4).subscribe(null, signals::add, () -> signals.add("completed"));
         assertThat(signals).containsExactly("completed");
@@ -112,7 +113,7 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
     void aRefundThatCannotBeDeliveredWithinTheHorizonIsLost() {
         try (LogForTests log = LogForTests.listen()) {
             RateLimiter limiter = limiter(LIMIT);
-            Decision decision = now(limiter.tryAcquire("a", 9));
+            Decision decision = now(limiter.tryAcquire(Charge.of("a", 9)));
             open(limiter);
             limiter.settle(decision, 4).subscribe();
             time.pass(Duration.ofSeconds(52));
@@ -129,7 +130,7 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
     void theReasonOfALostSettlementCannotForgeALine() {
         try (LogForTests log = LogForTests.listen()) {
             RateLimiter limiter = limiter(LIMIT);
-            Decision decision = now(limiter.tryAcquire("a", 2));
+            Decision decision = now(limiter.tryAcquire(Charge.of("a", 2)));
             remote.failsWith(new LimitStoreException(Kind.REJECTED, "bad\nWARN forged"));
             limiter.settle(decision, 4).subscribe();
             time.pass(Duration.ofSeconds(2));
@@ -145,7 +146,7 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
     void aDecisionOfTheFallbackIsSettledAfterItsReconciliation(Limit limit) {
         RateLimiter limiter = limiter(limit);
         remote.fails();
-        Decision local = now(limiter.tryAcquire("a", 9));
+        Decision local = now(limiter.tryAcquire(Charge.of("a", 9)));
         assertThat(local.source()).isEqualTo(Source.LOCAL);
         remote.isAvailable();
         time.pass(Duration.ofSeconds(3));
@@ -163,8 +164,9 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
     void severalDecisionsOfTheFallbackOnOneKeyAreSettledAfterTheirReconciliation() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
-        List<Decision> local =
-                Stream.generate(() -> now(limiter.tryAcquire("a", 3))).limit(3).toList();
+        List<Decision> local = Stream.generate(() -> now(limiter.tryAcquire(Charge.of("a", 3))))
+                .limit(3)
+                .toList();
         remote.isAvailable();
         time.pass(Duration.ofSeconds(3));
         open(limiter);
@@ -180,7 +182,7 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
     void aRefundOfReconciledPermitsWithoutAReplyIsLostAndCounted() {
         RateLimiter limiter = limiter(LIMIT);
         remote.fails();
-        Decision local = now(limiter.tryAcquire("a", 9));
+        Decision local = now(limiter.tryAcquire(Charge.of("a", 9)));
         remote.isAvailable();
         time.pass(Duration.ofSeconds(3));
         remote.failsWith(new LimitStoreException(Kind.UNANSWERED, "the connection was lost"));
@@ -197,7 +199,7 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
     @MethodSource("kinds")
     void anAdditionalCostDuringAnOutageIsReconciled(Limit limit) {
         RateLimiter limiter = limiter(limit);
-        Decision decision = now(limiter.tryAcquire("a", 2));
+        Decision decision = now(limiter.tryAcquire(Charge.of("a", 2)));
         open(limiter);
         limiter.settle(decision, 12).subscribe();
         assertThat(limiter.state().toReconcile()).isEqualTo(10);
@@ -216,13 +218,13 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
     @MethodSource("kinds")
     void anAdditionalCostDuringAnOutageIsNotChargedAfterAReset(Limit limit) {
         RateLimiter limiter = limiter(limit);
-        Decision decision = now(limiter.tryAcquire("a", 2));
+        Decision decision = now(limiter.tryAcquire(Charge.of("a", 2)));
         listen(limiter.reset("a"));
         time.passMillis(1);
         open(limiter);
         limiter.settle(decision, 12).subscribe();
         assertThat(limiter.state().toReconcile()).isZero();
-        assertThat(now(limiter.tryAcquire("a", 3)).isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire(Charge.of("a", 3))).isAllowed()).isTrue();
         remote.isAvailable();
         time.pass(Duration.ofSeconds(3));
         assertThat(used("a", limit)).isBetween(1L, 3L);
@@ -234,13 +236,13 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
     void aDecisionOfTheFallbackIsSettledBeforeItIsReconciled(Limit limit) {
         RateLimiter limiter = limiter(limit);
         open(limiter);
-        Decision more = now(limiter.tryAcquire("a", 2));
-        Decision less = now(limiter.tryAcquire("b", 9));
+        Decision more = now(limiter.tryAcquire(Charge.of("a", 2)));
+        Decision less = now(limiter.tryAcquire(Charge.of("b", 9)));
         limiter.settle(more, 14).subscribe();
         limiter.settle(less, 3).subscribe();
         assertThat(limiter.state().toReconcile()).isEqualTo(17);
         assertThat(now(limiter.peek("a")).isAllowed()).isFalse();
-        assertThat(now(limiter.tryAcquire("b", 7)).isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire(Charge.of("b", 7))).isAllowed()).isTrue();
         assertThat(now(limiter.tryAcquire("b")).isAllowed()).isFalse();
         assertThat(remote.settlementBatches()).isEmpty();
     }
@@ -249,8 +251,8 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
     void aDecisionOfTheFallbackIsSettledAfterItWasReconciled() {
         RateLimiter limiter = limiter(LIMIT);
         open(limiter);
-        Decision more = now(limiter.tryAcquire("a", 2));
-        Decision less = now(limiter.tryAcquire("b", 9));
+        Decision more = now(limiter.tryAcquire(Charge.of("a", 2)));
+        Decision less = now(limiter.tryAcquire(Charge.of("b", 9)));
         remote.isAvailable();
         time.pass(Duration.ofSeconds(3));
         assertThat(used("b")).isEqualTo(9);
@@ -266,8 +268,8 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
     void theDebtOfTheFallbackIsBounded(Limit limit) {
         RateLimiter limiter = limiter(limit);
         open(limiter);
-        Decision first = now(limiter.tryAcquire("a", 2));
-        Decision second = now(limiter.tryAcquire("a", 2));
+        Decision first = now(limiter.tryAcquire(Charge.of("a", 2)));
+        Decision second = now(limiter.tryAcquire(Charge.of("a", 2)));
         limiter.settle(first, 1_000_000).subscribe();
         limiter.settle(second, 1_000_000).subscribe();
         assertThat(now(limiter.peek("a")).limits().get(0).used()).isEqualTo(20);
@@ -277,7 +279,7 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
     @Test
     void aRefundEndsACachedDenial() {
         RateLimiter limiter = limiter(LIMIT);
-        Decision decision = now(limiter.tryAcquire("a", 10));
+        Decision decision = now(limiter.tryAcquire(Charge.of("a", 10)));
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
         assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.CACHED_DENIAL);
         limiter.settle(decision, 5).subscribe();
@@ -287,7 +289,7 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
     @Test
     void aRefundWakesWaiters() {
         RateLimiter limiter = limiter(LIMIT);
-        Decision decision = now(limiter.tryAcquire("a", 10));
+        Decision decision = now(limiter.tryAcquire(Charge.of("a", 10)));
         Disposable waiter = listen(limiter.acquire("a", Duration.ofMinutes(2)));
         time.passMillis(10);
         assertThat(signals).isEmpty();
@@ -301,7 +303,7 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
     void whatTheStoreRefusesIsSentAgainAndDoesNotOpenTheBreaker() {
         RateLimiter limiter = limiter(LIMIT);
         for (int i = 0; i < 30; i++) {
-            Decision decision = now(limiter.tryAcquire("key-" + i, 2));
+            Decision decision = now(limiter.tryAcquire(Charge.of("key-" + i, 2)));
             remote.failsWith(new LimitStoreException(Kind.REFUSED, "no permission"));
             limiter.settle(decision, 3).subscribe();
             time.passMillis(1);
@@ -318,7 +320,7 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
         ResilientStore store = throwsWhenTheBreakerOpens(2);
         RateLimiter limiter = on(store);
         int capacity = store.failover().gates().whole().freeCapacity();
-        Decision decision = now(limiter.tryAcquire("a", 2));
+        Decision decision = now(limiter.tryAcquire(Charge.of("a", 2)));
         remote.holdsReplies();
         limiter.settle(decision, 5).subscribe();
         time.passMillis(2);
@@ -335,7 +337,7 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
         remote.holdsReplies();
         remote.isAvailable();
         List<Decision> decisions = IntStream.range(0, SettlementOutbox.MOST_WAITING + 3)
-                .mapToObj(i -> now(limiter.tryAcquire("a", 2)))
+                .mapToObj(i -> now(limiter.tryAcquire(Charge.of("a", 2))))
                 .toList();
         remote.holdsReplies();
         decisions.forEach(decision -> limiter.settle(decision, 3).subscribe());
@@ -345,8 +347,8 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
     @Test
     void theEndOfTheLimiterDeliversWhatWaits() {
         RateLimiter limiter = limiter(LIMIT);
-        Decision first = now(limiter.tryAcquire("a", 2));
-        Decision second = now(limiter.tryAcquire("b", 2));
+        Decision first = now(limiter.tryAcquire(Charge.of("a", 2)));
+        Decision second = now(limiter.tryAcquire(Charge.of("b", 2)));
         remote.losesReplies(new LimitStoreException(Kind.UNANSWERED, "the connection broke"));
         limiter.settle(first, 5).subscribe();
         limiter.settle(second, 1).subscribe();
@@ -362,7 +364,7 @@ class ResilientStoreSettleTest extends ResilientStoreFixture {
     void theIdsOfAllSettlementsAreDifferent() {
         RateLimiter limiter = limiter(LIMIT);
         for (int i = 0; i < 5; i++) {
-            limiter.settle(now(limiter.tryAcquire("a", 1)), 2).subscribe();
+            limiter.settle(now(limiter.tryAcquire(Charge.of("a", 1))), 2).subscribe();
             time.passMillis(1);
         }
         assertThat(remote.settlementBatches().stream().flatMap(List::stream).map(Settlement::id))

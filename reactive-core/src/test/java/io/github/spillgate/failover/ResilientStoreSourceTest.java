@@ -2,6 +2,7 @@ package io.github.spillgate.failover;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
@@ -34,12 +35,12 @@ class ResilientStoreSourceTest extends ResilientStoreFixture {
     @Test
     void aPrimaryStoreInThisProcessRefundsItsDecisions() {
         RateLimiter limiter = limiterOn(inProcess, local);
-        Decision decision = now(limiter.tryAcquire("a", 3));
+        Decision decision = now(limiter.tryAcquire(Charge.of("a", 3)));
         assertThat(decision.source()).isEqualTo(Source.LOCAL);
         assertThat(usedIn(counted)).isEqualTo(3);
         listen(limiter.refund(decision));
         assertThat(usedIn(counted)).isZero();
-        Decision settled = now(limiter.tryAcquire("a", 3));
+        Decision settled = now(limiter.tryAcquire(Charge.of("a", 3)));
         listen(limiter.settle(settled, 1));
         assertThat(usedIn(counted)).isEqualTo(1);
     }
@@ -50,9 +51,9 @@ class ResilientStoreSourceTest extends ResilientStoreFixture {
         LimitStore other = new Unprotected(LocalStore.bounded(1_000, time));
         boolean[] isDown = new boolean[1];
         RateLimiter limiter = limiterOn(failing(inProcess, isDown), other);
-        Decision byPrimary = now(limiter.tryAcquire("a", 3));
+        Decision byPrimary = now(limiter.tryAcquire(Charge.of("a", 3)));
         isDown[0] = true;
-        Decision byFallback = now(limiter.tryAcquire("a", 3));
+        Decision byFallback = now(limiter.tryAcquire(Charge.of("a", 3)));
         assertThat(byFallback.source()).isEqualTo(byPrimary.source());
         assertThat(usedIn(on(other))).isEqualTo(3);
         listen(limiter.refund(byPrimary));
@@ -71,12 +72,12 @@ class ResilientStoreSourceTest extends ResilientStoreFixture {
                 .build();
         remote.isUnreachable();
         RateLimiter limiter = limiterOn(remote, inner);
-        Decision byInner = now(limiter.tryAcquire("a", 3));
+        Decision byInner = now(limiter.tryAcquire(Charge.of("a", 3)));
         assertThat(usedIn(counted)).isEqualTo(3);
         listen(limiter.refund(byInner));
         assertThat(usedIn(counted)).isZero();
         isDown[0] = true;
-        Decision byInnermost = now(limiter.tryAcquire("a", 4));
+        Decision byInnermost = now(limiter.tryAcquire(Charge.of("a", 4)));
         assertThat(usedIn(limiter)).isEqualTo(4);
         listen(limiter.refund(byInnermost));
         assertThat(usedIn(limiter)).isZero();

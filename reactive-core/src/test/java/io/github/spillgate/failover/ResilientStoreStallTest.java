@@ -183,7 +183,7 @@ class ResilientStoreStallTest {
 
     private void acquire(List<Charge> charges, CountDownLatch open) {
         long requestedAt = System.nanoTime();
-        limiter.tryAcquire(charges)
+        limiter.tryAcquire(charges.toArray(Charge[]::new))
                 .doFinally(end -> open.countDown())
                 .subscribe(decision -> record(decision, requestedAt), errors::add);
     }

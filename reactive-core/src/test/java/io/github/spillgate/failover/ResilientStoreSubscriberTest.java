@@ -4,6 +4,7 @@ import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
@@ -255,7 +256,7 @@ class ResilientStoreSubscriberTest extends ResilientStoreFixture {
     void aThrowingSubscriberHarmsNoOtherCall() {
         ResilientStore store = ResilientStore.builder(remote).fallback(local).build();
         RateLimiter limiter = on(store);
-        now(limiter.tryAcquire("a", 9));
+        now(limiter.tryAcquire(Charge.of("a", 9)));
         remote.neverReplies();
         Hooks.onErrorDropped(error -> signals.add(error.getMessage()));
         try {

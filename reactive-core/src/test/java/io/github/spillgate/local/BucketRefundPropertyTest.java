@@ -2,6 +2,7 @@ package io.github.spillgate.local;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
@@ -60,7 +61,7 @@ class BucketRefundPropertyTest extends BucketFixture {
     }
 
     private void take(RateLimiter limiter, int cost, List<Grant<Decision>> grants) {
-        Decision decision = limiter.tryAcquire("a", cost).block();
+        Decision decision = limiter.tryAcquire(Charge.of("a", cost)).block();
         if (decision.isAllowed()) {
             grants.add(new Grant<>(decision, clock.millis(), cost * (long) WINDOW));
         }

@@ -2,6 +2,7 @@ package io.github.spillgate.local;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
@@ -90,7 +91,7 @@ class LocalStoreFloodTest {
                 .cacheDenials(Duration.ZERO)
                 .build()) {
             RateLimiter protectedLimiter = limiter(resilient, LIMIT);
-            protectedLimiter.tryAcquire("denied", LIMIT.permits()).block();
+            protectedLimiter.tryAcquire(Charge.of("denied", LIMIT.permits())).block();
             Decision denied = protectedLimiter.tryAcquire("denied").block();
             assertThat(denied.isAllowed()).isFalse();
             other.broken = true;
@@ -141,7 +142,8 @@ class LocalStoreFloodTest {
     }
 
     private void exhaust(String key) {
-        assertThat(limiter.tryAcquire(key, LIMIT.permits()).block().isAllowed()).isTrue();
+        assertThat(limiter.tryAcquire(Charge.of(key, LIMIT.permits())).block().isAllowed())
+                .isTrue();
         assertThat(acquire(key).isAllowed()).isFalse();
     }
 

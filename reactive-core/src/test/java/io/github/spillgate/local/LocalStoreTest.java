@@ -61,8 +61,8 @@ class LocalStoreTest {
     void theWaitOfACounterIsExactAlthoughLongerThanItsWindow() {
         RateLimiter limiter =
                 limiter(LocalStore.bounded(100, clock), Limit.perDay(100).counter());
-        assertThat(limiter.tryAcquire("a", 100).block().isAllowed()).isTrue();
-        assertThat(limiter.tryAcquire("a", 100).block().retryAfter()).hasValue(Duration.ofDays(2));
+        assertThat(limiter.tryAcquire(Charge.of("a", 100)).block().isAllowed()).isTrue();
+        assertThat(limiter.tryAcquire(Charge.of("a", 100)).block().retryAfter()).hasValue(Duration.ofDays(2));
         Duration wait = Duration.parse("PT24H14M24S");
         assertThat(limiter.tryAcquire("a").block().retryAfter()).hasValue(wait);
         clock.advance(wait.minusMillis(1));
@@ -122,7 +122,8 @@ class LocalStoreTest {
     void decisionsOfOtherStoresAreNotRefundedOrSettledHere() {
         LocalStore store = LocalStore.bounded(100, clock);
         RateLimiter limiter = limiter(store, Limit.perHour(10));
-        StoreDecision taken = (StoreDecision) limiter.tryAcquire("a", 3).block();
+        StoreDecision taken =
+                (StoreDecision) limiter.tryAcquire(Charge.of("a", 3)).block();
         Claim claim = taken.claims().get(0);
         StoreUsage here = taken.usages().get(0);
         Reply reply = new Reply(Source.REDIS, clock.millis(), taken.reply().stamp());
@@ -153,11 +154,11 @@ class LocalStoreTest {
         Charge a = Charge.of("a");
         Charge b = Charge.of("b");
         Charge c = Charge.of("c");
-        List<List<Charge>> orders = List.of(List.of(a, b, c), List.of(c, b, a), List.of(b, c, a), List.of(c, a, b));
+        Charge[][] orders = {{a, b, c}, {c, b, a}, {b, c, a}, {c, a, b}};
         long allowed = Flux.range(0, 4_000)
                 .parallel(8)
                 .runOn(Schedulers.newParallel("orders", 8))
-                .flatMap(i -> limiter.tryAcquire(orders.get(i % 4)))
+                .flatMap(i -> limiter.tryAcquire(orders[i % 4]))
                 .sequential()
                 .filter(Decision::isAllowed)
                 .count()
@@ -172,9 +173,9 @@ class LocalStoreTest {
     void aCountEvictedBeforeItsLockIsNotUsed(int keys) throws Exception {
         LocalStore store = LocalStore.bounded(100, clock);
         RateLimiter limiter = limiter(store, Limit.perHour(1));
-        List<Charge> charges =
-                IntStream.range(0, keys).mapToObj(i -> Charge.of("key-" + i)).toList();
-        limiter.tryAcquire(Charge.of("key-0").permits(0)).block();
+        Charge[] charges =
+                IntStream.range(0, keys).mapToObj(i -> Charge.of("key-" + i)).toArray(Charge[]::new);
+        limiter.tryAcquire(Charge.of("key-0", 0)).block();
         Count forgotten = store.counts().cache().asMap().values().iterator().next();
         AtomicReference<Decision> late = new AtomicReference<>();
         Thread caller = new Thread(() -> limiter.tryAcquire(charges).subscribe(late::set));
@@ -201,10 +202,10 @@ class LocalStoreTest {
         while (clock.millis() % 10 != 0) {
             clock.advanceMillis(1);
         }
-        Decision first = limiter.tryAcquire("a", 2).block();
-        limiter.refund("a", 2).block();
+        Decision first = limiter.tryAcquire(Charge.of("a", 2)).block();
+        limiter.refund(Charge.of("a", 2)).block();
         clock.advanceMillis(pause);
-        limiter.tryAcquire("a", 3).block();
+        limiter.tryAcquire(Charge.of("a", 3)).block();
         limiter.refund(first).block();
         assertThat(limiter.peek("a").block().limits().get(0).used()).isEqualTo(left);
     }
@@ -214,14 +215,14 @@ class LocalStoreTest {
     void decisionsCompleteWhileTheirCountsAreEvicted() {
         RateLimiter limiter = limiter(LocalStore.bounded(16, clock), Limit.perHour(1));
         Flux.range(0, 500)
-                .concatMap(i -> limiter.tryAcquire("frequent-" + i % 12, 0))
+                .concatMap(i -> limiter.tryAcquire(Charge.of("frequent-" + i % 12, 0)))
                 .blockLast();
         Long verdicts = Flux.range(0, 2_000)
                 .parallel(4)
                 .runOn(Schedulers.newParallel("large", 4))
                 .flatMap(verdict -> limiter.tryAcquire(IntStream.range(0, 16)
                         .mapToObj(i -> Charge.of("key-" + verdict + "-" + i))
-                        .toList()))
+                        .toArray(Charge[]::new)))
                 .sequential()
                 .count()
                 .block(Duration.ofMinutes(1));

@@ -88,7 +88,7 @@ final class MixedTraffic {
     /** Takes permits of up to three keys, under up to three limits each, in any order. */
     private Mono<Decision> take() {
         return decided(limiter.tryAcquire(
-                Stream.generate(MixedTraffic::charge).limit(1 + random(3)).toList()));
+                Stream.generate(MixedTraffic::charge).limit(1 + random(3)).toArray(Charge[]::new)));
     }
 
     private Mono<Decision> decided(Mono<Decision> decision) {

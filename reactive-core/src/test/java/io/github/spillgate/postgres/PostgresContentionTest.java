@@ -122,7 +122,7 @@ class PostgresContentionTest extends PostgresFixture {
                     .map(i -> 2 * i + store)
                     .flatMap(
                             i -> limiters.get(store)
-                                    .tryAcquire(charges.apply(i))
+                                    .tryAcquire(charges.apply(i).toArray(Charge[]::new))
                                     .onErrorResume(error -> {
                                         errors.add(error);
                                         return Mono.empty();

@@ -73,7 +73,7 @@ class ClusterAclTest {
         assertThat(decision.isAllowed()).isTrue();
         assertThat(decision.source()).isEqualTo(Source.REDIS);
         limiter.refund(decision).block(LONG);
-        limiter.refund("a", 1).block(LONG);
+        limiter.refund(Charge.of("a", 1)).block(LONG);
         limiter.reset("a").block(LONG);
         assertThat(limiter.peek(charges).block(LONG).limits())
                 .extracting(Decision.Usage::used)

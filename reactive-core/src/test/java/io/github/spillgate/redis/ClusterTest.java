@@ -406,7 +406,7 @@ class ClusterTest {
                 .map(i -> random.ints(0, keys).distinct().limit(1 + i % 3).toArray())
                 .flatMap(
                         some -> limiter.tryAcquire(IntStream.of(some)
-                                        .mapToObj(key -> Charge.of("key-" + key).permits(1 + key % 2))
+                                        .mapToObj(key -> Charge.of("key-" + key, 1 + key % 2))
                                         .toArray(Charge[]::new))
                                 .doOnNext(decision -> {
                                     if (decision.isAllowed()) {

@@ -2,6 +2,7 @@ package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
@@ -73,8 +74,8 @@ class CounterScriptRoundingTest {
             long remaining = java.peek("a").block().remaining();
             // Just what remains, one more, and some part of all.
             for (long cost : new long[] {remaining + 1, remaining, (long) (step.cost * limit.permits())}) {
-                Decision expected = java.tryAcquire("a", cost).block();
-                Decision decision = lua.tryAcquire("a", cost).block();
+                Decision expected = java.tryAcquire(Charge.of("a", cost)).block();
+                Decision decision = lua.tryAcquire(Charge.of("a", cost)).block();
                 assertThat(describe(decision)).isEqualTo(describe(expected));
                 assertThat(decision.isAllowed()).isEqualTo(cost <= remaining);
                 if (step.refund) {
@@ -93,12 +94,14 @@ class CounterScriptRoundingTest {
         ManualClock clock = new ManualClock();
         scripted.show(clock);
         RateLimiter limiter = limiter(redis, limit);
-        assertThat(limiter.tryAcquire("a", limit.permits()).block().isAllowed()).isTrue();
+        assertThat(limiter.tryAcquire(Charge.of("a", limit.permits())).block().isAllowed())
+                .isTrue();
         clock.advanceMillis(512 + 512 - 321);
         scripted.show(clock);
         long left = limit.permits() - (1L << 53) / 512 - 1;
-        assertThat(limiter.tryAcquire("a", left + 1).block().isAllowed()).isFalse();
-        assertThat(limiter.tryAcquire("a", left).block().isAllowed()).isTrue();
+        assertThat(limiter.tryAcquire(Charge.of("a", left + 1)).block().isAllowed())
+                .isFalse();
+        assertThat(limiter.tryAcquire(Charge.of("a", left)).block().isAllowed()).isTrue();
     }
 
     /** A limiter with counts of its own. */

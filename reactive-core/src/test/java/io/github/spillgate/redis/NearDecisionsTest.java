@@ -177,7 +177,7 @@ class NearDecisionsTest extends ScriptedFixture {
                     .toList();
             List<Mono<Decision>> asked = new ArrayList<>();
             for (int i = 0; i < 60; i++) {
-                asked.add(limiters.get(random.nextInt(3)).tryAcquire("k" + round, random.nextInt(4)));
+                asked.add(limiters.get(random.nextInt(3)).tryAcquire(Charge.of("k" + round, random.nextInt(4))));
             }
             List<Decision> made = Flux.fromIterable(asked)
                     .flatMap(each -> each, 60)
@@ -211,9 +211,10 @@ class NearDecisionsTest extends ScriptedFixture {
                             .add(BigInteger.valueOf(99))
                             .divide(BigInteger.valueOf(100)));
             if (mark > 1) {
-                assertThat(limiter.tryAcquire(key, mark - 1).block().near()).isEmpty();
+                assertThat(limiter.tryAcquire(Charge.of(key, mark - 1)).block().near())
+                        .isEmpty();
             }
-            assertThat(limiter.tryAcquire(key, 1).block().near())
+            assertThat(limiter.tryAcquire(Charge.of(key, 1)).block().near())
                     .as(limit.toString())
                     .hasSize(1);
         }

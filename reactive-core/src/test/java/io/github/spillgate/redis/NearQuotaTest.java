@@ -2,6 +2,7 @@ package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
@@ -98,7 +99,7 @@ class NearQuotaTest extends ScriptedFixture {
     void oneOfManyRequestsAtOnceReports(String kind) {
         RateLimiter limiter = limiter(kind, Limit.daily(100).near(33));
         List<Decision> decisions = Flux.range(0, 150)
-                .flatMap(i -> limiter.tryAcquire("k", 2), 256)
+                .flatMap(i -> limiter.tryAcquire(Charge.of("k", 2)), 256)
                 .collectList()
                 .block();
         assertThat(decisions.stream().filter(Decision::isAllowed)).hasSize(50);
@@ -114,7 +115,7 @@ class NearQuotaTest extends ScriptedFixture {
         RateLimiter limiter = limiter(kind, PLAN);
         Decision first = limiter.tryAcquire("k").block();
         limiter.settle(first, 8).block();
-        assertThat(limiter.tryAcquire("k", 5).block().near()).isEmpty();
+        assertThat(limiter.tryAcquire(Charge.of("k", 5)).block().near()).isEmpty();
         List<Decision> next = take(2, limiter);
         assertThat(reporting(next)).containsExactly(0);
     }

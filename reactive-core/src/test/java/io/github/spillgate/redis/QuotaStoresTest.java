@@ -2,6 +2,7 @@ package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
@@ -44,7 +45,7 @@ class QuotaStoresTest extends ScriptedFixture {
     void allPermitsReturnAtTheBoundaryAndNotAMillisecondEarlier(String kind) {
         RateLimiter limiter = limiter(kind, PLAN);
         at(BOUNDARY.minusMillis(7));
-        assertThat(limiter.tryAcquire("k", 3).block().isAllowed()).isTrue();
+        assertThat(limiter.tryAcquire(Charge.of("k", 3)).block().isAllowed()).isTrue();
         at(BOUNDARY.minusMillis(1));
         Decision denied = limiter.tryAcquire("k").block();
         assertThat(denied.isAllowed()).isFalse();
@@ -63,7 +64,7 @@ class QuotaStoresTest extends ScriptedFixture {
     void aPeriodThatHasBegunGoesOnIfTheClockIsSetBack(String kind) {
         RateLimiter limiter = limiter(kind, PLAN);
         at(BOUNDARY.plusMillis(1));
-        limiter.tryAcquire("k", 3).block();
+        limiter.tryAcquire(Charge.of("k", 3)).block();
         at(BOUNDARY.minusSeconds(5));
         Decision denied = limiter.tryAcquire("k").block();
         assertThat(denied.isAllowed()).isFalse();
@@ -76,12 +77,12 @@ class QuotaStoresTest extends ScriptedFixture {
         RateLimiter utc = limiter(kind, PLAN.named("plan"));
         RateLimiter tokyo = limiter(kind, PLAN.in(TOKYO).named("plan"));
         at(BOUNDARY.minus(Duration.ofHours(10)));
-        utc.tryAcquire("k", 3).block();
+        utc.tryAcquire(Charge.of("k", 3)).block();
         at(BOUNDARY.minus(Duration.ofHours(8)));
         Decision denied = tokyo.tryAcquire("k").block();
         assertThat(denied.limits().get(0).fitsAt()).isEqualTo(BOUNDARY);
         at(BOUNDARY);
-        assertThat(tokyo.tryAcquire("k", 3).block().isAllowed()).isTrue();
+        assertThat(tokyo.tryAcquire(Charge.of("k", 3)).block().isAllowed()).isTrue();
         Decision inUtc = utc.tryAcquire("k").block();
         assertThat(inUtc.isAllowed()).isFalse();
         assertThat(inUtc.limits().get(0).fitsAt()).isEqualTo(BOUNDARY.plus(Duration.ofHours(15)));
@@ -93,8 +94,8 @@ class QuotaStoresTest extends ScriptedFixture {
         RateLimiter few = limiter(kind, PLAN);
         RateLimiter many = limiter(kind, Limit.daily(5));
         at(BOUNDARY);
-        few.tryAcquire("k", 3).block();
-        assertThat(many.tryAcquire("k", 2).block().isAllowed()).isTrue();
+        few.tryAcquire(Charge.of("k", 3)).block();
+        assertThat(many.tryAcquire(Charge.of("k", 2)).block().isAllowed()).isTrue();
         assertThat(few.tryAcquire("k").block().limits().get(0).used()).isEqualTo(5);
     }
 
@@ -103,10 +104,10 @@ class QuotaStoresTest extends ScriptedFixture {
     void aRefundAppliesWithinItsPeriodOnly(String kind) {
         RateLimiter limiter = limiter(kind, PLAN);
         at(BOUNDARY.minusMillis(5));
-        Decision before = limiter.tryAcquire("k", 2).block();
+        Decision before = limiter.tryAcquire(Charge.of("k", 2)).block();
         Decision settled = limiter.tryAcquire("k").block();
         at(BOUNDARY.plusMillis(5));
-        Decision after = limiter.tryAcquire("k", 2).block();
+        Decision after = limiter.tryAcquire(Charge.of("k", 2)).block();
         limiter.refund(before).block();
         limiter.settle(settled, 0).block();
         assertThat(limiter.peek("k").block().limits().get(0).used()).isEqualTo(2);
@@ -131,9 +132,10 @@ class QuotaStoresTest extends ScriptedFixture {
         RateLimiter utc = limiter(kind, PLAN.named("plan"));
         RateLimiter tokyo = limiter(kind, PLAN.in(TOKYO).named("plan"));
         at(BOUNDARY.minus(Duration.ofHours(10)));
-        utc.tryAcquire("k", 3).block();
+        utc.tryAcquire(Charge.of("k", 3)).block();
         utc.reset("k").block();
-        assertThat(tokyo.tryAcquire("k", 3).block().limits().get(0).wholeAt()).isEqualTo(BOUNDARY);
+        assertThat(tokyo.tryAcquire(Charge.of("k", 3)).block().limits().get(0).wholeAt())
+                .isEqualTo(BOUNDARY);
     }
 
     /** Also if the clock is back before the boundary, and its end has not passed. */
@@ -142,7 +144,8 @@ class QuotaStoresTest extends ScriptedFixture {
     void aRefundOfChargedPermitsRemovesNoneOfTheNextPeriod(String kind) {
         RateLimiter limiter = limiter(kind, PLAN);
         at(BOUNDARY.plusMillis(5));
-        StoreDecision taken = (StoreDecision) limiter.tryAcquire("k", 2).block();
+        StoreDecision taken =
+                (StoreDecision) limiter.tryAcquire(Charge.of("k", 2)).block();
         StoreUsage usage = taken.usages().get(0);
         at(BOUNDARY.minusMillis(5));
         stored(kind)
@@ -164,7 +167,7 @@ class QuotaStoresTest extends ScriptedFixture {
         limiter.tryAcquire("k").block();
         Instant later = BOUNDARY.plus(Duration.ofDays(days)).plusMillis(1);
         at(later);
-        Decision decision = limiter.tryAcquire("other", 3).block();
+        Decision decision = limiter.tryAcquire(Charge.of("other", 3)).block();
         assertThat(decision.isAllowed()).isTrue();
         assertThat(decision.limits().get(0).used()).isEqualTo(3);
         assertThat(decision.limits().get(0).wholeAt())

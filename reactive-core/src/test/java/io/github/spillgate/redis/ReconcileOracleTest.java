@@ -371,11 +371,12 @@ class ReconcileOracleTest {
             }
 
             private List<Claim> claims(List<Charge> charges) {
-                return DecidedClaims.of(limiter.peek(charges).block());
+                return DecidedClaims.of(
+                        limiter.peek(charges.toArray(Charge[]::new)).block());
             }
 
             private String peek() {
-                return DecisionText.of(limiter.peek(List.of(Charge.of("key-0", limits), Charge.of("key-1", limits)))
+                return DecisionText.of(limiter.peek(Charge.of("key-0", limits), Charge.of("key-1", limits))
                         .block());
             }
         }

@@ -2,6 +2,7 @@ package io.github.spillgate.redis;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
@@ -59,11 +60,11 @@ class RedisMemoryTest {
     @Test
     void aThousandPermitsInOneCostAreOneEntry() {
         RateLimiter limiter = limiter(Limit.perHour(10_000), Duration.ofMillis(1));
-        limiter.tryAcquire("a", 1).block();
+        limiter.tryAcquire(Charge.of("a", 1)).block();
         // Not the memory, which varies by a few bytes with the allocator of the C library.
         long one = keyspace.commands().strlen(keyspace.onlyKey());
         keyspace.keys().forEach(keyspace.commands()::del);
-        limiter.tryAcquire("a", 1_000).block();
+        limiter.tryAcquire(Charge.of("a", 1_000)).block();
         assertThat(keyspace.commands().strlen(keyspace.onlyKey())).isEqualTo(one);
     }
 
@@ -91,7 +92,8 @@ class RedisMemoryTest {
             assertThat(key).hasSize(24);
             RateLimiter limiter = Unprotected.limiter(
                     RedisStore.builder(client).namespace("spillgate").build(), limit);
-            Decision decision = limiter.tryAcquire(key, limit.capacity()).block();
+            Decision decision =
+                    limiter.tryAcquire(Charge.of(key, limit.capacity())).block();
             String stored = "spillgate:3:" + DecidedClaims.of(decision).get(0).identity();
             assertThat(keyspace.memoryOf(stored)).as(stored).isLessThanOrEqualTo(160);
             limiter.reset(key).block();
@@ -144,7 +146,7 @@ class RedisMemoryTest {
     /** Takes this number of times, each at another instant. */
     private static void hits(RateLimiter limiter, int number, long cost) {
         assertThat(Flux.range(0, number)
-                        .flatMap(i -> limiter.tryAcquire("a", cost))
+                        .flatMap(i -> limiter.tryAcquire(Charge.of("a", cost)))
                         .all(Decision::isAllowed)
                         .block())
                 .isTrue();

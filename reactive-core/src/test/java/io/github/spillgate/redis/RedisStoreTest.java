@@ -129,7 +129,7 @@ class RedisStoreTest {
                 assertThat(life).isNotEqualTo(-1).isLessThanOrEqualTo(windows * 100L + 100 / 16 + 1);
             });
         } while (decision.isAllowed());
-        limiter.refund("a", 2).block();
+        limiter.refund(Charge.of("a", 2)).block();
         keyspace.keys().forEach(key -> assertThat(keyspace.commands().pttl(key)).isNotEqualTo(-1));
         await().atMost(Duration.ofSeconds(20)).until(() -> keyspace.keys().isEmpty());
     }
@@ -138,12 +138,12 @@ class RedisStoreTest {
     @ValueSource(strings = {"5/1h", "5/1h counter"})
     void aFullRefundLeavesAnEmptyValueWithoutAMark(String text) {
         RateLimiter limiter = limiter(store, Limit.parse(text));
-        Decision decision = limiter.tryAcquire("a", 3).block();
+        Decision decision = limiter.tryAcquire(Charge.of("a", 3)).block();
         String count = keyspace.onlyKey();
         limiter.refund(decision).block();
         assertThat(keyspace.onlyKey()).isEqualTo(count);
-        limiter.tryAcquire("a", 3).block();
-        limiter.refund("a", 3).block();
+        limiter.tryAcquire(Charge.of("a", 3)).block();
+        limiter.refund(Charge.of("a", 3)).block();
         assertThat(keyspace.onlyKey()).isEqualTo(count);
     }
 
@@ -152,7 +152,7 @@ class RedisStoreTest {
     void theMarkOfAResetLivesAsLongAsARefundIsPossibleAndTenMinutes(String text) {
         Limit limit = Limit.parse(text);
         RateLimiter limiter = limiter(store, limit);
-        limiter.tryAcquire("a", 3).block();
+        limiter.tryAcquire(Charge.of("a", 3)).block();
         String count = keyspace.keys().get(0);
         limiter.reset("a").block();
         assertThat(keyspace.keys()).containsExactlyInAnyOrder(count, count + "!");
@@ -181,7 +181,7 @@ class RedisStoreTest {
     @Test
     void aForeignValueUnderAMarkIsNoReset() {
         RateLimiter limiter = limiter(store, LIMIT);
-        Decision decision = limiter.tryAcquire("a", 2).block();
+        Decision decision = limiter.tryAcquire(Charge.of("a", 2)).block();
         keyspace.commands().set(keyspace.onlyKey() + "!", "a foreign value");
         limiter.refund(decision).block();
         assertThat(limiter.peek("a").block().remaining()).isEqualTo(100);
@@ -194,9 +194,10 @@ class RedisStoreTest {
             RedisClient ownClient = RedisClient.create(own.uri());
             Keyspace ownKeyspace = new Keyspace(ownClient);
             RateLimiter limiter = limiter(RedisStore.create(ownClient), Limit.parse(text));
-            limiter.tryAcquire("a", 4).block();
+            limiter.tryAcquire(Charge.of("a", 4)).block();
             String before = changes(ownKeyspace);
-            assertThat(limiter.tryAcquire("a", 2).block().isAllowed()).isFalse();
+            assertThat(limiter.tryAcquire(Charge.of("a", 2)).block().isAllowed())
+                    .isFalse();
             assertThat(limiter.peek("a").block().remaining()).isEqualTo(1);
             assertThat(changes(ownKeyspace)).isEqualTo(before);
             limiter.tryAcquire("a").block();
@@ -290,7 +291,7 @@ class RedisStoreTest {
             for (var call : List.of(
                     limiter.tryAcquire("a").then(),
                     limiter.peek("a").then(),
-                    limiter.refund("a", 1),
+                    limiter.refund(Charge.of("a", 1)),
                     limiter.tryAcquire(Charge.of("b"), Charge.of("a")).then())) {
                 assertThatThrownBy(call::block)
                         .is(kind(Kind.FOREIGN_VALUE))
@@ -317,7 +318,7 @@ class RedisStoreTest {
                     limiter.tryAcquire("a"),
                     limiter.peek("a"),
                     limiter.refund(decision),
-                    limiter.refund("a", 1),
+                    limiter.refund(Charge.of("a", 1)),
                     limiter.reset("a"))) {
                 call.doOnTerminate(() ->
                                 threads.add(Thread.currentThread().getName().replaceAll("-.*", "")))

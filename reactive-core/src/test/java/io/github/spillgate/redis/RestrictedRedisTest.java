@@ -101,7 +101,9 @@ class RestrictedRedisTest {
             withFallback.reset(charge).block(LONG);
             assertThat(used(withFallback, charge)).isZero();
             Charge running = Charge.of("a", Limit.concurrent(1));
-            assertThat(withFallback.whileHolding(running, Mono.just("done")).block(LONG))
+            assertThat(Mono.just("done")
+                            .transform(withFallback.limited(running))
+                            .block(LONG))
                     .isEqualTo("done");
             await().atMost(LONG).until(() -> used(withFallback, running) == 0);
             assertThat(withFallback.state().problem()).isEmpty();

@@ -914,8 +914,8 @@ class StoreOracleTest {
             return StoreDecision.ofTake(reply, List.of(mine));
         }
 
-        private static List<Charge> charges(List<ChargeSpec> asked, List<Limit> limits) {
-            return asked.stream().map(one -> one.charge(limits)).toList();
+        private static Charge[] charges(List<ChargeSpec> asked, List<Limit> limits) {
+            return asked.stream().map(one -> one.charge(limits)).toArray(Charge[]::new);
         }
     }
 }

@@ -4,6 +4,7 @@ import static io.github.spillgate.testkit.StoreFailure.kind;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
@@ -52,7 +53,7 @@ class TlsTest {
         RedisURI uri = start(TlsForTests.ofServer());
         RateLimiter limiter = limiter(new Unprotected(storeAt(uri, trusting(TlsForTests.ofServer()))));
         assertThat(uri.isSsl()).isTrue();
-        assertThat(limiter.tryAcquire("a", 2).block())
+        assertThat(limiter.tryAcquire(Charge.of("a", 2)).block())
                 .matches(Decision::isAllowed)
                 .extracting(Decision::source)
                 .isEqualTo(Source.REDIS);

@@ -176,7 +176,7 @@ class ContentionTest {
                     .map(i -> 2 * i + store)
                     .flatMap(
                             i -> limiters.get(store)
-                                    .tryAcquire(charges.apply(i))
+                                    .tryAcquire(charges.apply(i).toArray(Charge[]::new))
                                     .subscribeOn(Schedulers.boundedElastic())
                                     .onErrorResume(error -> {
                                         onError.accept(error);

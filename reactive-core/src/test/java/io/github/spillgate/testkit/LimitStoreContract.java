@@ -130,18 +130,18 @@ public abstract class LimitStoreContract {
     @MethodSource("kinds")
     void aCostIsChargedCompletelyOrNotAtAll(Limit limit) {
         RateLimiter limiter = limiter(limit);
-        assertThat(now(limiter.tryAcquire("a", limit.permits() - 1)).isAllowed())
+        assertThat(now(limiter.tryAcquire(Charge.of("a", limit.permits() - 1))).isAllowed())
                 .isTrue();
-        assertThat(now(limiter.tryAcquire("a", 2)).isAllowed()).isFalse();
-        assertThat(now(limiter.tryAcquire("a", 1)).isAllowed()).isTrue();
-        assertThat(now(limiter.tryAcquire("a", 1)).isAllowed()).isFalse();
+        assertThat(now(limiter.tryAcquire(Charge.of("a", 2))).isAllowed()).isFalse();
+        assertThat(now(limiter.tryAcquire(Charge.of("a", 1))).isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire(Charge.of("a", 1))).isAllowed()).isFalse();
     }
 
     @ParameterizedTest
     @MethodSource("kinds")
     void deniedRequestsRecordNothing(Limit limit) {
         RateLimiter limiter = limiter(limit);
-        now(limiter.tryAcquire("a", limit.permits()));
+        now(limiter.tryAcquire(Charge.of("a", limit.permits())));
         Usage full = only(now(limiter.peek("a")));
         for (int i = 0; i < 20; i++) {
             assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
@@ -155,8 +155,8 @@ public abstract class LimitStoreContract {
     @MethodSource("kinds")
     void aCostOfZeroIsAllowedAndChargesNothing(Limit limit) {
         RateLimiter limiter = limiter(limit);
-        now(limiter.tryAcquire("a", limit.permits()));
-        Decision decision = now(limiter.tryAcquire("a", 0));
+        now(limiter.tryAcquire(Charge.of("a", limit.permits())));
+        Decision decision = now(limiter.tryAcquire(Charge.of("a", 0)));
         assertThat(decision.isAllowed()).isTrue();
         assertThat(decision.isCharged()).isFalse();
         assertThat(only(decision).used()).isEqualTo(limit.permits());
@@ -165,7 +165,7 @@ public abstract class LimitStoreContract {
     @ParameterizedTest
     @MethodSource("kinds")
     void aCostAboveTheLimitIsDeniedWithoutARetryTime(Limit limit) {
-        Decision decision = now(limiter(limit).tryAcquire("a", limit.permits() + 1));
+        Decision decision = now(limiter(limit).tryAcquire(Charge.of("a", limit.permits() + 1)));
         assertThat(decision.isAllowed()).isFalse();
         assertThat(decision.violated()).containsExactly(limit);
         assertThat(decision.retryAfter()).isEmpty();
@@ -197,7 +197,7 @@ public abstract class LimitStoreContract {
     void limitsOfEverySizeWork(String text) {
         Limit limit = Limit.parse(text);
         RateLimiter limiter = limiter(limit);
-        Decision all = now(limiter.tryAcquire("a", limit.capacity()));
+        Decision all = now(limiter.tryAcquire(Charge.of("a", limit.capacity())));
         assertThat(all.isAllowed()).isTrue();
         assertThat(all.remaining()).isZero();
         Decision more = now(limiter.tryAcquire("a"));
@@ -207,7 +207,7 @@ public abstract class LimitStoreContract {
             assertThat(more.at().plus(retryAfter(more))).isAfterOrEqualTo(gone);
         } else if (more.at().isBefore(all.at().plus(limit.period().dividedBy(2)))) {
             assertThat(more.isAllowed() || !more.retryAfter().isEmpty()).isTrue();
-            Decision allAgain = now(limiter.tryAcquire("a", limit.capacity()));
+            Decision allAgain = now(limiter.tryAcquire(Charge.of("a", limit.capacity())));
             assertThat(allAgain.isAllowed() && allAgain.at().isBefore(all.at().plus(limit.period())))
                     .isFalse();
         }
@@ -283,11 +283,9 @@ public abstract class LimitStoreContract {
     @Test
     void equalChargesInOneDecisionAreSummed() {
         RateLimiter limiter = limiter(Limit.of(3, NEVER));
-        assertThat(now(limiter.tryAcquire(
-                                Charge.of("a").permits(2), Charge.of("a").permits(2)))
-                        .isAllowed())
+        assertThat(now(limiter.tryAcquire(Charge.of("a", 2), Charge.of("a", 2))).isAllowed())
                 .isFalse();
-        Decision decision = now(limiter.tryAcquire(Charge.of("a").permits(2), Charge.of("a")));
+        Decision decision = now(limiter.tryAcquire(Charge.of("a", 2), Charge.of("a")));
         assertThat(decision.isAllowed()).isTrue();
         assertThat(only(decision).used()).isEqualTo(3);
     }
@@ -311,10 +309,10 @@ public abstract class LimitStoreContract {
                 limiter(Limit.of(40, NEVER), Limit.counter(30, NEVER).named("counter"));
         Charge a = Charge.of("a");
         Charge b = Charge.of("b");
-        Charge c = Charge.of("c").permits(2);
-        List<List<Charge>> verdicts = List.of(List.of(a, b), List.of(b, c), List.of(c, a), List.of(c, b, a));
+        Charge c = Charge.of("c", 2);
+        Charge[][] verdicts = {{a, b}, {b, c}, {c, a}, {c, b, a}};
         List<Decision> allowed = requireNonNull(Flux.range(0, 200)
-                .flatMap(i -> limiter.tryAcquire(verdicts.get(i % 4)).subscribeOn(Schedulers.boundedElastic()), 64)
+                .flatMap(i -> limiter.tryAcquire(verdicts[i % 4]).subscribeOn(Schedulers.boundedElastic()), 64)
                 .filter(Decision::isAllowed)
                 .collectList()
                 .block());
@@ -367,11 +365,11 @@ public abstract class LimitStoreContract {
     void operationsOnSeveralKeysApplyToEachKey() {
         RateLimiter limiter =
                 limiter(Limit.of(10, NEVER), Limit.counter(10, NEVER).named("counter"));
-        Charge[] both = {Charge.of("a").permits(4), Charge.of("b").permits(6)};
+        Charge[] both = {Charge.of("a", 4), Charge.of("b", 6)};
         Decision decision = now(limiter.tryAcquire(both));
         assertThat(used(now(limiter.peek(both)))).containsExactly(4L, 4L, 6L, 6L);
         assertThat(now(limiter.peek(both)).limits()).extracting(Usage::key).containsExactly("a", "a", "b", "b");
-        limiter.refund(Charge.of("a").permits(1), Charge.of("b").permits(2)).block();
+        limiter.refund(Charge.of("a", 1), Charge.of("b", 2)).block();
         assertThat(used(now(limiter.peek(both)))).containsExactly(3L, 3L, 4L, 4L);
         limiter.reset(both).block();
         tick();
@@ -473,7 +471,7 @@ public abstract class LimitStoreContract {
     @ParameterizedTest
     @ValueSource(strings = {"%d/1h", "%d/1h counter", "1/1h burst=%d", "%1$d/1h burst=%1$d"})
     void raisingAndLoweringThePermitsKeepsTheHistory(String text) {
-        assertThat(now(limiter(Limit.parse(text.formatted(3))).tryAcquire("a", 3))
+        assertThat(now(limiter(Limit.parse(text.formatted(3))).tryAcquire(Charge.of("a", 3)))
                         .isAllowed())
                 .isTrue();
         Decision raised = now(limiter(Limit.parse(text.formatted(5))).tryAcquire("a"));
@@ -497,7 +495,7 @@ public abstract class LimitStoreContract {
             Decision denied = takeUntilDenied(limiter, "a", cost);
             Instant due = denied.at().plus(retryAfter(denied));
             while (true) {
-                Decision peeked = now(limiter.peek(Charge.of("a").permits(cost)));
+                Decision peeked = now(limiter.peek(Charge.of("a", cost)));
                 assertThat(peeked.isAllowed())
                         .as("round %d, due at %s, asked at %s", round, due, peeked.at())
                         .isEqualTo(!peeked.at().isBefore(due));
@@ -533,7 +531,7 @@ public abstract class LimitStoreContract {
     void aKeyIsUnusedAtItsResetTime(Limit limit) {
         Limit soon = Limit.parse(limit.toString().replace("5h", "50ms"));
         RateLimiter limiter = limiter(soon);
-        Instant whole = only(now(limiter.tryAcquire("a", 2))).wholeAt();
+        Instant whole = only(now(limiter.tryAcquire(Charge.of("a", 2)))).wholeAt();
         while (true) {
             Decision peeked = now(limiter.peek("a"));
             if (!peeked.at().isBefore(whole)) {
@@ -550,7 +548,7 @@ public abstract class LimitStoreContract {
     void aQuotaFitsAgainAtTheEndOfItsPeriod() {
         Limit quota = Limit.monthly(2).in(ZoneId.of("Europe/Berlin")).from(31);
         RateLimiter limiter = limiter(quota);
-        Usage taken = only(now(limiter.tryAcquire("a", 2)));
+        Usage taken = only(now(limiter.tryAcquire(Charge.of("a", 2))));
         Decision denied = now(limiter.tryAcquire("a"));
         Instant end = quota.windowEnd(denied.at());
         assertThat(taken.wholeAt()).isEqualTo(end);
@@ -564,7 +562,7 @@ public abstract class LimitStoreContract {
     @MethodSource("kinds")
     void countedDenialsNeverExceedTheLimit(Limit limit) {
         RateLimiter limiter = limiter(limit.countingDenied());
-        now(limiter.tryAcquire("a", limit.permits()));
+        now(limiter.tryAcquire(Charge.of("a", limit.permits())));
         Usage first = only(now(limiter.peek("a")));
         pass(Duration.ofMillis(20), limiter);
         for (int i = 0; i < 3 * limit.permits(); i++) {
@@ -615,11 +613,11 @@ public abstract class LimitStoreContract {
     void aLowerRealCostRefundsTheDifference(Limit limit) {
         assumeSettlements();
         RateLimiter limiter = limiter(limit);
-        Decision all = now(limiter.tryAcquire("a", limit.permits()));
+        Decision all = now(limiter.tryAcquire(Charge.of("a", limit.permits())));
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
         limiter.settle(all, 1).block();
         assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(1);
-        assertThat(now(limiter.tryAcquire("a", limit.permits() - 1)).isAllowed())
+        assertThat(now(limiter.tryAcquire(Charge.of("a", limit.permits() - 1))).isAllowed())
                 .isTrue();
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
     }
@@ -629,7 +627,7 @@ public abstract class LimitStoreContract {
     void aHigherRealCostIsChargedEvenAboveTheLimit(Limit limit) {
         assumeSettlements();
         RateLimiter limiter = limiter(limit);
-        Decision one = now(limiter.tryAcquire("a", 1));
+        Decision one = now(limiter.tryAcquire(Charge.of("a", 1)));
         limiter.settle(one, limit.permits() + 1).block();
         assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(limit.permits() + 1);
         Decision denied = now(limiter.tryAcquire("a"));
@@ -642,8 +640,8 @@ public abstract class LimitStoreContract {
     void aDebtIsAtMostOneFullLimit(Limit limit) {
         assumeSettlements();
         RateLimiter limiter = limiter(limit);
-        Decision first = now(limiter.tryAcquire("a", 1));
-        Decision second = now(limiter.tryAcquire("a", 1));
+        Decision first = now(limiter.tryAcquire(Charge.of("a", 1)));
+        Decision second = now(limiter.tryAcquire(Charge.of("a", 1)));
         limiter.settle(first, Long.MAX_VALUE).block();
         assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(2 * limit.capacity());
         limiter.settle(second, 1_000).block();
@@ -655,17 +653,17 @@ public abstract class LimitStoreContract {
     void aDecisionIsSettledOrRefundedOnce(Limit limit) {
         assumeSettlements();
         RateLimiter limiter = limiter(limit);
-        Decision settled = now(limiter.tryAcquire("a", 1));
+        Decision settled = now(limiter.tryAcquire(Charge.of("a", 1)));
         limiter.settle(settled, 2).block();
         limiter.settle(settled, 3).block();
         limiter.refund(settled).block();
         assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(2);
-        Decision equal = now(limiter.tryAcquire("b", 1));
+        Decision equal = now(limiter.tryAcquire(Charge.of("b", 1)));
         limiter.settle(equal, 1).block();
         limiter.settle(equal, 2).block();
         limiter.refund(equal).block();
         assertThat(only(now(limiter.peek("b"))).used()).isEqualTo(1);
-        Decision refunded = now(limiter.tryAcquire("c", 1));
+        Decision refunded = now(limiter.tryAcquire(Charge.of("c", 1)));
         limiter.refund(refunded).block();
         limiter.settle(refunded, 2).block();
         assertThat(only(now(limiter.peek("c"))).used()).isZero();
@@ -676,7 +674,7 @@ public abstract class LimitStoreContract {
     void aRealCostOfZeroRefundsEverything(Limit limit) {
         assumeSettlements();
         RateLimiter limiter = limiter(limit);
-        limiter.settle(now(limiter.tryAcquire("a", 2)), 0).block();
+        limiter.settle(now(limiter.tryAcquire(Charge.of("a", 2))), 0).block();
         assertThat(only(now(limiter.peek("a"))).used()).isZero();
     }
 
@@ -685,11 +683,11 @@ public abstract class LimitStoreContract {
     void nothingIsSettledAfterAReset(Limit limit) {
         assumeSettlements();
         RateLimiter limiter = limiter(limit);
-        Decision before = now(limiter.tryAcquire("a", 2));
-        Decision other = now(limiter.tryAcquire("a", 1));
+        Decision before = now(limiter.tryAcquire(Charge.of("a", 2)));
+        Decision other = now(limiter.tryAcquire(Charge.of("a", 1)));
         limiter.reset("a").block();
         tick();
-        now(limiter.tryAcquire("a", 1));
+        now(limiter.tryAcquire(Charge.of("a", 1)));
         limiter.settle(before, 0).block();
         limiter.settle(other, 2).block();
         assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(1);
@@ -701,7 +699,7 @@ public abstract class LimitStoreContract {
     void nothingIsSettledAfterAResetEvenWhenThePermitsWouldHaveExpired(Limit limit) {
         assumeSettlements();
         RateLimiter limiter = limiter(limit);
-        Decision before = now(limiter.tryAcquire("a", 2));
+        Decision before = now(limiter.tryAcquire(Charge.of("a", 2)));
         limiter.reset("a").block();
         Instant expired = before.at().plus(SOON.multipliedBy(3));
         while (now(limiter.peek("a")).at().isBefore(expired)) {
@@ -739,7 +737,7 @@ public abstract class LimitStoreContract {
     void theRealCostOfEachLimitIsComputedOnce() {
         assumeSettlements();
         RateLimiter limiter = limiter(Limit.of(10, NEVER));
-        Decision decision = now(limiter.tryAcquire("a", 2));
+        Decision decision = now(limiter.tryAcquire(Charge.of("a", 2)));
         AtomicLong parts = new AtomicLong(7);
         limiter.settle(decision, usage -> parts.getAndSet(0)).block();
         assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(7);
@@ -749,7 +747,7 @@ public abstract class LimitStoreContract {
     void aCostBelowZeroCannotBeSettled() {
         assumeSettlements();
         RateLimiter limiter = limiter(Limit.of(10, NEVER));
-        Decision decision = now(limiter.tryAcquire("a", 2));
+        Decision decision = now(limiter.tryAcquire(Charge.of("a", 2)));
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> limiter.settle(decision, -1))
                 .withMessageContaining("-1", "0 or more");
@@ -767,8 +765,8 @@ public abstract class LimitStoreContract {
         Limit minute = Limit.perMinute(10);
         Limit hour = Limit.perHour(10).counter();
         RateLimiter limiter = limiter(minute, hour);
-        Decision three = now(limiter.tryAcquire("a", 3));
-        now(limiter.tryAcquire("a", 2));
+        Decision three = now(limiter.tryAcquire(Charge.of("a", 3)));
+        now(limiter.tryAcquire(Charge.of("a", 2)));
         limiter.refund(three, usage -> false).block();
         limiter.refund(three, usage -> usage.limit().equals(minute)).block();
         assertThat(now(limiter.peek("a")).limits()).extracting(Usage::used).containsExactly(2L, 5L);
@@ -789,7 +787,7 @@ public abstract class LimitStoreContract {
             assertThat(peeked.isCharged()).isFalse();
             assertThat(only(peeked).used()).isZero();
         }
-        now(limiter.tryAcquire("a", limit.permits()));
+        now(limiter.tryAcquire(Charge.of("a", limit.permits())));
         for (int i = 0; i < 5; i++) {
             assertThat(now(limiter.peek("a")).isAllowed()).isFalse();
         }
@@ -800,8 +798,8 @@ public abstract class LimitStoreContract {
     @MethodSource("kinds")
     void aDecisionIsRefundedOnceAndExactly(Limit limit) {
         RateLimiter limiter = limiter(limit);
-        Decision two = now(limiter.tryAcquire("a", 2));
-        Decision one = now(limiter.tryAcquire("a", 1));
+        Decision two = now(limiter.tryAcquire(Charge.of("a", 2)));
+        Decision one = now(limiter.tryAcquire(Charge.of("a", 1)));
         assertThat(used(now(limiter.peek("a")))).containsExactly(3L);
         limiter.refund(two).block();
         assertThat(used(now(limiter.peek("a")))).containsExactly(1L);
@@ -815,11 +813,12 @@ public abstract class LimitStoreContract {
     @MethodSource("kinds")
     void anUnchargedDecisionRefundsNothing(Limit limit) {
         RateLimiter limiter = limiter(limit);
-        now(limiter.tryAcquire("a", limit.permits()));
+        now(limiter.tryAcquire(Charge.of("a", limit.permits())));
         limiter.refund(now(limiter.tryAcquire("a"))).block();
-        limiter.refund(now(limiter.peek(Charge.of("a").permits(0)))).block();
-        limiter.refund(now(limiter.tryAcquire("a", limit.permits() + 1))).block();
-        limiter.refund("b", 1).block();
+        limiter.refund(now(limiter.peek(Charge.of("a", 0)))).block();
+        limiter.refund(now(limiter.tryAcquire(Charge.of("a", limit.permits() + 1))))
+                .block();
+        limiter.refund(Charge.of("b", 1)).block();
         assertThat(used(now(limiter.peek("a")))).containsExactly(limit.permits());
         assertThat(used(now(limiter.peek("b")))).containsExactly(0L);
     }
@@ -830,7 +829,7 @@ public abstract class LimitStoreContract {
         RateLimiter limiter = limiter(limit);
         Decision old = now(limiter.tryAcquire("a"));
         pass(Duration.ofMillis(60), limiter);
-        Decision young = now(limiter.tryAcquire("a", 2));
+        Decision young = now(limiter.tryAcquire(Charge.of("a", 2)));
         limiter.refund(old).block();
         Decision peeked = now(limiter.peek("a"));
         if (peeked.at().isBefore(young.at().plus(limit.period()))) {
@@ -843,9 +842,9 @@ public abstract class LimitStoreContract {
     void aRefundFromABucketReturnsOnlyWhatHasNotReturnedYet() {
         Duration window = Duration.ofSeconds(1);
         RateLimiter limiter = limiter(Limit.bucket(100, window, 10));
-        Decision first = now(limiter.tryAcquire("a", 5));
+        Decision first = now(limiter.tryAcquire(Charge.of("a", 5)));
         pass(Duration.ofMillis(40), limiter);
-        Decision second = now(limiter.tryAcquire("a", 5));
+        Decision second = now(limiter.tryAcquire(Charge.of("a", 5)));
         limiter.refund(first).block();
         Decision peeked = now(limiter.peek("a"));
         long returned = Duration.between(second.at(), peeked.at()).toMillis() / 10;
@@ -858,23 +857,24 @@ public abstract class LimitStoreContract {
     @MethodSource("kinds")
     void aRefundByKeyIsLimitedToTheUsage(Limit limit) {
         RateLimiter limiter = limiter(limit);
-        now(limiter.tryAcquire("a", 3));
-        limiter.refund("a", 1).block();
+        now(limiter.tryAcquire(Charge.of("a", 3)));
+        limiter.refund(Charge.of("a", 1)).block();
         assertThat(used(now(limiter.peek("a")))).containsExactly(2L);
-        limiter.refund("a", 1_000).block();
+        limiter.refund(Charge.of("a", 1_000)).block();
         assertThat(used(now(limiter.peek("a")))).containsExactly(0L);
-        assertThat(now(limiter.tryAcquire("a", limit.permits())).isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire(Charge.of("a", limit.permits()))).isAllowed())
+                .isTrue();
         assertThat(now(limiter.tryAcquire("a")).isAllowed()).isFalse();
     }
 
     @Test
     void aRefundByKeyRemovesTheOldestPermitsFirst() {
         RateLimiter limiter = limiter(Limit.of(5, NEVER));
-        Instant oldest = now(limiter.tryAcquire("a", 2)).at();
+        Instant oldest = now(limiter.tryAcquire(Charge.of("a", 2))).at();
         pass(Duration.ofMillis(5), limiter);
-        Instant newest = now(limiter.tryAcquire("a", 3)).at();
-        limiter.refund("a", 2).block();
-        Decision denied = now(limiter.peek(Charge.of("a").permits(3)));
+        Instant newest = now(limiter.tryAcquire(Charge.of("a", 3))).at();
+        limiter.refund(Charge.of("a", 2)).block();
+        Decision denied = now(limiter.peek(Charge.of("a", 3)));
         assertThat(denied.isAllowed()).isFalse();
         assertThat(denied.at().plus(retryAfter(denied)))
                 .isAfter(oldest.plus(NEVER).plusMillis(1))
@@ -885,7 +885,7 @@ public abstract class LimitStoreContract {
     @MethodSource("kinds")
     void aResetAffectsItsKeyOnly(Limit limit) {
         RateLimiter limiter = limiter(limit, Limit.of(100, NEVER).named("second"));
-        now(limiter.tryAcquire(Charge.of("a").permits(2), Charge.of("b").permits(2)));
+        now(limiter.tryAcquire(Charge.of("a", 2), Charge.of("b", 2)));
         limiter.reset("a").block();
         assertThat(used(now(limiter.peek("a")))).containsExactly(0L, 0L);
         assertThat(used(now(limiter.peek("b")))).containsExactly(2L, 2L);
@@ -896,12 +896,12 @@ public abstract class LimitStoreContract {
     @MethodSource("kinds")
     void aRefundOfADecisionBeforeAResetRemovesNoLaterPermits(Limit limit) {
         RateLimiter limiter = limiter(limit, limit.named("second"));
-        Decision before = now(limiter.tryAcquire("a", 2));
-        Decision untouched = now(limiter.tryAcquire("b", 2));
+        Decision before = now(limiter.tryAcquire(Charge.of("a", 2)));
+        Decision untouched = now(limiter.tryAcquire(Charge.of("b", 2)));
         limiter.reset("a").block();
         // On a clock that stands still, a store may not know before from after.
         tick();
-        Decision after = now(limiter.tryAcquire("a", 3));
+        Decision after = now(limiter.tryAcquire(Charge.of("a", 3)));
         limiter.refund(before).block();
         assertThat(used(now(limiter.peek("a")))).containsExactly(3L, 3L);
         limiter.refund(after).block();
@@ -913,10 +913,9 @@ public abstract class LimitStoreContract {
     @Test
     void aRefundOverSeveralKeysSkipsThoseThatWereReset() {
         RateLimiter limiter = limiter(Limit.of(10, NEVER));
-        Decision both =
-                now(limiter.tryAcquire(Charge.of("a").permits(2), Charge.of("b").permits(3)));
+        Decision both = now(limiter.tryAcquire(Charge.of("a", 2), Charge.of("b", 3)));
         limiter.reset("a").block();
-        now(limiter.tryAcquire(Charge.of("a").permits(4), Charge.of("b").permits(5)));
+        now(limiter.tryAcquire(Charge.of("a", 4), Charge.of("b", 5)));
         limiter.refund(both).block();
         assertThat(used(now(limiter.peek(Charge.of("a"), Charge.of("b"))))).containsExactly(4L, 5L);
     }
@@ -927,7 +926,7 @@ public abstract class LimitStoreContract {
     void eachSubscriptionIsOneLazyAttempt() {
         RateLimiter limiter = limiter(Limit.of(10, NEVER));
         Mono<Decision> lazy = limiter.tryAcquire("a");
-        Mono<Void> refund = limiter.refund("a", 1);
+        Mono<Void> refund = limiter.refund(Charge.of("a", 1));
         Mono<Void> reset = limiter.reset("a");
         assertThat(used(now(limiter.peek("a")))).containsExactly(0L);
         now(lazy);
@@ -942,7 +941,7 @@ public abstract class LimitStoreContract {
     @Test
     void theStoreItselfIsLazyToo() {
         RateLimiter limiter = limiter(Limit.of(10, NEVER));
-        StoreDecision decision = (StoreDecision) now(limiter.tryAcquire("a", 5));
+        StoreDecision decision = (StoreDecision) now(limiter.tryAcquire(Charge.of("a", 5)));
         List<Claim> claims = decision.claims();
         Mono<StoreDecision> take = store().take(StoreRequest.take(claims));
         Mono<Void> refund = store().correct(RefundOldest.of(claims)).then();
@@ -979,9 +978,9 @@ public abstract class LimitStoreContract {
     @Test
     void eachCorrectionOfAListHasItsResult() {
         RateLimiter limiter = limiter(Limit.of(10, NEVER));
-        StoreDecision first = (StoreDecision) now(limiter.tryAcquire("a", 3));
-        StoreDecision second = (StoreDecision) now(limiter.tryAcquire("b", 4));
-        now(limiter.tryAcquire("c", 5));
+        StoreDecision first = (StoreDecision) now(limiter.tryAcquire(Charge.of("a", 3)));
+        StoreDecision second = (StoreDecision) now(limiter.tryAcquire(Charge.of("b", 4)));
+        now(limiter.tryAcquire(Charge.of("c", 5)));
         Claim third = DecidedClaims.of(now(limiter.peek("c"))).get(0);
         Claim fourth = DecidedClaims.of(now(limiter.peek("d"))).get(0);
         List<Grants> grants = List.of(new Grants(1_790_000_000_000L, 1_790_000_000_000L, 6));
@@ -1058,11 +1057,11 @@ public abstract class LimitStoreContract {
     @Test
     void aRequestMayHoldSeveralPermits() {
         RateLimiter limiter = limiter(Limit.concurrent(10));
-        Decision seven = now(limiter.tryAcquire("a", 7));
+        Decision seven = now(limiter.tryAcquire(Charge.of("a", 7)));
         assertThat(seven.isAllowed()).isTrue();
-        assertThat(now(limiter.tryAcquire("a", 4)).isAllowed()).isFalse();
-        assertThat(now(limiter.tryAcquire("a", 3)).isAllowed()).isTrue();
-        assertThat(now(limiter.tryAcquire("a", 11)).retryAfter()).isEmpty();
+        assertThat(now(limiter.tryAcquire(Charge.of("a", 4))).isAllowed()).isFalse();
+        assertThat(now(limiter.tryAcquire(Charge.of("a", 3))).isAllowed()).isTrue();
+        assertThat(now(limiter.tryAcquire(Charge.of("a", 11))).retryAfter()).isEmpty();
         limiter.release(seven).block();
         assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(3);
     }
@@ -1113,16 +1112,16 @@ public abstract class LimitStoreContract {
     void aRefundWithoutADecisionReleasesNothing() {
         RateLimiter limiter = limiter(Limit.concurrent(2), Limit.of(5, NEVER));
         now(limiter.tryAcquire("a"));
-        limiter.refund("a", 1).block();
+        limiter.refund(Charge.of("a", 1)).block();
         assertThat(now(limiter.peek("a")).limits()).extracting(Usage::used).containsExactly(1L, 0L);
     }
 
     @Test
     void aResetReleasesAllPermits() {
         RateLimiter limiter = limiter(Limit.concurrent(2));
-        Decision before = now(limiter.tryAcquire("a", 2));
+        Decision before = now(limiter.tryAcquire(Charge.of("a", 2)));
         limiter.reset("a").block();
-        Decision after = now(limiter.tryAcquire("a", 2));
+        Decision after = now(limiter.tryAcquire(Charge.of("a", 2)));
         assertThat(after.isAllowed()).isTrue();
         limiter.release(before).block();
         assertThat(only(now(limiter.peek("a"))).used()).isEqualTo(2);
@@ -1233,19 +1232,19 @@ public abstract class LimitStoreContract {
     void loweringTheLimitKeepsTheHolders() {
         RateLimiter high = limiter(Limit.concurrent(5));
         RateLimiter low = limiter(Limit.concurrent(2).hold(Duration.ofMinutes(5)));
-        Decision three = now(high.tryAcquire("a", 3));
+        Decision three = now(high.tryAcquire(Charge.of("a", 3)));
         assertThat(only(now(low.peek("a"))).used()).isEqualTo(3);
         assertThat(now(low.tryAcquire("a")).isAllowed()).isFalse();
         low.release(three).block();
-        assertThat(now(low.tryAcquire("a", 2)).isAllowed()).isTrue();
+        assertThat(now(low.tryAcquire(Charge.of("a", 2))).isAllowed()).isTrue();
     }
 
     // Helpers
 
     private Claim hold(String key, long permits) {
         RateLimiter limiter = limiter(Limit.concurrent(3));
-        Claim claim = DecidedClaims.of(now(limiter.peek(Charge.of(key).permits(permits))))
-                .get(0);
+        Claim claim =
+                DecidedClaims.of(now(limiter.peek(Charge.of(key, permits)))).get(0);
         return claim.withHoldId(UUID.randomUUID());
     }
 
@@ -1319,7 +1318,7 @@ public abstract class LimitStoreContract {
     /** The first denial of a key that asks and asks. */
     private static Decision takeUntilDenied(RateLimiter limiter, String key, int cost) {
         while (true) {
-            Decision decision = now(limiter.tryAcquire(key, cost));
+            Decision decision = now(limiter.tryAcquire(Charge.of(key, cost)));
             if (!decision.isAllowed()) {
                 return decision;
             }

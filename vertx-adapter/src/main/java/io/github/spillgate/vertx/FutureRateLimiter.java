@@ -74,18 +74,6 @@ public final class FutureRateLimiter {
     }
 
     /**
-     * Takes permits for the key if all limits allow it.
-     *
-     * @param key the key that is charged
-     * @param permits the cost
-     * @return the decision
-     * @see RateLimiter#tryAcquire(String, long)
-     */
-    public Future<Decision> tryAcquire(String key, long permits) {
-        return future(limiter.tryAcquire(key, permits));
-    }
-
-    /**
      * Takes the permits of all charges, or none.
      *
      * @param charges one or more charges
@@ -93,17 +81,6 @@ public final class FutureRateLimiter {
      * @see RateLimiter#tryAcquire(Charge...)
      */
     public Future<Decision> tryAcquire(Charge... charges) {
-        return future(limiter.tryAcquire(charges));
-    }
-
-    /**
-     * Takes the permits of all charges, or none.
-     *
-     * @param charges one or more charges
-     * @return the decision
-     * @see RateLimiter#tryAcquire(Collection)
-     */
-    public Future<Decision> tryAcquire(Collection<Charge> charges) {
         return future(limiter.tryAcquire(charges));
     }
 
@@ -117,31 +94,6 @@ public final class FutureRateLimiter {
      */
     public Future<Decision> acquire(String key, Duration longestWait) {
         return future(limiter.acquire(key, longestWait));
-    }
-
-    /**
-     * Takes permits for the key, waiting if necessary.
-     *
-     * @param key the key that is charged
-     * @param permits the cost
-     * @param longestWait the longest wait
-     * @return the decision; denied at once if the wait would be too long
-     * @see RateLimiter#acquire(String, long, Duration)
-     */
-    public Future<Decision> acquire(String key, long permits, Duration longestWait) {
-        return future(limiter.acquire(key, permits, longestWait));
-    }
-
-    /**
-     * Takes the permits of the charge, waiting if necessary.
-     *
-     * @param charge the charge
-     * @param longestWait the longest wait
-     * @return the decision; denied at once if the wait would be too long
-     * @see RateLimiter#acquire(Charge, Duration)
-     */
-    public Future<Decision> acquire(Charge charge, Duration longestWait) {
-        return future(limiter.acquire(charge, longestWait));
     }
 
     /**
@@ -175,17 +127,6 @@ public final class FutureRateLimiter {
      * @see RateLimiter#peek(Charge...)
      */
     public Future<Decision> peek(Charge... charges) {
-        return future(limiter.peek(charges));
-    }
-
-    /**
-     * Returns the decision that an attempt would get now; charges nothing.
-     *
-     * @param charges one or more charges
-     * @return the decision
-     * @see RateLimiter#peek(Collection)
-     */
-    public Future<Decision> peek(Collection<Charge> charges) {
         return future(limiter.peek(charges));
     }
 
@@ -234,18 +175,6 @@ public final class FutureRateLimiter {
      */
     public Future<Void> settle(Decision decision, ToLongFunction<? super Decision.Usage> actual) {
         return future(limiter.settle(decision, actual));
-    }
-
-    /**
-     * Refunds permits, the oldest first.
-     *
-     * @param key the key that was charged
-     * @param permits the number of permits
-     * @return completes when the permits are refunded
-     * @see RateLimiter#refund(String, long)
-     */
-    public Future<Void> refund(String key, long permits) {
-        return future(limiter.refund(key, permits));
     }
 
     /**
@@ -325,13 +254,13 @@ public final class FutureRateLimiter {
      * @param work starts the work, on the context of the caller
      * @param <T> the type of the result
      * @return the result of the work; a {@link io.github.spillgate.RateLimitedException} after a denial
-     * @see RateLimiter#whileHolding(Charge, Mono)
+     * @see RateLimiter#limited(Charge...)
      */
     public <T> Future<T> whileHolding(Charge charge, Supplier<Future<T>> work) {
         Checks.present(work, "work", "() -> send(message)");
         Context context = vertx.getOrCreateContext();
         Mono<T> started = Mono.create(sink -> context.runOnContext(ignored -> start(work, sink)));
-        return future(limiter.whileHolding(charge, started));
+        return future(started.transform(limiter.limited(charge)));
     }
 
     private static <T> void start(Supplier<Future<T>> work, MonoSink<T> sink) {

@@ -112,7 +112,7 @@ class FutureRateLimiterTest {
     @Test
     void everyMethodDelegatesToTheLimiter() throws Exception {
         assertThat(done(limits.tryAcquire("a")).remaining()).isEqualTo(2);
-        Decision two = done(limits.tryAcquire("a", 2));
+        Decision two = done(limits.tryAcquire(Charge.of("a", 2)));
         assertThat(two.remaining()).isZero();
         assertThat(done(limits.tryAcquire("a")).isAllowed()).isFalse();
         done(limits.refund(two));
@@ -121,19 +121,20 @@ class FutureRateLimiterTest {
                 .isTrue();
         done(limits.reset("a"));
         assertThat(done(limits.peek(Charge.of("a"))).remaining()).isEqualTo(3);
-        assertThat(done(limits.tryAcquire(Charge.of("a").permits(3), Charge.of("b")))
-                        .isAllowed())
+        assertThat(done(limits.tryAcquire(Charge.of("a", 3), Charge.of("b"))).isAllowed())
                 .isTrue();
-        assertThat(done(limits.acquire(Charge.of("a"), Duration.ofMillis(1))).isAllowed())
+        assertThat(done(limits.acquire(List.of(Charge.of("a")), Duration.ofMillis(1)))
+                        .isAllowed())
                 .isFalse();
-        done(limits.refund("a", 1));
+        done(limits.refund(Charge.of("a", 1)));
         done(limits.refund(Charge.of("a")));
-        assertThat(done(limits.peek(List.of(Charge.of("a")))).remaining()).isEqualTo(2);
-        Decision both = done(limits.tryAcquire(List.of(Charge.of("a"), Charge.of("b"))));
+        assertThat(done(limits.peek(Charge.of("a"))).remaining()).isEqualTo(2);
+        Decision both = done(limits.tryAcquire(Charge.of("a"), Charge.of("b")));
         done(limits.refund(both, usage -> usage.key().equals("a")));
         assertThat(done(limits.peek("a")).remaining()).isEqualTo(2);
         assertThat(done(limits.peek("b")).remaining()).isEqualTo(1);
-        assertThat(done(limits.acquire("a", 2, Duration.ofMillis(1))).isAllowed())
+        assertThat(done(limits.acquire(List.of(Charge.of("a", 2)), Duration.ofMillis(1)))
+                        .isAllowed())
                 .isTrue();
         assertThat(done(limits.acquire(List.of(Charge.of("a"), Charge.of("b")), Duration.ofMillis(1)))
                         .isAllowed())
@@ -141,7 +142,7 @@ class FutureRateLimiterTest {
         done(limits.reset(Charge.of("a"), Charge.of("b")));
         assertThat(done(limits.peek("b")).remaining()).isEqualTo(3);
         done(limits.settle(done(limits.tryAcquire("a")), 2));
-        done(limits.settle(done(limits.tryAcquire("b", 2)), usage -> usage.cost() - 1));
+        done(limits.settle(done(limits.tryAcquire(Charge.of("b", 2))), usage -> usage.cost() - 1));
         assertThat(done(limits.peek("a")).remaining()).isEqualTo(1);
         assertThat(done(limits.peek("b")).remaining()).isEqualTo(2);
     }

@@ -55,7 +55,7 @@ class RateLimitingCloseTest extends HandlerFixture {
                     public void start() {
                         limits.tryAcquire(io.github.spillgate.Charge.of("w", slow))
                                 .onComplete(one -> waiting.complete(limits.acquire(
-                                        io.github.spillgate.Charge.of("w", slow), Duration.ofSeconds(5))));
+                                        List.of(io.github.spillgate.Charge.of("w", slow)), Duration.ofSeconds(5))));
                     }
                 },
                 new DeploymentOptions().setThreadingModel(ThreadingModel.WORKER).setWorkerPoolName("own")));

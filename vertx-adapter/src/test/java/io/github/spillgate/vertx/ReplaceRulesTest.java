@@ -218,9 +218,9 @@ class ReplaceRulesTest extends HandlerFixture {
         done(limiting.ready());
         Charge job = Charge.of("job", Limit.concurrent(1));
         FutureRateLimiter limits = limiting.futures();
-        Decision holder = done(limits.acquire(job, LONG));
+        Decision holder = done(limits.acquire(List.of(job), LONG));
         CompletableFuture<Decision> waiter =
-                limits.acquire(job, LONG).toCompletionStage().toCompletableFuture();
+                limits.acquire(List.of(job), LONG).toCompletionStage().toCompletableFuture();
         limiting.replaceRules(new RateLimitOptions().setRules(List.of()));
         assertThat(waiter).isNotDone();
         done(limits.release(holder));

@@ -4,6 +4,7 @@ import static io.github.spillgate.http.response.Decisions.written;
 import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
@@ -102,7 +103,8 @@ class RateLimitHeadersPropertyTest {
             for (Step step : steps) {
                 clock.advanceMillis(step.millis % (2 * millis));
                 long cost = 1 + step.cost % limit.capacity();
-                Decision decision = requireNonNull(limiter.tryAcquire("a", cost).block());
+                Decision decision =
+                        requireNonNull(limiter.tryAcquire(Charge.of("a", cost)).block());
                 Map<String, String> written = written(RateLimitHeaders.all(), decision);
 
                 assertThat(parse(written.get("RateLimit")))
@@ -113,7 +115,7 @@ class RateLimitHeadersPropertyTest {
                 long reset = 1_000 * Long.parseLong(written.get("X-RateLimit-Reset"));
                 if (!decision.isAllowed()) {
                     clock.advance(Duration.ofSeconds(Long.parseLong(written.get("Retry-After"))));
-                    assertThat(limiter.tryAcquire("a", cost).block())
+                    assertThat(limiter.tryAcquire(Charge.of("a", cost)).block())
                             .as("%s after Retry-After of %s", cost, decision)
                             .returns(true, Decision::isAllowed);
                 } else if (decision.remaining() == 0) {

@@ -188,14 +188,14 @@ class NearMarksOrderTest {
         Limit limit = Limit.parse(text);
         RateLimiter other = Unprotected.limiter(store, limit);
         Decision one = other.tryAcquire("k").block();
-        other.tryAcquire("k", 9).block();
+        other.tryAcquire(Charge.of("k", 9)).block();
         RateLimiter waiting = Unprotected.limiter(store, limit);
         Sinks.One<Decision> granted = Sinks.one();
         waiting.acquire("k", Duration.ofMinutes(90)).subscribe(granted::tryEmitValue);
         if (limit.holdsPermits()) {
             other.release(one).block();
         } else {
-            waiting.refund("k", 1).block();
+            waiting.refund(Charge.of("k", 1)).block();
         }
         Decision made = granted.asMono().block(Duration.ofSeconds(5));
         assertThat(made.isAllowed()).isTrue();
@@ -217,7 +217,7 @@ class NearMarksOrderTest {
                 .store(slow)
                 .limit(Limit.daily(10).near(80))
                 .build();
-        waiting.tryAcquire("k", 7).block();
+        waiting.tryAcquire(Charge.of("k", 7)).block();
         isHeld.set(true);
         Disposable waiter = waiting.acquire("k", Duration.ofSeconds(5)).subscribe();
         waiter.dispose();

@@ -58,7 +58,7 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
         String key = tear(limiter, "torn");
         String before = keyspace.commands()
                 .eval("return redis.sha1hex(redis.call('GET', KEYS[1]))", ScriptOutputType.VALUE, key);
-        assertThatOnlyDecisionsOnItFail(limiter, Charge.of("torn").permits(997), key);
+        assertThatOnlyDecisionsOnItFail(limiter, Charge.of("torn", 997), key);
         for (int i = 0; i < 5; i++) {
             assertThat(limiter.peek("ours-" + i).block(LONG).remaining()).isEqualTo(998);
         }
@@ -99,14 +99,14 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
         RateLimiter limiter = limiter(store, counting);
         RateLimiter plain = limiter(store, LIMIT.named("plain"));
         String torn = tear(plain, "torn");
-        limiter.tryAcquire("ours", 900).block(LONG);
+        limiter.tryAcquire(Charge.of("ours", 900)).block(LONG);
         long then = limiter.peek("ours").block(LONG).at().toEpochMilli();
         await().until(() -> limiter.peek("ours").block(LONG).at().toEpochMilli() > then);
-        limiter.tryAcquire("ours", 100).block(LONG);
+        limiter.tryAcquire(Charge.of("ours", 100)).block(LONG);
         List<Heard> heard = whileRedisIsPaused(() -> Stream.of(
                         ask(2, i -> limiter.peek("other")),
-                        ask(1, i -> limiter.tryAcquire("ours", 10)),
-                        ask(1, i -> plain.tryAcquire("torn", 997)))
+                        ask(1, i -> limiter.tryAcquire(Charge.of("ours", 10))),
+                        ask(1, i -> plain.tryAcquire(Charge.of("torn", 997))))
                 .flatMap(List::stream)
                 .toList());
         assertThat(heard.get(2).decision().isAllowed()).isFalse();
@@ -140,15 +140,15 @@ class BatchQueueIsolationTest extends BatchQueueFixture {
     void denialsAndPeeksSucceedWithoutWriteAccess() {
         RateLimiter limiter =
                 limiter(store(how -> how), Limit.perHour(5), Limit.perDay(5).counter());
-        limiter.tryAcquire("full", 5).block(LONG);
-        limiter.tryAcquire("half", 2).block(LONG);
+        limiter.tryAcquire(Charge.of("full", 5)).block(LONG);
+        limiter.tryAcquire(Charge.of("half", 2)).block(LONG);
         keyspace.commands().configSet("maxmemory", "1");
         List<Heard> heard = whileRedisIsPaused(() -> Stream.of(
                         ask(5, i -> limiter.tryAcquire("half")),
                         ask(5, i -> limiter.tryAcquire("full")),
-                        ask(5, i -> limiter.tryAcquire("half", 4)),
+                        ask(5, i -> limiter.tryAcquire(Charge.of("half", 4))),
                         ask(5, i -> limiter.peek("half")),
-                        ask(5, i -> limiter.tryAcquire("half", 0)))
+                        ask(5, i -> limiter.tryAcquire(Charge.of("half", 0))))
                 .flatMap(List::stream)
                 .toList());
         for (Heard one : heard.subList(0, 5)) {

@@ -3,6 +3,7 @@ package io.github.spillgate.redis.lane;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
@@ -102,7 +103,7 @@ class BatchQueueStressTest {
         AtomicLong cost = new AtomicLong();
         return Mono.defer(() -> {
                     cost.set(cost.get() < 0 ? 1 : 1 + random.nextInt(random.nextInt(10) == 0 ? 50 : 4));
-                    return limiter.tryAcquire("hot", cost.get());
+                    return limiter.tryAcquire(Charge.of("hot", cost.get()));
                 })
                 .subscribeOn(Schedulers.parallel())
                 .repeat()
@@ -131,7 +132,7 @@ class BatchQueueStressTest {
                                     List<Leaving> mine = new ArrayList<>();
                                     for (int i = 0; i < 2_000; i++) {
                                         Leaving one = new Leaving(thread + "-" + i, 1 + i % 3);
-                                        limiter.tryAcquire(i % 5 == 0 ? "other" : "hot", one.cost)
+                                        limiter.tryAcquire(Charge.of(i % 5 == 0 ? "other" : "hot", one.cost))
                                                 .subscribe(one);
                                         mine.add(one);
                                         while (i % 100 == 99

@@ -237,7 +237,7 @@ class BatchQueueTest extends BatchQueueFixture {
     @Test
     void theSameKeysInAnotherOrderGetTheirOwnUsages() {
         RateLimiter limiter = limiter(store(how -> how), LIMIT);
-        limiter.tryAcquire("a", 500).block(LONG);
+        limiter.tryAcquire(Charge.of("a", 500)).block(LONG);
         Charge[] oneWay = {Charge.of("a"), Charge.of("b")};
         Charge[] otherWay = {Charge.of("b"), Charge.of("a")};
         List<Heard> heard = whileRedisIsPaused(() -> ask(20, i -> limiter.tryAcquire(i % 4 < 2 ? oneWay : otherWay)));
@@ -263,7 +263,7 @@ class BatchQueueTest extends BatchQueueFixture {
         long most = Limit.MOST_COUNTER_PERMITS;
         RateLimiter limiter = limiter(store(how -> how), Limit.counter(most, Duration.ofDays(366)));
         long third = most / 3;
-        List<Heard> heard = whileRedisIsPaused(() -> ask(70, i -> limiter.tryAcquire("a", third)));
+        List<Heard> heard = whileRedisIsPaused(() -> ask(70, i -> limiter.tryAcquire(Charge.of("a", third))));
         assertThat(decisions(heard)).filteredOn(Decision::isAllowed).hasSize(3);
         assertThat(heard.get(69).decision().remaining()).isEqualTo(most - 3 * third);
         assertThat(limiter.tryAcquire("a").block(LONG).isAllowed()).isTrue();

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
@@ -52,8 +53,8 @@ class ConnectionLossTest {
         proxy = new CommandProxy(redis.uri().getPort());
         client = RedisClient.create(RedisURI.create("127.0.0.1", proxy.port()));
         limiter = limiter(client);
-        limiter.tryAcquire("a", 5).block();
-        limiter.refund("never seen", 1).block();
+        limiter.tryAcquire(Charge.of("a", 5)).block();
+        limiter.refund(Charge.of("never seen", 1)).block();
     }
 
     @AfterEach
@@ -67,7 +68,7 @@ class ConnectionLossTest {
     void aChargeWithALostReplyIsMadeOnce() {
         for (int i = 1; i <= 20; i++) {
             proxy.loseNextReply();
-            assertThatThrownBy(() -> limiter.tryAcquire("a", 3).block())
+            assertThatThrownBy(() -> limiter.tryAcquire(Charge.of("a", 3)).block())
                     .is(kind(Kind.UNANSWERED))
                     .hasMessageStartingWith("Redis did not reply: ");
             assertThat(used()).isEqualTo(5 + 3 * i);
@@ -77,10 +78,10 @@ class ConnectionLossTest {
     @Test
     void aRefundWithALostReplyIsMadeOnce() {
         proxy.loseNextReply();
-        assertThatThrownBy(() -> limiter.refund("a", 1).block()).is(kind(Kind.UNANSWERED));
+        assertThatThrownBy(() -> limiter.refund(Charge.of("a", 1)).block()).is(kind(Kind.UNANSWERED));
         assertThat(used()).isEqualTo(4);
 
-        Decision decision = limiter.tryAcquire("a", 2).block();
+        Decision decision = limiter.tryAcquire(Charge.of("a", 2)).block();
         proxy.loseNextReply();
         assertThatThrownBy(() -> limiter.refund(decision).block()).is(kind(Kind.UNANSWERED));
         limiter.refund(decision).block();

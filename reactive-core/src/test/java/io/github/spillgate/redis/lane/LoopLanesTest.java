@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
@@ -274,7 +275,8 @@ class LoopLanesTest {
         RedisStore store = RedisStore.builder(admin).nodes(List.of(second)).build();
         RateLimiter limiter = limiter(store, Limit.perHour(10));
         awaitLane(loop, limiter);
-        assertThat(limiter.tryAcquire("a", 10).block(LONG).isAllowed()).isTrue();
+        assertThat(limiter.tryAcquire(Charge.of("a", 10)).block(LONG).isAllowed())
+                .isTrue();
         assertThat(request(loop, limiter.tryAcquire("a")).join().isAllowed()).isFalse();
     }
 
