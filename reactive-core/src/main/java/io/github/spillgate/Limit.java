@@ -72,6 +72,7 @@ public abstract sealed class Limit {
     //
     // A class and no interface: what each decision reads is a final field here, and what only this package asks a kind
     // is not public. A kind overrides what differs. Other code asks a limit what it has to know, and not for its kind.
+    // What only stores and waiting callers need of a kind is in the table LimitKind of count.
 
     /** The maximum number of entries of a log for one key. */
     public static final int MOST_LOG_ENTRIES = 10_000;
@@ -134,11 +135,9 @@ public abstract sealed class Limit {
     private final boolean leased;
     private final int near;
     private final long mark;
-    private final Form form;
     private final String identity;
     private final Duration time;
     private final Duration leaseTime;
-    private final Duration reach;
 
     /**
      * The last prefix of identities, because each charge with limits of its own needs one. Most limits are used by one
@@ -149,10 +148,10 @@ public abstract sealed class Limit {
     /**
      * Creates a limit with valid settings.
      *
+     * @param millis the period or hold time
      * @param identity the part of the identity behind the name
-     * @param reach the longest time for which a hit counts, in milliseconds
      */
-    private Limit(CommonSettings settings, long capacity, Form form, String identity, long reach) {
+    private Limit(CommonSettings settings, long capacity, long millis, String identity) {
         this.name = settings.name;
         this.permits = settings.permits;
         this.capacity = capacity;
@@ -160,11 +159,9 @@ public abstract sealed class Limit {
         this.leased = settings.leased;
         this.near = settings.near;
         this.mark = near == 0 ? UNMARKED : capacity / 100 * near + (capacity % 100 * near + 99) / 100; // exact
-        this.form = form;
         this.identity = name + identity;
-        this.time = Duration.ofMillis(form.millis());
-        this.leaseTime = Duration.ofMillis(canBeLeased() ? leaseMillis(form.millis()) : 0);
-        this.reach = Duration.ofMillis(reach);
+        this.time = Duration.ofMillis(millis);
+        this.leaseTime = Duration.ofMillis(canBeLeased() ? leaseMillis(millis) : 0);
     }
 
     /**
@@ -351,7 +348,7 @@ public abstract sealed class Limit {
     public Limit counter() {
         checkHasWindow("a counter", COUNTER_EXAMPLE);
         checkNotLeased("only logs and token buckets are", COUNTER_EXAMPLE);
-        return new Counter(settings(), form.millis(), isAlignedToClock());
+        return new Counter(settings(), millis(), isAlignedToClock());
     }
 
     /**
@@ -371,7 +368,7 @@ public abstract sealed class Limit {
      */
     public Limit burst(long burst) {
         checkHasWindow("a burst", BURST_EXAMPLE);
-        return bucket(settings(), form.millis(), burst);
+        return bucket(settings(), millis(), burst);
     }
 
     /**
@@ -442,7 +439,7 @@ public abstract sealed class Limit {
         if (countingDenied) {
             throw new IllegalStateException(notLeasable("counts denied requests, which the store has to record"));
         }
-        if (form.millis() < SHORTEST_LEASED_WINDOW) {
+        if (millis() < SHORTEST_LEASED_WINDOW) {
             throw new IllegalArgumentException(notLeasable("has a window below 1 s"));
         }
         return with(new CommonSettings(name, permits, countingDenied, true, near));
@@ -511,6 +508,15 @@ public abstract sealed class Limit {
                     "near " + percent + "% is out of range: expected 1% to 100%, for example near(80)");
         }
         return with(new CommonSettings(name, permits, countingDenied, leased, percent));
+    }
+
+    /**
+     * Returns the part of the capacity from which on a key is near this limit.
+     *
+     * @return the percentage; 0 without {@link #near(int)}
+     */
+    public final int near() {
+        return near;
     }
 
     /**
@@ -650,17 +656,6 @@ public abstract sealed class Limit {
     }
 
     /**
-     * Returns the longest time for which a hit counts.
-     *
-     * @return for a log, the window plus one slot and, if it is leased, the {@linkplain #leaseTime() lease time}; for
-     *     a counter, two windows; for a token bucket, the time in which an empty one is filled; for a concurrency
-     *     limit, the hold time; for a quota, a day more than its period, because a zone may set its clocks
-     */
-    public final Duration reach() {
-        return reach;
-    }
-
-    /**
      * All settings that distinguish one count from another: all except the permits, the burst, the hold and retry
      * times, the counting of denied requests and leases, and the zone, time and day of a quota with a name.
      */
@@ -687,41 +682,6 @@ public abstract sealed class Limit {
         return permits <= MOST_LOG_ENTRIES ? 1 : Math.max(1, ceilDiv(windowMillis, MOST_LOG_ENTRIES - 1));
     }
 
-    // For stores, and for callers that wait.
-
-    /** {@return the most permits that a count can record, beyond the capacity because of settled costs} */
-    public abstract long mostRecorded();
-
-    /**
-     * {@return a lower bound of the time in which this many permits are granted, from the first on, in milliseconds}
-     *
-     * @param total the permits
-     */
-    public abstract long leastTimeToGrant(long total);
-
-    /** {@return the numbers by which the scripts of Redis know the limit, besides its permits} */
-    public final Form form() {
-        return form;
-    }
-
-    /**
-     * {@return the same, with the boundaries of a quota}
-     *
-     * @param now the time of the store, as far as it is known, in milliseconds
-     */
-    public Form formAt(long now) {
-        return form;
-    }
-
-    /**
-     * {@return one window after a time; of a quota, the end of the period of its calendar that contains the time}
-     *
-     * @param at the time
-     */
-    public Instant windowEnd(Instant at) {
-        return at.plus(quotaWindow());
-    }
-
     // What only this package asks a kind.
 
     /** Returns a copy with other settings, which the caller has checked. */
@@ -740,7 +700,12 @@ public abstract sealed class Limit {
     }
 
     String defaultName() {
-        return LimitText.format(form.millis());
+        return LimitText.format(millis());
+    }
+
+    /** Returns the period or hold time, in milliseconds. */
+    final long millis() {
+        return time.toMillis();
     }
 
     final CommonSettings settings() {
@@ -877,23 +842,6 @@ public abstract sealed class Limit {
         }
     }
 
-    /**
-     * A limit in a request to a script; {@code wire.lua} has the numbers.
-     *
-     * @param kind the number of its kind
-     * @param millis its period or hold time, in milliseconds; of a quota, the first of three boundaries
-     * @param setting its burst if it is a token bucket, or the second boundary of a quota; otherwise its resolution, in
-     *     milliseconds
-     * @param third the third boundary of a quota; otherwise 0
-     * @param near the percentage at which a quota is near; otherwise 0
-     */
-    public record Form(int kind, long millis, long setting, long third, int near) {
-
-        Form(int kind, long millis, long setting) {
-            this(kind, millis, setting, 0, 0);
-        }
-    }
-
     // The kinds.
 
     /**
@@ -905,23 +853,18 @@ public abstract sealed class Limit {
         private final Duration resolution;
 
         private Log(CommonSettings settings, long period, long resolution) {
-            super(
-                    settings,
-                    settings.permits,
-                    new Form(1, period, resolution),
-                    ":L" + period + "." + resolution,
-                    period + resolution + (settings.leased ? leaseMillis(period) : 0));
+            super(settings, settings.permits, period, ":L" + period + "." + resolution);
             this.resolution = Duration.ofMillis(resolution);
         }
 
         @Override
         Log with(CommonSettings settings) {
-            return new Log(settings, form().millis(), form().setting());
+            return new Log(settings, millis(), resolution.toMillis());
         }
 
         @Override
         public Limit resolution(Duration resolution) {
-            long period = form().millis();
+            long period = millis();
             long millis = wholeMillis("resolution", resolution, "Duration.ofMillis(10)");
             long finest = defaultResolution(permits(), period);
             if (millis < finest || millis > period) {
@@ -945,18 +888,8 @@ public abstract sealed class Limit {
         }
 
         @Override
-        public long mostRecorded() {
-            return MOST_LOG_PERMITS;
-        }
-
-        @Override
-        public long leastTimeToGrant(long total) {
-            return Math.max(0, total - 1) / permits() * form().millis();
-        }
-
-        @Override
         void appendSettings(StringBuilder text) {
-            LimitText.append(text, " resolution=", form().setting(), defaultResolution(permits(), form().millis()));
+            LimitText.append(text, " resolution=", resolution.toMillis(), defaultResolution(permits(), millis()));
         }
     }
 
@@ -969,18 +902,13 @@ public abstract sealed class Limit {
         private final boolean aligned;
 
         private Counter(CommonSettings settings, long period, boolean aligned) {
-            super(
-                    settings,
-                    settings.permits,
-                    new Form(aligned ? 3 : 2, period, 1),
-                    (aligned ? ":A" : ":C") + period,
-                    2 * period);
+            super(settings, settings.permits, period, (aligned ? ":A" : ":C") + period);
             this.aligned = aligned;
         }
 
         @Override
         Counter with(CommonSettings settings) {
-            return new Counter(settings, form().millis(), aligned);
+            return new Counter(settings, millis(), aligned);
         }
 
         @Override
@@ -990,25 +918,12 @@ public abstract sealed class Limit {
 
         @Override
         public Limit alignedToClock() {
-            return new Counter(settings(), form().millis(), true);
+            return new Counter(settings(), millis(), true);
         }
 
         @Override
         public boolean isAlignedToClock() {
             return aligned;
-        }
-
-        @Override
-        public long mostRecorded() {
-            return Bounds.MOST_EXACT / 2; // two windows are added
-        }
-
-        /**
-         * {@inheritDoc} It may grant the permits of two windows at once: at the end of one and the start of the next.
-         */
-        @Override
-        public long leastTimeToGrant(long total) {
-            return Math.max(0, Math.max(0, total - 1) / permits() - 1) * form().millis();
         }
 
         @Override
@@ -1024,18 +939,16 @@ public abstract sealed class Limit {
      */
     public static final class Bucket extends Limit {
 
+        private final Duration fill;
+
         private Bucket(CommonSettings settings, long period, long burst) {
-            super(
-                    settings,
-                    burst,
-                    new Form(4, period, burst),
-                    ":B" + period,
-                    ceilDiv(burst * period, settings.permits));
+            super(settings, burst, period, ":B" + period);
+            this.fill = Duration.ofMillis(ceilDiv(burst * period, settings.permits));
         }
 
         @Override
         Bucket with(CommonSettings settings) {
-            return new Bucket(settings, form().millis(), capacity());
+            return new Bucket(settings, millis(), capacity());
         }
 
         @Override
@@ -1046,23 +959,12 @@ public abstract sealed class Limit {
 
         @Override
         public Duration quotaWindow() {
-            return reach();
+            return fill;
         }
 
         @Override
         boolean canBeLeased() {
             return true;
-        }
-
-        @Override
-        public long mostRecorded() {
-            return Bounds.MOST_EXACT / form().millis();
-        }
-
-        @Override
-        public long leastTimeToGrant(long total) {
-            double windows = Math.max(0, total - capacity()) / (double) permits();
-            return (long) (windows * form().millis() * (1 - 1e-9));
         }
 
         @Override
@@ -1093,22 +995,15 @@ public abstract sealed class Limit {
         private static final Pattern OFFSET = Pattern.compile("(Etc/|UT|GMT).*");
 
         private static final long DAY = Duration.ofDays(1).toMillis();
-        private static final long HOUR = Duration.ofHours(1).toMillis();
 
         private final QuotaCalendar calendar;
 
-        /** The last boundaries that were asked for; a race only computes them more often. */
-        private volatile Form last;
+        /** Three periods in a row, around the last one that was computed; a race only computes them more often. */
+        private volatile Period[] known = {};
 
         private Quota(CommonSettings settings, QuotaCalendar calendar) {
-            super(
-                    settings,
-                    settings.permits,
-                    new Form(6, calendar.unit().longestDays * DAY, 1),
-                    identity(settings.name, calendar),
-                    (calendar.unit().longestDays + 1) * DAY);
+            super(settings, settings.permits, calendar.unit().longestDays * DAY, identity(settings.name, calendar));
             this.calendar = calendar;
-            this.last = new Form(form().kind(), 0, 0, 0, settings.near);
         }
 
         private static String identity(String name, QuotaCalendar calendar) {
@@ -1174,6 +1069,38 @@ public abstract sealed class Limit {
             return with(new QuotaCalendar(calendar.unit(), calendar.zone(), calendar.at(), day));
         }
 
+        /**
+         * Returns the start of the period that contains a time.
+         *
+         * @param at the time
+         * @return the first time of the period
+         */
+        public Instant periodStart(Instant at) {
+            return Instant.ofEpochMilli(periodAt(at.toEpochMilli()).start());
+        }
+
+        /**
+         * Returns the end of the period that contains a time: when all permits are available again.
+         *
+         * @param at the time
+         * @return the start of the next period
+         */
+        public Instant periodEnd(Instant at) {
+            return Instant.ofEpochMilli(periodAt(at.toEpochMilli()).end());
+        }
+
+        private Period periodAt(long millis) {
+            for (Period one : known) {
+                if (one.contains(millis)) {
+                    return one;
+                }
+            }
+            Period period = calendar.periodAt(millis);
+            Period before = calendar.periodAt(period.start() - 1);
+            known = new Period[] {before, period, calendar.periodAt(period.end())};
+            return period;
+        }
+
         private Quota with(QuotaCalendar other) {
             return new Quota(settings(), other);
         }
@@ -1203,48 +1130,6 @@ public abstract sealed class Limit {
             return nameOf(calendar.unit());
         }
 
-        /** {@inheritDoc} They are those of the period of this time, and of the one that is nearer to it than others. */
-        @Override
-        public Form formAt(long now) {
-            Form known = last;
-            if (now < middle(known.millis(), known.setting()) || now >= middle(known.setting(), known.third())) {
-                Period present = calendar.periodAt(now);
-                long start = present.start();
-                long end = present.end();
-                known = now < middle(start, end)
-                        ? form(known, calendar.periodAt(start - 1).start(), start, end)
-                        : form(known, start, end, calendar.periodAt(end).end());
-                last = known;
-            }
-            return known;
-        }
-
-        private static Form form(Form other, long first, long second, long third) {
-            return new Form(other.kind, first, second, third, other.near);
-        }
-
-        private static long middle(long from, long to) {
-            return from + (to - from) / 2;
-        }
-
-        @Override
-        public Instant windowEnd(Instant at) {
-            return Instant.ofEpochMilli(calendar.periodAt(at.toEpochMilli()).end());
-        }
-
-        @Override
-        public long mostRecorded() {
-            return Bounds.MOST_EXACT;
-        }
-
-        /**
-         * {@inheritDoc} It may grant the permits of two periods at once: at the end of one and the start of the next.
-         */
-        @Override
-        public long leastTimeToGrant(long total) {
-            return Math.max(0, Math.max(0, total - 1) / permits() - 1) * calendar.unit().shortestHours * HOUR;
-        }
-
         @Override
         void appendSettings(StringBuilder text) {
             if (!calendar.zone().equals(ZoneOffset.UTC)) {
@@ -1271,13 +1156,13 @@ public abstract sealed class Limit {
         private final Duration retry;
 
         private Concurrent(CommonSettings settings, long hold, Duration retry) {
-            super(settings, settings.permits, new Form(5, hold, 1), ":H", hold);
+            super(settings, settings.permits, hold, ":H");
             this.retry = retry;
         }
 
         @Override
         Concurrent with(CommonSettings settings) {
-            return new Concurrent(settings, form().millis(), retry);
+            return new Concurrent(settings, millis(), retry);
         }
 
         @Override
@@ -1294,7 +1179,7 @@ public abstract sealed class Limit {
         @Override
         public Limit retryAfter(Duration retry) {
             long millis = millisBetween("retry time", retry, SHORTEST_RETRY, LONGEST_RETRY, "Duration.ofSeconds(5)");
-            return new Concurrent(settings(), form().millis(), Duration.ofMillis(millis));
+            return new Concurrent(settings(), millis(), Duration.ofMillis(millis));
         }
 
         @Override
@@ -1318,19 +1203,8 @@ public abstract sealed class Limit {
         }
 
         @Override
-        public long mostRecorded() {
-            return permits();
-        }
-
-        /** {@inheritDoc} A holder may release its permits at any time. */
-        @Override
-        public long leastTimeToGrant(long total) {
-            return 0;
-        }
-
-        @Override
         void appendSettings(StringBuilder text) {
-            LimitText.append(text, " hold=", form().millis(), DEFAULT_HOLD.toMillis());
+            LimitText.append(text, " hold=", millis(), DEFAULT_HOLD.toMillis());
             LimitText.append(text, " retry=", retry.toMillis(), DEFAULT_RETRY.toMillis());
         }
     }

@@ -83,7 +83,7 @@ class ArchitectureTest {
     }
 
     @Test
-    void waitingAndHoldingUseOnlyTheApiAndTheSpi() {
+    void waitingAndHoldingUseOnlyTheApiTheSpiAndTheKinds() {
         noClasses().that().resideInAPackage(SPI).should(use(WAITING, HOLDING)).check(OurClasses.ALL);
         onlyUses(
                 WAITING,
@@ -92,11 +92,22 @@ class ArchitectureTest {
                 API,
                 SPI,
                 INTERNAL,
+                COUNT,
                 "java..",
                 "reactor..",
                 "org.reactivestreams",
                 "org.jspecify..");
-        onlyUses(HOLDING, HOLDING, API, SPI, INTERNAL, "java..", "reactor..", "org.reactivestreams", "org.jspecify..");
+        onlyUses(
+                HOLDING,
+                HOLDING,
+                API,
+                SPI,
+                INTERNAL,
+                COUNT,
+                "java..",
+                "reactor..",
+                "org.reactivestreams",
+                "org.jspecify..");
     }
 
     /** It makes a store without a deadline resilient. No other dependency points up. */

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 import static org.assertj.core.api.Assertions.assertThatNullPointerException;
 
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.internal.Text;
 import java.time.Duration;
 import java.util.List;
@@ -226,9 +227,9 @@ class LimitTest {
     @Test
     void aHitCountsUntilItsSlotIsOneWindowOldOrForTwoWindowsOfACounter() {
         Limit log = Limit.perMinute(10);
-        assertThat(log.reach()).isEqualTo(Duration.ofMillis(60_001));
-        assertThat(log.resolution(Duration.ofSeconds(2)).reach()).isEqualTo(Duration.ofSeconds(62));
-        assertThat(log.counter().reach()).isEqualTo(Duration.ofMinutes(2));
+        assertThat(LimitKind.reach(log)).isEqualTo(60_001);
+        assertThat(LimitKind.reach(log.resolution(Duration.ofSeconds(2)))).isEqualTo(62_000);
+        assertThat(LimitKind.reach(log.counter())).isEqualTo(120_000);
     }
 
     @Test
@@ -239,9 +240,10 @@ class LimitTest {
         assertThat(bucket.period()).isEqualTo(Duration.ofSeconds(1));
         assertThat(bucket.capacity()).isEqualTo(50);
         assertThat(bucket.name()).isEqualTo("1s");
-        assertThat(bucket.reach()).isEqualTo(Duration.ofSeconds(5)).isEqualTo(bucket.quotaWindow());
+        assertThat(bucket.quotaWindow()).isEqualTo(Duration.ofSeconds(5));
+        assertThat(LimitKind.reach(bucket)).isEqualTo(5_000);
         assertThat(bucket.burst(20).capacity()).isEqualTo(20);
-        assertThat(Limit.bucket(3, Duration.ofSeconds(1), 10).reach()).isEqualTo(Duration.ofMillis(3_334));
+        assertThat(Limit.bucket(3, Duration.ofSeconds(1), 10).quotaWindow()).isEqualTo(Duration.ofMillis(3_334));
         assertThat(Limit.perMinute(10).capacity()).isEqualTo(10);
         assertThat(Limit.perMinute(10).counter().capacity()).isEqualTo(10);
     }
@@ -281,7 +283,7 @@ class LimitTest {
                 .isThrownBy(() -> Limit.bucket(most + 1, Duration.ofSeconds(1), 1))
                 .withMessageContaining("permits " + (most + 1))
                 .withMessageContaining("expected 1 to " + most);
-        assertThat(Limit.bucket(1, Duration.ofDays(1), 36_600).reach()).isEqualTo(Limit.LONGEST_FILL);
+        assertThat(Limit.bucket(1, Duration.ofDays(1), 36_600).quotaWindow()).isEqualTo(Limit.LONGEST_FILL);
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> Limit.bucket(1, Duration.ofDays(1), 36_601))
                 .withMessageContaining("expected 1 to 36600 for 1 permits in 24h");
@@ -347,7 +349,7 @@ class LimitTest {
         assertThat(limit.permits()).isEqualTo(20);
         assertThat(limit.capacity()).isEqualTo(20);
         assertThat(limit.holdTime()).isEqualTo(Duration.ofMinutes(1));
-        assertThat(limit.reach()).isEqualTo(Duration.ofMinutes(1));
+        assertThat(LimitKind.reach(limit)).isEqualTo(60_000);
         assertThat(limit.name()).isEqualTo("concurrent");
         assertThat(limit).hasToString("20 concurrent");
         Limit other = limit.hold(Duration.ofMillis(1_500)).named("exports");
@@ -460,5 +462,7 @@ class LimitTest {
                 .isEqualTo(Limit.parse(text.replaceAll(" near=\\d+%", "")).identity());
         assertThat(limit).isNotEqualTo(Limit.parse(text.replaceAll(" near=\\d+%", "")));
         assertThat(Limit.perMinute(1).nearMark()).isEqualTo(Long.MAX_VALUE);
+        assertThat(Limit.perMinute(1).near()).isZero();
+        assertThat(Limit.perMinute(1).near(80).near()).isEqualTo(80);
     }
 }

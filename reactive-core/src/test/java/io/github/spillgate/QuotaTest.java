@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.internal.Text;
 import java.time.Duration;
 import java.time.Instant;
@@ -103,10 +104,10 @@ class QuotaTest {
         Limit.Quota quota = Limit.daily(5);
         for (int hour : new int[] {0, 11, 12, 23}) {
             Instant now = Instant.parse("2025-06-10T00:00:00Z").plus(Duration.ofHours(hour));
-            Limit.Form form = quota.formAt(now.toEpochMilli());
+            LimitKind.Numbers numbers = LimitKind.numbers(quota, now.toEpochMilli());
             Instant first = Instant.parse(hour < 12 ? "2025-06-09T00:00:00Z" : "2025-06-10T00:00:00Z");
-            assertThat(form)
-                    .isEqualTo(new Limit.Form(
+            assertThat(numbers)
+                    .isEqualTo(new LimitKind.Numbers(
                             6,
                             first.toEpochMilli(),
                             first.plus(Duration.ofDays(1)).toEpochMilli(),
@@ -119,17 +120,29 @@ class QuotaTest {
     void theLeastTimeToGrantIsALowerBound() {
         Limit.Quota quota = Limit.daily(10);
         long day = Duration.ofDays(1).toMillis();
-        assertThat(quota.leastTimeToGrant(20)).isZero();
-        assertThat(quota.leastTimeToGrant(21)).isBetween(1L, day);
-        assertThat(quota.leastTimeToGrant(41)).isBetween(day, 3 * day);
+        assertThat(LimitKind.leastTimeToGrant(quota, 20)).isZero();
+        assertThat(LimitKind.leastTimeToGrant(quota, 21)).isBetween(1L, day);
+        assertThat(LimitKind.leastTimeToGrant(quota, 41)).isBetween(day, 3 * day);
     }
 
     @Test
     void lengthsAreThoseOfTheLongestPeriod() {
         assertThat(Limit.daily(1).quotaWindow()).isEqualTo(Duration.ofDays(1));
         assertThat(Limit.monthly(1).period()).isEqualTo(Duration.ofDays(31));
-        assertThat(Limit.yearly(1).reach()).isEqualTo(Duration.ofDays(367));
-        assertThat(Limit.monthly(1).windowEnd(Instant.parse("2025-02-10T00:00:00Z")))
-                .isEqualTo(Instant.parse("2025-03-01T00:00:00Z"));
+        assertThat(LimitKind.reach(Limit.yearly(1)))
+                .isEqualTo(Duration.ofDays(367).toMillis());
+    }
+
+    @Test
+    void eachTimeIsInOnePeriod() {
+        Limit.Quota quota = Limit.monthly(1).in(BERLIN).from(15);
+        for (int month : new int[] {3, 1, 2, 3, 1}) { // also back
+            Instant start = quota.periodStart(Instant.parse("2025-0" + month + "-20T00:00:00Z"));
+            Instant end = quota.periodEnd(start);
+            assertThat(start).isEqualTo(Instant.parse("2025-0" + month + "-14T23:00:00Z"));
+            assertThat(quota.periodEnd(end.minusMillis(1))).isEqualTo(end);
+            assertThat(quota.periodStart(end)).isEqualTo(end);
+            assertThat(quota.periodEnd(start.minusMillis(1))).isEqualTo(start);
+        }
     }
 }

@@ -215,7 +215,7 @@ final class BucketCount extends RateCount {
     /** {@inheritDoc} One that was charged later than it was taken leaves a reach after that, at the latest. */
     @Override
     public void refundCharged(long permits, long gone) {
-        refund(Math.max(0, gone - limit.reach().toMillis()), permits);
+        refund(Math.max(0, gone - LimitKind.reach(limit)), permits);
     }
 
     private void subtract(long units, boolean isSinceMark) {
@@ -238,7 +238,7 @@ final class BucketCount extends RateCount {
     @Override
     public long charge(List<Grants> ages) {
         long present = now;
-        long reach = limit.reach().toMillis();
+        long reach = LimitKind.reach(limit);
         boolean isCharged = false;
         for (Grants some : ages) {
             if (some.permits() > 0 && some.toMillis() < reach) {
@@ -261,7 +261,7 @@ final class BucketCount extends RateCount {
     Restored restore(List<Grants> ages, Restored earlier) {
         long known = 0;
         for (Grants some : ages) {
-            known += some.toMillis() < limit.reach().toMillis() ? some.permits() : 0;
+            known += some.toMillis() < LimitKind.reach(limit) ? some.permits() : 0;
         }
         long has = BucketState.levelAfter(limit, BucketState.units(limit, earlier.first()), now - earlier.second());
         long missing = Math.min(BucketState.units(limit, known) - has, Bounds.MOST_EXACT - level);

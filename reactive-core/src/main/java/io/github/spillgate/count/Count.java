@@ -40,21 +40,13 @@ public abstract class Count {
     protected Count() {}
 
     /**
-     * Returns an empty count for a limit. This is the table of kinds: each has a class that counts it.
+     * Returns an empty count for a limit.
      *
      * @param limit the limit
-     * @return a count of its kind
+     * @return a count of its {@linkplain LimitKind kind}
      */
     public static Count of(Limit limit) {
-        if (limit instanceof Limit.Log) {
-            return new LogCount();
-        } else if (limit instanceof Limit.Counter) {
-            return new CounterCount();
-        }
-        if (limit instanceof Limit.Quota) {
-            return new QuotaCount();
-        }
-        return limit instanceof Limit.Bucket ? new BucketCount() : new HoldCount();
+        return LimitKind.of(limit).newCount();
     }
 
     // Where a table keeps it.
@@ -185,8 +177,7 @@ public abstract class Count {
      */
     public static long lifeOfReset(Limit limit) {
         return Math.max(
-                LEAST_LIFE_OF_RESET,
-                limit.reach().toMillis() + limit.leaseTime().toMillis());
+                LEAST_LIFE_OF_RESET, LimitKind.reach(limit) + limit.leaseTime().toMillis());
     }
 
     static UnsupportedOperationException withoutValue() {

@@ -121,7 +121,7 @@ final class CounterCount extends RateCount {
             return 0;
         }
         store(charged);
-        return limit.reach().toMillis();
+        return LimitKind.reach(limit);
     }
 
     /** Returns the state that an empty counter has now if the grants were taken at their times. */

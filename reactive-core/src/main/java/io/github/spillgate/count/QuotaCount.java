@@ -7,6 +7,7 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreUsage;
+import java.time.Instant;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
@@ -54,10 +55,9 @@ public class QuotaCount extends RateCount {
         } else if (expected.end() > now) {
             seen = expected;
         } else {
-            Limit.Form form = limit.formAt(now);
-            seen = now < form.setting()
-                    ? new QuotaState(0, form.millis(), form.setting())
-                    : new QuotaState(0, form.setting(), form.third());
+            Instant at = Instant.ofEpochMilli(now);
+            seen = new QuotaState(
+                    0, limit.periodStart(at).toEpochMilli(), limit.periodEnd(at).toEpochMilli());
         }
     }
 

@@ -10,7 +10,7 @@ import java.util.stream.Collectors;
 /**
  * The permits that were restored into one life of a count, of each of the last two lives that were lost. Several
  * instances restore what they know of the same lost life, and the mark says what the count already has of it. A store
- * keeps the mark beside the value, for the {@linkplain io.github.spillgate.Limit#reach() reach} of the limit. No API.
+ * keeps the mark beside the value, for the {@linkplain LimitKind#reach reach} of the limit. No API.
  */
 public final class RestoredMark {
 

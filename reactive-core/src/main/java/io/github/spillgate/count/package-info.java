@@ -4,7 +4,7 @@ package io.github.spillgate.count;
 
 // Design notes: where to read. Each class has its own notes under its opening brace.
 //
-//   All kinds    Count: one step, at a time; Count.of is the table of kinds
+//   All kinds    Count: one step, at a time; LimitKind is the table of kinds
 //   Rate limits  RateCount; LogCount, CounterCount, BucketCount, QuotaCount. The arithmetic of the last three is in
 //                CounterState, BucketState and QuotaState, which also make usages of replies of Redis
 //   Holders      HoldCount, for concurrency limits

@@ -30,25 +30,21 @@ public record QuotaCalendar(Unit unit, ZoneId zone, LocalTime at, int from) {
     /** The units of a calendar. */
     public enum Unit {
         /** Days. */
-        DAILY(12, 1),
+        DAILY(1),
 
         /** Weeks, which begin on Monday. */
-        WEEKLY(132, 7),
+        WEEKLY(7),
 
         /** Months. */
-        MONTHLY(636, 31),
+        MONTHLY(31),
 
         /** Years, which begin on the first of January. */
-        YEARLY(8_724, 366);
-
-        /** A lower bound of the length of a period, in hours: a zone may set its clocks, and skip a day. */
-        public final int shortestHours;
+        YEARLY(366);
 
         /** The number of days in the longest period. It is longer by what the clocks of the zone are set back. */
         public final int longestDays;
 
-        Unit(int shortestHours, int longestDays) {
-            this.shortestHours = shortestHours;
+        Unit(int longestDays) {
             this.longestDays = longestDays;
         }
     }

@@ -1,6 +1,7 @@
 package io.github.spillgate.store;
 
 import io.github.spillgate.count.HoldCount;
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.count.RateCount;
 import io.github.spillgate.count.RestoredMark;
 import io.github.spillgate.spi.Claim;
@@ -87,7 +88,7 @@ final class Reconciliations {
             }
         }
         if (restored != before) {
-            page.put(key, restored.text(), page.millis() + claim.limit().reach().toMillis());
+            page.put(key, restored.text(), page.millis() + LimitKind.reach(claim.limit()));
         }
         return restored != before;
     }

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.fail;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.testkit.DecidedClaims;
 import java.time.Duration;
@@ -159,7 +160,7 @@ final class Admissions {
      */
     void assertBothStoresTogetherKeptTheLimit() {
         for (CountGrants count : counts.values()) {
-            if (count.longestTrip() >= count.claim.limit().reach().toNanos()) {
+            if (count.longestTrip() >= TimeUnit.MILLISECONDS.toNanos(LimitKind.reach(count.claim.limit()))) {
                 continue;
             }
             List<Grant> granted = count.grants();

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.count.BucketState;
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.model.StoreModel;
 import io.github.spillgate.spi.Claim;
@@ -230,7 +231,7 @@ class BucketFallbackTest {
         }
 
         void run() {
-            long reach = limit.reach().toMillis();
+            long reach = LimitKind.reach(limit);
             requests((double) reach * (0.2 + 2 * random.nextDouble()), false);
             for (Instance instance : instances) {
                 instance.fallback.confirm(now(primary.take(StoreRequest.peek(List.of(claim)))));

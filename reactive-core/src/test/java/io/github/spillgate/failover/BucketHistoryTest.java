@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.count.BucketState;
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.failover.FailoverHistory.Instance;
 import io.github.spillgate.failover.FailoverHistory.Request;
 import io.github.spillgate.failover.ledger.Instances;
@@ -155,7 +156,7 @@ class BucketHistoryTest {
 
         /** Replies are rounded up, and the permits of a slot of OwnPermits count as taken at its start. */
         private long unnoticed() {
-            long slot = limit.reach().toMillis() / OwnPermits.STEPS + 1;
+            long slot = LimitKind.reach(limit) / OwnPermits.STEPS + 1;
             return BucketState.units(limit, 1) + slot * limit.permits();
         }
     }

@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.model.LossyStore;
 import io.github.spillgate.spi.Claim;
@@ -209,7 +210,7 @@ class LedgerLifeTest extends LocalFallbackFixture {
     @Test
     void permitsThatHaveExpiredAreNotLost() {
         take(60);
-        clock.advanceMillis(3 * claim.limit().reach().toMillis());
+        clock.advanceMillis(3 * LimitKind.reach(claim.limit()));
         remote.loseAll();
         take(1);
         assertThat(way.handOver(10, any -> false)).isEmpty();

@@ -3,6 +3,7 @@ package io.github.spillgate.failover;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.failover.FailoverHistory.Instance;
 import io.github.spillgate.failover.FaultyLink.Mode;
 import io.github.spillgate.testkit.VirtualTime;
@@ -42,7 +43,7 @@ class OutageEndTest {
             instance.acquireAll();
         }
         // A bucket returns permits in the meantime.
-        long returned = limit.capacity() * 400L * instances / limit.reach().toMillis();
+        long returned = limit.capacity() * 400L * instances / LimitKind.reach(limit);
         assertThat(history.grantedSince(before))
                 .isLessThanOrEqualTo(limit.capacity() + (text.contains("burst") ? returned : 0));
     }

@@ -90,8 +90,9 @@ class QuotaProcessesTest {
         for (int i = 0; i < BOUNDARIES; i++) {
             Instant now = Instant.ofEpochMilli(System.currentTimeMillis() + ahead);
             long next = calendars.stream()
-                    .mapToLong(one ->
-                            Limit.parse(PERMITS + " " + one).windowEnd(now).toEpochMilli())
+                    .mapToLong(one -> ((Limit.Quota) Limit.parse(PERMITS + " " + one))
+                            .periodEnd(now)
+                            .toEpochMilli())
                     .min()
                     .orElseThrow();
             setClock(store, next - BEFORE);

@@ -2,6 +2,7 @@ package io.github.spillgate.model;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.count.BucketState;
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.math.BigInteger;
 import java.util.ArrayList;
@@ -193,7 +194,7 @@ final class BucketModel extends CountModel {
 
     @Override
     void refundCharged(Limit limit, long permits, long gone, long now) {
-        refund(limit, gone - limit.reach().toMillis(), permits, now);
+        refund(limit, gone - LimitKind.reach(limit), permits, now);
     }
 
     @Override
@@ -225,7 +226,7 @@ final class BucketModel extends CountModel {
     /** Grants that are later than all else count from their time, others from the last change on. */
     @Override
     boolean reconcile(Limit limit, List<Grants> times, long now) {
-        long reach = limit.reach().toMillis();
+        long reach = LimitKind.reach(limit);
         boolean counts = false;
         for (Grants some : times) {
             long latest = Math.min(some.toMillis(), now);
@@ -241,7 +242,7 @@ final class BucketModel extends CountModel {
     @Override
     @Nullable
     Restored restore(Limit limit, List<Grants> ages, @Nullable Restored earlier, long now) {
-        long reach = limit.reach().toMillis();
+        long reach = LimitKind.reach(limit);
         long permits = ages.stream()
                 .filter(one -> one.toMillis() < reach)
                 .mapToLong(Grants::permits)

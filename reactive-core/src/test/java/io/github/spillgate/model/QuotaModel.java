@@ -5,6 +5,7 @@ import io.github.spillgate.count.QuotaState;
 import io.github.spillgate.internal.QuotaCalendar.Period;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreUsage;
+import java.time.Instant;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
@@ -24,10 +25,10 @@ final class QuotaModel extends CountModel {
     }
 
     private static Period calendarAt(Limit limit, long now) {
-        Limit.Form form = limit.formAt(now);
-        return now < form.setting()
-                ? new Period(form.millis(), form.setting())
-                : new Period(form.setting(), form.third());
+        Limit.Quota quota = (Limit.Quota) limit;
+        Instant at = Instant.ofEpochMilli(now);
+        return new Period(
+                quota.periodStart(at).toEpochMilli(), quota.periodEnd(at).toEpochMilli());
     }
 
     private void begin(Period next, long now) {

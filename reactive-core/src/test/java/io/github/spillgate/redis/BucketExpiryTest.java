@@ -6,6 +6,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Unprotected;
@@ -49,7 +50,7 @@ class BucketExpiryTest {
     void aBucketLivesUntilItIsEmptyAndNotMuchLonger(String text) {
         Limit limit = Limit.parse(text);
         Limit slower = Limit.bucket((limit.permits() + 1) / 2, limit.period(), limit.capacity());
-        long longest = slower.reach().toMillis() / 2 * 3 + 2_000;
+        long longest = LimitKind.reach(slower) / 2 * 3 + 2_000;
         Random random = new Random(1);
         List<Decision> allowed = new ArrayList<>();
         for (int i = 0; i < 300; i++) {

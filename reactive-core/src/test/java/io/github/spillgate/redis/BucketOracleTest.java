@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.model.StoreModel;
 import io.github.spillgate.redis.StoreOracleTest.Action;
@@ -147,7 +148,7 @@ class BucketOracleTest {
     }
 
     static long pause(Random random, Limit limit) {
-        long longest = Math.min(2 * limit.reach().toMillis() + 2, LONGEST_PAUSE);
+        long longest = Math.min(2 * LimitKind.reach(limit) + 2, LONGEST_PAUSE);
         long some = upTo(random, longest);
         return random.nextInt(6) == 0 ? -some / 4 : some;
     }

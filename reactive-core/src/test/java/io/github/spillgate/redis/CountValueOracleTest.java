@@ -8,6 +8,7 @@ import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.count.Count;
 import io.github.spillgate.count.HoldCount;
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.count.RateCount;
 import io.github.spillgate.count.RestoredMark;
 import io.github.spillgate.internal.LittleEndian;
@@ -364,7 +365,7 @@ class CountValueOracleTest {
             limit = form.kind().equals("anyBucket") ? BucketOracleTest.anyBucket(random) : form.limit();
             pass(
                     limit instanceof Limit.Quota quota
-                            ? quota.windowEnd(clock.instant()).toEpochMilli() - clock.millis() - 50
+                            ? quota.periodEnd(clock.instant()).toEpochMilli() - clock.millis() - 50
                             : 1_000_000);
             twins.forEach(twin -> twin.begin(claim(1)));
             lost.add(lostNow(8));
@@ -373,7 +374,7 @@ class CountValueOracleTest {
 
         /** Returns permits that were in use when a life was lost. */
         private LostPermits lostNow(int life) {
-            return new LostPermits(life, clock.millis(), grants(6, limit.reach().toMillis()));
+            return new LostPermits(life, clock.millis(), grants(6, LimitKind.reach(limit)));
         }
 
         /** Returns what an instance may have granted, and in one of many cases more than a count can hold. */
@@ -401,10 +402,10 @@ class CountValueOracleTest {
         private List<Grants> periods(int most, Limit.Quota quota, long now) {
             List<Grants> grants = new ArrayList<>();
             for (int i = random.nextInt(most); i >= 0; i--) {
-                Limit.Form form = quota.formAt(now - random.nextInt(100));
+                LimitKind.Numbers numbers = LimitKind.numbers(quota, now - random.nextInt(100));
                 long other = random.nextInt(3) == 0 ? random.nextInt(200) - 100 : 0;
                 long permits = random.nextInt(20) == 0 ? (1L << 53) - 2 : random.nextInt(9);
-                grants.add(new Grants(form.millis() + other, other == 0 ? form.setting() : now + other, permits));
+                grants.add(new Grants(numbers.first() + other, other == 0 ? numbers.second() : now + other, permits));
             }
             return grants;
         }
@@ -513,10 +514,8 @@ class CountValueOracleTest {
                 }
                 case 12, 13, 14, 15 -> {
                     int number = random.nextInt(4) == 0 ? reconciliations : ++reconciliations;
-                    Reconciliation some = reconciliation(
-                            random.nextBoolean() ? "a" : "b",
-                            number,
-                            limit.reach().toMillis());
+                    Reconciliation some =
+                            reconciliation(random.nextBoolean() ? "a" : "b", number, LimitKind.reach(limit));
                     done = "reconcile " + number + " of " + some.source() + ", " + some.ages(some.grants()) + ", "
                             + some.lost();
                     step = twin -> twin.reconcile(some);

@@ -99,7 +99,7 @@ class NearDecisionsTest extends ScriptedFixture {
                         .block();
                 assertThat(made.limits())
                         .allSatisfy(usage -> assertThat(usage.wholeAt())
-                                .isEqualTo(usage.limit().windowEnd(made.at())));
+                                .isEqualTo(Limit.yearly(1_000).periodEnd(made.at())));
             }
         } finally {
             slots.close();

@@ -228,7 +228,7 @@ class QuotaOracleTest {
 
         /** Returns for how long the clock goes on, or back. */
         long pause() {
-            long boundary = quota.windowEnd(clock.instant()).toEpochMilli() - clock.millis();
+            long boundary = quota.periodEnd(clock.instant()).toEpochMilli() - clock.millis();
             return switch (random.nextInt(16)) {
                 case 0, 1, 2 -> boundary + random.nextInt(3) - 1;
                 case 3 -> boundary / 2 + random.nextInt(3) - 1;

@@ -6,6 +6,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.model.LossyStore;
 import io.github.spillgate.model.StoreModel;
 import io.github.spillgate.spi.Claim;
@@ -176,7 +177,8 @@ class ReconcileOracleTest {
 
         private long pause() {
             if (isQuota()) {
-                long boundary = limits.get(0).windowEnd(clock.instant()).toEpochMilli();
+                long boundary =
+                        ((Limit.Quota) limits.get(0)).periodEnd(clock.instant()).toEpochMilli();
                 return switch (random.nextInt(12)) {
                     case 0, 1 -> boundary - clock.millis() + random.nextInt(3) - 1;
                     case 2 -> random.nextLong(40 * 86_400_000L) - 10 * 86_400_000L;
@@ -236,12 +238,12 @@ class ReconcileOracleTest {
 
         /** Returns permits of the present period, of a neighbour, or of another calendar. */
         private Grants period(Limit limit) {
-            Limit.Form form = limit.formAt(clock.millis() + random.nextLong(-3, 3));
+            LimitKind.Numbers numbers = LimitKind.numbers(limit, clock.millis() + random.nextLong(-3, 3));
             boolean isFirst = random.nextBoolean();
             long other = random.nextInt(3) == 0 ? random.nextLong(-5, 5) : 0;
             return new Grants(
-                    (isFirst ? form.millis() : form.setting()) + other,
-                    (isFirst ? form.setting() : form.third()) + other,
+                    (isFirst ? numbers.first() : numbers.second()) + other,
+                    (isFirst ? numbers.second() : numbers.third()) + other,
                     1 + random.nextInt(5));
         }
 
@@ -359,7 +361,7 @@ class ReconcileOracleTest {
             }
 
             private static Duration lifetime(Limit limit) {
-                return limit instanceof Limit.Bucket ? limit.reach() : limit.period();
+                return limit instanceof Limit.Bucket ? limit.quotaWindow() : limit.period();
             }
 
             String reconcileAgain(int which) {

@@ -12,6 +12,7 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
@@ -157,7 +158,7 @@ class RedisStoreTest {
         limiter.reset("a").block();
         assertThat(keyspace.keys()).containsExactlyInAnyOrder(count, count + "!");
         // Another instance may have leased.
-        long life = Math.max(600_000, limit.reach().plus(limit.leaseTime()).toMillis());
+        long life = Math.max(600_000, LimitKind.reach(limit) + limit.leaseTime().toMillis());
         assertThat(keyspace.commands().pttl(count + "!")).isBetween(life - 60_000, life);
     }
 

@@ -10,6 +10,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision.Usage;
 import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException.Kind;
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
@@ -163,7 +164,7 @@ class CorrectionsTest {
     void chargedPermitsAreRefundedUntilTheyMayHaveLeftTheWindow(String limit) {
         StoreDecision taken = take("a", limit, 3);
         Claim one = claim("a", limit);
-        long until = clock.millis() + one.limit().reach().toMillis();
+        long until = clock.millis() + LimitKind.reach(one.limit());
         assertThat(correct(new RefundCharged(one, life(taken), until)))
                 .containsExactly(Corrected.of(CorrectionOutcome.APPLIED));
         assertThat(used("a", limit)).isEqualTo(2);

@@ -546,11 +546,11 @@ public abstract class LimitStoreContract {
 
     @Test
     void aQuotaFitsAgainAtTheEndOfItsPeriod() {
-        Limit quota = Limit.monthly(2).in(ZoneId.of("Europe/Berlin")).from(31);
+        Limit.Quota quota = Limit.monthly(2).in(ZoneId.of("Europe/Berlin")).from(31);
         RateLimiter limiter = limiter(quota);
         Usage taken = only(now(limiter.tryAcquire(Charge.of("a", 2))));
         Decision denied = now(limiter.tryAcquire("a"));
-        Instant end = quota.windowEnd(denied.at());
+        Instant end = quota.periodEnd(denied.at());
         assertThat(taken.wholeAt()).isEqualTo(end);
         assertThat(only(denied).fitsAt()).isEqualTo(end);
         assertThat(denied.retryAfter()).contains(Duration.between(denied.at(), end));

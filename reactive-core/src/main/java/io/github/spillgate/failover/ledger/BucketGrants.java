@@ -2,6 +2,7 @@ package io.github.spillgate.failover.ledger;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.count.BucketState;
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.count.RateCount;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reconciliation.Grants;
@@ -135,7 +136,7 @@ final class BucketGrants extends RateCount {
 
     @Override
     public List<Grants> grants() {
-        long young = Math.max(now - limit.reach().toMillis() * YOUNG / SLOTS_IN_REACH, Math.min(drainFrom, now));
+        long young = Math.max(now - LimitKind.reach(limit) * YOUNG / SLOTS_IN_REACH, Math.min(drainFrom, now));
         int old = 0;
         while (old < slots.size() && slots.get(old).last <= young) {
             old++;
@@ -156,7 +157,7 @@ final class BucketGrants extends RateCount {
 
     @Override
     public void take(long cost) {
-        long reach = limit.reach().toMillis();
+        long reach = LimitKind.reach(limit);
         while (!slots.isEmpty() && (now - slots.get(0).last >= reach || slots.size() >= MOST_SLOTS)) {
             base = levelAfter(1);
             baseAt = slots.remove(0).last;

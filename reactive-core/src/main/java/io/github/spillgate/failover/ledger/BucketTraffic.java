@@ -1,6 +1,7 @@
 package io.github.spillgate.failover.ledger;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.count.LimitKind;
 
 /**
  * How many permits of a token bucket were taken lately: by this instance, and about how many by all, as of the newest
@@ -78,7 +79,7 @@ final class BucketTraffic {
 
     /** Returns what is left of the weight of a permit after a time. */
     private static double rest(Limit limit, double millis) {
-        return Math.exp(-millis / limit.reach().toMillis());
+        return Math.exp(-millis / LimitKind.reach(limit));
     }
 
     /** Returns what was taken lately. Of what is unknown, half is shared. */

@@ -2,6 +2,7 @@ package io.github.spillgate.failover.ledger;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.count.Count;
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
@@ -425,7 +426,7 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
         // Grants of a quota have the end of their period, on the store's clock.
         long last = message.claim().limit() instanceof Limit.Quota
                 ? clock().millis() + handOvers.storeAhead()
-                : clock().millis() - message.claim().limit().reach().toMillis();
+                : clock().millis() - LimitKind.reach(message.claim().limit());
         return counts(message.grants(), last) || message.lost().stream().anyMatch(some -> counts(some.grants(), last));
     }
 

@@ -2,6 +2,7 @@ package io.github.spillgate.failover.ledger;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.count.CounterState;
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -53,7 +54,7 @@ public final class OwnPermits {
             clear();
             lengthOfSlots = length;
         }
-        reach = Math.max(reach, limit.reach().toMillis());
+        reach = Math.max(reach, LimitKind.reach(limit));
     }
 
     void clear() {
@@ -191,7 +192,7 @@ public final class OwnPermits {
     private static long length(Limit limit) {
         long longest = limit instanceof Limit.Log
                 ? limit.period().toMillis() + limit.resolution().toMillis()
-                : limit.reach().toMillis();
+                : LimitKind.reach(limit);
         return (longest + STEPS - 1) / STEPS;
     }
 }

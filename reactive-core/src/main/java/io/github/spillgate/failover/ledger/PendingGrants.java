@@ -2,6 +2,7 @@ package io.github.spillgate.failover.ledger;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.count.CounterState;
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import java.util.ArrayList;
@@ -79,7 +80,7 @@ final class PendingGrants {
 
     /** Moves to a time: a local clock that was set back has left the end too far ahead. */
     void advance(long now) {
-        until = Math.min(until, now + limit.reach().toMillis());
+        until = Math.min(until, now + LimitKind.reach(limit));
     }
 
     /** Returns when none of the grants is in use any more. */
@@ -119,7 +120,7 @@ final class PendingGrants {
 
     /** Returns when all of these permits of a log have left the window. */
     private long leavesAt(Grants some) {
-        return some.toMillis() + limit.reach().toMillis();
+        return some.toMillis() + LimitKind.reach(limit);
     }
 
     private long stepBefore(CounterState state, long time) {

@@ -3,6 +3,7 @@ package io.github.spillgate.failover.ledger;
 import io.github.spillgate.Limit;
 import io.github.spillgate.count.BucketState;
 import io.github.spillgate.count.CounterState;
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.count.RateCount;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.local.CountTable;
@@ -129,7 +130,7 @@ public final class RateLedger extends Ledger {
     @Override
     public void advance(Claim claim, long now) {
         super.advance(claim, now);
-        returnedUntil = Math.min(returnedUntil, now + limit().reach().toMillis());
+        returnedUntil = Math.min(returnedUntil, now + LimitKind.reach(limit()));
         sharedUntil = Math.min(sharedUntil, now + LONGEST_SHARED);
         granted.advance(claim, now);
         seen.own().adjustTo(limit());

@@ -48,9 +48,12 @@ record QuotaPolicy(String name, Limit limit, @Nullable State state, boolean viol
             if (usage.wholeAt().isAfter(at) && usage.remaining() == 0) {
                 return usage.wholeAt();
             }
-            Instant window = usage.limit().windowEnd(at);
-            boolean isSooner = usage.wholeAt().isBefore(window) || usage.limit() instanceof Limit.Quota;
-            return usage.wholeAt().isAfter(at) && isSooner ? usage.wholeAt() : window;
+            boolean isUsed = usage.wholeAt().isAfter(at);
+            if (usage.limit() instanceof Limit.Quota quota) {
+                return isUsed ? usage.wholeAt() : quota.periodEnd(at);
+            }
+            Instant window = at.plus(usage.limit().quotaWindow());
+            return isUsed && usage.wholeAt().isBefore(window) ? usage.wholeAt() : window;
         }
 
         /** Returns whether this state restricts a client more than another one. */
@@ -72,7 +75,7 @@ record QuotaPolicy(String name, Limit limit, @Nullable State state, boolean viol
          */
         long seconds(Limit limit) {
             long wait = ceilToSeconds(until.toEpochMilli() - at.toEpochMilli());
-            Duration window = limit instanceof Limit.Quota ? limit.reach() : limit.quotaWindow();
+            Duration window = limit.quotaWindow().plusDays(limit instanceof Limit.Quota ? 1 : 0);
             return Math.max(1, Math.min(wait, ceilToSeconds(window.toMillis())));
         }
 

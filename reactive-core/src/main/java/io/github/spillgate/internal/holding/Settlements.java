@@ -1,6 +1,7 @@
 package io.github.spillgate.internal.holding;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Settlement;
@@ -71,6 +72,6 @@ public final class Settlements {
 
     /** Returns how many permits may be in use after a settlement, within what each kind of count can hold. */
     private long mostUsed(Limit limit) {
-        return Math.min(limit.capacity() + (long) (limit.capacity() * debt), limit.mostRecorded());
+        return Math.min(limit.capacity() + (long) (limit.capacity() * debt), LimitKind.mostRecorded(limit));
     }
 }

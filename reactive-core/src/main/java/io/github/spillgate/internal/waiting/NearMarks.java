@@ -3,6 +3,7 @@ package io.github.spillgate.internal.waiting;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.ForwardingLimitStore;
@@ -14,6 +15,7 @@ import io.github.spillgate.spi.StoreUsage;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
 import reactor.core.publisher.Mono;
 
@@ -22,7 +24,7 @@ import reactor.core.publisher.Mono;
  *
  * <p>The count of a quota knows whether one of its decisions has said so. For other limits, and during an outage, this
  * limiter says it once for a key, and again only if the usage was below half of the mark, or if the key was not used
- * for one {@linkplain Limit#reach() reach} of the limit. Only allowed decisions do.
+ * for one {@linkplain LimitKind#reach reach} of the limit. Only allowed decisions do.
  */
 public final class NearMarks extends ForwardingLimitStore {
     // Design notes.
@@ -115,7 +117,7 @@ public final class NearMarks extends ForwardingLimitStore {
         boolean isReported = isAtMark && (wasDropped || isFirst(made, usage, ofOthers, !isKnown));
         if (isKnown || isAtMark || wasDropped) {
             Reply newest = last == null || last.isBefore(counted.reply()) ? counted.reply() : last.newest;
-            long until = now + usage.limit().reach().toNanos();
+            long until = now + TimeUnit.MILLISECONDS.toNanos(LimitKind.reach(usage.limit()));
             reported.put(key, new Reported(until, newest, wasDropped && !isReported));
         } else {
             reported.remove(key);

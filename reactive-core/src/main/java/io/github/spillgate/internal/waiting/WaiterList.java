@@ -1,5 +1,6 @@
 package io.github.spillgate.internal.waiting;
 
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.spi.Claim;
 import java.util.ArrayList;
 import java.util.List;
@@ -129,7 +130,7 @@ final class WaiterList {
         for (int i = 0; i < permits.length && !hasMixedLimits; i++) {
             Claim claim = waiter.claims.get(i);
             long total = permits[i] + (addsItsOwn ? summand(claim) : 0);
-            longest = Math.max(longest, claim.limit().leastTimeToGrant(total));
+            longest = Math.max(longest, LimitKind.leastTimeToGrant(claim.limit(), total));
         }
         return TimeUnit.MILLISECONDS.toNanos(longest);
     }

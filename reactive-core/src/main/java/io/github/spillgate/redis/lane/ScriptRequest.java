@@ -1,7 +1,7 @@
 package io.github.spillgate.redis.lane;
 
-import io.github.spillgate.Limit;
 import io.github.spillgate.count.Count;
+import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.internal.Bounds;
 import io.github.spillgate.internal.LittleEndian;
 import io.github.spillgate.internal.StoreClock;
@@ -209,14 +209,14 @@ public final class ScriptRequest {
         byte[] bytes = new byte[LIMITS_LENGTH + LIMIT_LENGTH * limits.size() + length];
         int at = LittleEndian.put(bytes, 0, limits.size(), 2);
         for (Claim claim : limits) {
-            Limit.Form form = now == 0 ? claim.limit().form() : claim.limit().formAt(now);
-            at = LittleEndian.put(bytes, at, form.kind(), 1);
+            LimitKind.Numbers numbers = LimitKind.numbers(claim.limit(), now);
+            at = LittleEndian.put(bytes, at, numbers.kind(), 1);
             at = LittleEndian.put(bytes, at, claim.limit().permits(), 7);
-            at = LittleEndian.put(bytes, at, form.millis(), 6);
-            at = LittleEndian.put(bytes, at, form.setting(), 6);
+            at = LittleEndian.put(bytes, at, numbers.first(), 6);
+            at = LittleEndian.put(bytes, at, numbers.second(), 6);
             at = LittleEndian.put(
-                    bytes, at, (claim.limit().isCountingDenied() ? COUNTS_DENIED : 0) + 2 * form.near(), 1);
-            at = LittleEndian.put(bytes, at, form.third(), 6);
+                    bytes, at, (claim.limit().isCountingDenied() ? COUNTS_DENIED : 0) + 2 * numbers.near(), 1);
+            at = LittleEndian.put(bytes, at, numbers.third(), 6);
         }
         System.arraycopy(body, 0, bytes, at, length);
         return bytes;
