@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -13,13 +14,18 @@ import org.junit.jupiter.params.provider.MethodSource;
 /** One head can hold a package: it has few files, and its notes say where to read. */
 class PackageMapTest {
 
-    private static final Path SOURCES = Path.of("src/main/java/io/github/spillgate");
+    private static final String SOURCES = "src/main/java/io/github/spillgate";
     private static final int MOST_FILES = 20;
 
     static List<Path> packages() throws IOException {
-        try (Stream<Path> files = Files.walk(SOURCES)) {
-            return files.filter(Files::isDirectory).toList();
+        List<Path> packages = new ArrayList<>();
+        for (String sources : List.of(
+                SOURCES, "../webflux-adapter/" + SOURCES + "/webflux", "../vertx-adapter/" + SOURCES + "/vertx")) {
+            try (Stream<Path> files = Files.walk(Path.of(sources))) {
+                files.filter(Files::isDirectory).forEach(packages::add);
+            }
         }
+        return packages;
     }
 
     @ParameterizedTest

@@ -4,4 +4,13 @@
 @NullMarked
 package io.github.spillgate.vertx;
 
+// Design notes: where to read.
+//
+//   Start       RateLimiting creates a limiter and its rules from RateLimitOptions and RuleOptions; Settings reads JSON
+//   Requests    RateLimitHandler; LimitedRequest has the verdicts of all handlers on one request, RoutingRequest is
+//               what rules see of it; RoutePaths
+//   Denials     DenialWriter, DeniedException
+//   Futures     FutureRateLimiter, FutureSources; ContextDelivery to the caller's context
+//   Health      RateLimitHealth
+
 import org.jspecify.annotations.NullMarked;

@@ -80,7 +80,7 @@ public final class SpillgateAutoConfiguration {
      * The name of the limiter of the settings. It is found by its name, because the application may have limiters of
      * its own.
      */
-    static final String LIMITER = "spillgateLimiter";
+    public static final String LIMITER = "spillgateLimiter";
 
     private static final Pattern PLACEHOLDER = Pattern.compile("\\$\\{[A-Za-z0-9._-]+}");
 

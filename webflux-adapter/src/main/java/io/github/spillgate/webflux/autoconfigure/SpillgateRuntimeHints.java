@@ -4,7 +4,6 @@ import io.github.spillgate.webflux.RateLimited;
 import java.util.List;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
-import org.springframework.aot.hint.BindingReflectionHintsRegistrar;
 import org.springframework.aot.hint.MemberCategory;
 import org.springframework.aot.hint.RuntimeHints;
 import org.springframework.aot.hint.RuntimeHintsRegistrar;
@@ -29,10 +28,6 @@ final class SpillgateRuntimeHints implements RuntimeHintsRegistrar {
                 .forEach(type -> hints.reflection().registerType(type, MemberCategory.INVOKE_DECLARED_METHODS));
         // If it is a meta-annotation of an annotation of the application, Spring creates a proxy for it.
         hints.proxies().registerJdkProxy(RateLimited.class);
-        // Spring Boot finds only the result types that the signatures of the endpoint's methods declare.
-        new BindingReflectionHintsRegistrar()
-                .registerReflectionHints(
-                        hints.reflection(), SpillgateEndpoint.LimitUsed.class, SpillgateEndpoint.Wrong.class);
         LOOKED_UP_BY_NAME.forEach(name -> hints.reflection().registerTypeIfPresent(classLoader, name));
     }
 }

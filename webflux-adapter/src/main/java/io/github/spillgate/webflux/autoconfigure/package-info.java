@@ -5,4 +5,18 @@
 @NullMarked
 package io.github.spillgate.webflux.autoconfigure;
 
+// Design notes: where to read.
+//
+//   Beans        SpillgateAutoConfiguration; StoreConfiguration for the store; SpillgateGatewayAutoConfiguration for
+//                Spring Cloud Gateway. LimiterName, LimiterLifecycle, EnabledProperty, ForwardHeadersStrategy,
+// NamedBeans
+//   Settings     SpillgateProperties, LimitConverter. SettingsCheck finds those that are misspelt, by SettingNames;
+//                WrongSettingAnalyzer explains them
+//   At start     StartCheck warns, and logs what is in force
+//   Health       HealthRequests are exempt from rules; HealthPathsConfiguration finds their paths
+//   Tests        AutoConfigureSpillgate, for slices
+//   Native       SpillgateRuntimeHints
+//
+// What Spring Boot reports is in actuator.
+
 import org.jspecify.annotations.NullMarked;

@@ -12,6 +12,7 @@ import io.github.spillgate.Source;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Thorough;
 import io.github.spillgate.webflux.RateLimited;
+import io.github.spillgate.webflux.autoconfigure.actuator.SpillgateEndpoint;
 import io.netty.handler.codec.quic.QuicChannel;
 import java.io.IOException;
 import java.io.StringWriter;

@@ -11,6 +11,7 @@ import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.webflux.BootForTests;
 import io.github.spillgate.webflux.RateLimited;
+import io.github.spillgate.webflux.autoconfigure.actuator.SpillgateEndpoint;
 import java.net.http.HttpResponse;
 import java.time.Duration;
 import java.time.Instant;

@@ -13,6 +13,7 @@ import io.github.spillgate.webflux.BootForTests;
 import io.github.spillgate.webflux.ExchangeRequest;
 import io.github.spillgate.webflux.RateLimitResponses;
 import io.github.spillgate.webflux.RateLimited;
+import io.github.spillgate.webflux.autoconfigure.actuator.SpillgateEndpoint;
 import java.net.http.HttpResponse;
 import java.util.List;
 import java.util.UUID;

@@ -1,4 +1,4 @@
-package io.github.spillgate.webflux.autoconfigure;
+package io.github.spillgate.webflux.autoconfigure.actuator;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
@@ -12,6 +12,8 @@ import io.github.spillgate.http.RuleLookupException;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.internal.Text;
 import io.github.spillgate.internal.syntax.Spelling;
+import io.github.spillgate.webflux.autoconfigure.actuator.SpillgateEndpoint.LimitUsed;
+import io.github.spillgate.webflux.autoconfigure.actuator.SpillgateEndpoint.Wrong;
 import java.time.Instant;
 import java.util.List;
 import java.util.function.BiFunction;
@@ -19,6 +21,7 @@ import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
+import org.springframework.aot.hint.annotation.RegisterReflectionForBinding;
 import org.springframework.boot.actuate.endpoint.Access;
 import org.springframework.boot.actuate.endpoint.annotation.DeleteOperation;
 import org.springframework.boot.actuate.endpoint.annotation.Endpoint;
@@ -34,6 +37,8 @@ import reactor.core.publisher.Mono;
  * management.endpoint.spillgate.access} is {@code unrestricted}.
  */
 @Endpoint(id = "spillgate", defaultAccess = Access.READ_ONLY)
+// Spring Boot finds only the result types that the signatures of the methods declare.
+@RegisterReflectionForBinding({LimitUsed.class, Wrong.class})
 public final class SpillgateEndpoint {
 
     private static final int LONGEST_ERROR = 200;

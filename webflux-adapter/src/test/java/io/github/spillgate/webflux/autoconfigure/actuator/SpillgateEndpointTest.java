@@ -1,4 +1,4 @@
-package io.github.spillgate.webflux.autoconfigure;
+package io.github.spillgate.webflux.autoconfigure.actuator;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.tuple;

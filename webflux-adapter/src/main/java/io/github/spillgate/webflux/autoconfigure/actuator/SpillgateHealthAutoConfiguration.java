@@ -1,6 +1,8 @@
-package io.github.spillgate.webflux.autoconfigure;
+package io.github.spillgate.webflux.autoconfigure.actuator;
 
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.webflux.autoconfigure.SpillgateAutoConfiguration;
+import io.github.spillgate.webflux.autoconfigure.SpillgateProperties;
 import org.springframework.beans.factory.annotation.Qualifier;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;

@@ -1,8 +1,10 @@
-package io.github.spillgate.webflux.autoconfigure;
+package io.github.spillgate.webflux.autoconfigure.actuator;
 
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.metrics.LimiterMetrics;
 import io.github.spillgate.metrics.RuleMetrics;
+import io.github.spillgate.webflux.autoconfigure.SpillgateAutoConfiguration;
+import io.github.spillgate.webflux.autoconfigure.SpillgateProperties;
 import io.micrometer.core.instrument.MeterRegistry;
 import org.springframework.beans.factory.annotation.Qualifier;
 import org.springframework.boot.autoconfigure.AutoConfiguration;

@@ -1,7 +1,9 @@
-package io.github.spillgate.webflux.autoconfigure;
+package io.github.spillgate.webflux.autoconfigure.actuator;
 
 import io.github.spillgate.metrics.DecisionObservationConvention;
 import io.github.spillgate.metrics.RuleObservations;
+import io.github.spillgate.webflux.autoconfigure.SpillgateAutoConfiguration;
+import io.github.spillgate.webflux.autoconfigure.SpillgateProperties;
 import io.micrometer.observation.ObservationRegistry;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
