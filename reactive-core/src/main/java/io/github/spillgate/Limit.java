@@ -148,7 +148,7 @@ public abstract sealed class Limit {
     /**
      * Creates a limit with valid settings.
      *
-     * @param millis the period or hold time
+     * @param millis the window or hold time
      * @param identity the part of the identity behind the name
      */
     private Limit(CommonSettings settings, long capacity, long millis, String identity) {
@@ -561,11 +561,11 @@ public abstract sealed class Limit {
      * Returns the length of a window; for a token bucket, the time in which its {@linkplain #permits() permits} return;
      * for a quota, that of its longest period in UTC, such as 31 days.
      *
-     * @return the period, in whole milliseconds
+     * @return the window, in whole milliseconds
      * @throws IllegalStateException if this is a concurrency limit, which has a {@linkplain #holdTime() hold time}
      */
-    public final Duration period() {
-        checkHasWindow("a period", "Limit.perMinute(100).period()");
+    public final Duration window() {
+        checkHasWindow("a window", "Limit.perMinute(100).window()");
         return time;
     }
 
@@ -593,8 +593,8 @@ public abstract sealed class Limit {
      * Returns the time in which no more than the {@linkplain #capacity() capacity} may be used, as header fields report
      * it. A client that uses no more of a bucket in any such time is never denied.
      *
-     * @return the period; for a token bucket, the time in which an empty one is filled; for a concurrency limit, the
-     *     hold time
+     * @return the {@linkplain #window() window}; for a token bucket, the time in which an empty one is filled; for a
+     *     concurrency limit, the hold time
      */
     public Duration quotaWindow() {
         return time;
@@ -703,7 +703,7 @@ public abstract sealed class Limit {
         return LimitText.format(millis());
     }
 
-    /** Returns the period or hold time, in milliseconds. */
+    /** Returns the window or hold time, in milliseconds. */
     final long millis() {
         return time.toMillis();
     }
@@ -830,8 +830,8 @@ public abstract sealed class Limit {
         return (dividend + divisor - 1) / divisor;
     }
 
-    private static long leaseMillis(long periodMillis) {
-        return Math.min(LONGEST_LEASE, periodMillis / LEASES_IN_A_WINDOW);
+    private static long leaseMillis(long windowMillis) {
+        return Math.min(LONGEST_LEASE, windowMillis / LEASES_IN_A_WINDOW);
     }
 
     /** The settings that all kinds have. */
@@ -852,8 +852,8 @@ public abstract sealed class Limit {
 
         private final Duration resolution;
 
-        private Log(CommonSettings settings, long period, long resolution) {
-            super(settings, settings.permits, period, ":L" + period + "." + resolution);
+        private Log(CommonSettings settings, long window, long resolution) {
+            super(settings, settings.permits, window, ":L" + window + "." + resolution);
             this.resolution = Duration.ofMillis(resolution);
         }
 
@@ -864,17 +864,17 @@ public abstract sealed class Limit {
 
         @Override
         public Limit resolution(Duration resolution) {
-            long period = millis();
+            long window = millis();
             long millis = wholeMillis("resolution", resolution, "Duration.ofMillis(10)");
-            long finest = defaultResolution(permits(), period);
-            if (millis < finest || millis > period) {
+            long finest = defaultResolution(permits(), window);
+            if (millis < finest || millis > window) {
                 throw new IllegalArgumentException("resolution " + resolution + " does not suit " + permits()
-                        + " permits in " + LimitText.format(period) + ": expected from " + LimitText.format(finest)
+                        + " permits in " + LimitText.format(window) + ": expected from " + LimitText.format(finest)
                         + " (so that no log holds more than " + MOST_LOG_ENTRIES
-                        + " entries) to the window, for example Duration.ofMillis(" + Math.max(finest, period / 1_000)
+                        + " entries) to the window, for example Duration.ofMillis(" + Math.max(finest, window / 1_000)
                         + ")");
             }
-            return new Log(settings(), period, millis);
+            return new Log(settings(), window, millis);
         }
 
         @Override
@@ -901,8 +901,8 @@ public abstract sealed class Limit {
 
         private final boolean aligned;
 
-        private Counter(CommonSettings settings, long period, boolean aligned) {
-            super(settings, settings.permits, period, (aligned ? ":A" : ":C") + period);
+        private Counter(CommonSettings settings, long window, boolean aligned) {
+            super(settings, settings.permits, window, (aligned ? ":A" : ":C") + window);
             this.aligned = aligned;
         }
 
@@ -941,9 +941,9 @@ public abstract sealed class Limit {
 
         private final Duration fill;
 
-        private Bucket(CommonSettings settings, long period, long burst) {
-            super(settings, burst, period, ":B" + period);
-            this.fill = Duration.ofMillis(ceilDiv(burst * period, settings.permits));
+        private Bucket(CommonSettings settings, long window, long burst) {
+            super(settings, burst, window, ":B" + window);
+            this.fill = Duration.ofMillis(ceilDiv(burst * window, settings.permits));
         }
 
         @Override

@@ -85,7 +85,7 @@ class AcquireOnRedisTest {
         for (int i = 400; i < at.length; i++) {
             assertThat(at[i] - at[i - 400])
                     .as("a window between %d and %d", i - 400, i)
-                    .isLessThan(2 * limit.period().toMillis());
+                    .isLessThan(2 * limit.window().toMillis());
         }
         await().atMost(LONG).untilAsserted(() -> assertNoWaiterIsLeft(limiter));
     }
@@ -226,7 +226,7 @@ class AcquireOnRedisTest {
         for (int i = permits; i < at.length; i++) {
             assertThat(at[i] - at[i - permits])
                     .as("between %d and %d", i - permits, i)
-                    .isGreaterThanOrEqualTo(limit.period().toMillis());
+                    .isGreaterThanOrEqualTo(limit.window().toMillis());
         }
     }
 

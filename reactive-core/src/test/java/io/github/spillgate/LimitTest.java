@@ -28,7 +28,7 @@ class LimitTest {
         Limit limit = Limit.perMinute(120);
         assertThat(limit.name()).isEqualTo("1m");
         assertThat(limit.permits()).isEqualTo(120);
-        assertThat(limit.period()).isEqualTo(Duration.ofMinutes(1));
+        assertThat(limit.window()).isEqualTo(Duration.ofMinutes(1));
         assertThat(limit).isInstanceOf(Limit.Log.class);
         assertThat(limit.resolution()).isEqualTo(Duration.ofMillis(1));
     }
@@ -221,7 +221,7 @@ class LimitTest {
     void aResolutionMayBeAsFineAsTheDefaultAndAsCoarseAsTheWindow() {
         Limit big = Limit.perDay(10_000_000);
         assertThat(big.resolution(big.resolution())).isEqualTo(big);
-        assertThat(big.resolution(big.period()).resolution()).isEqualTo(Duration.ofDays(1));
+        assertThat(big.resolution(big.window()).resolution()).isEqualTo(Duration.ofDays(1));
     }
 
     @Test
@@ -237,7 +237,7 @@ class LimitTest {
         Limit bucket = Limit.perSecond(10).burst(50);
         assertThat(bucket).isInstanceOf(Limit.Bucket.class);
         assertThat(bucket.permits()).isEqualTo(10);
-        assertThat(bucket.period()).isEqualTo(Duration.ofSeconds(1));
+        assertThat(bucket.window()).isEqualTo(Duration.ofSeconds(1));
         assertThat(bucket.capacity()).isEqualTo(50);
         assertThat(bucket.name()).isEqualTo("1s");
         assertThat(bucket.quotaWindow()).isEqualTo(Duration.ofSeconds(5));
@@ -367,7 +367,7 @@ class LimitTest {
                 limit::alignedToClock,
                 () -> limit.resolution(Duration.ofSeconds(1)),
                 limit::countingDenied,
-                limit::period,
+                limit::window,
                 () -> Limit.perMinute(5).holdTime(),
                 () -> Limit.perMinute(5).hold(Duration.ofSeconds(5)),
                 () -> Limit.perMinute(5).retryAfter(Duration.ofSeconds(5)));

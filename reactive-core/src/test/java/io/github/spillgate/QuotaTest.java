@@ -128,7 +128,7 @@ class QuotaTest {
     @Test
     void lengthsAreThoseOfTheLongestPeriod() {
         assertThat(Limit.daily(1).quotaWindow()).isEqualTo(Duration.ofDays(1));
-        assertThat(Limit.monthly(1).period()).isEqualTo(Duration.ofDays(31));
+        assertThat(Limit.monthly(1).window()).isEqualTo(Duration.ofDays(31));
         assertThat(LimitKind.reach(Limit.yearly(1)))
                 .isEqualTo(Duration.ofDays(367).toMillis());
     }

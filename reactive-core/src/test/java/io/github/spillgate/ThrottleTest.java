@@ -62,7 +62,7 @@ class ThrottleTest extends AcquireFixture {
                     .containsExactlyElementsOf(
                             IntStream.range(0, out.size()).boxed().toList());
             assertNoWindowHoldsMoreThan(limit);
-            long windows = 10_000 / (limit.period().toMillis() + 1);
+            long windows = 10_000 / (limit.window().toMillis() + 1);
             assertThat((long) out.size()).as("and no slower").isGreaterThanOrEqualTo(windows * limit.permits());
             assertNoWaiterIsLeft(limiter);
         }
@@ -518,7 +518,7 @@ class ThrottleTest extends AcquireFixture {
         for (int i = permits; i < at.size(); i++) {
             assertThat(at.get(i) - at.get(i - permits))
                     .as("between %d and %d", i - permits, i)
-                    .isGreaterThanOrEqualTo(limit.period().toMillis());
+                    .isGreaterThanOrEqualTo(limit.window().toMillis());
         }
     }
 }

@@ -182,7 +182,7 @@ final class BucketCount extends RateCount {
         long returned = limit.permits() * limit.leaseTime().toMillis();
         long raised = Math.max(level, returned);
         long free = Math.max(0, BucketState.units(limit, limit.capacity()) - raised);
-        long leased = Math.min(most, free / limit.period().toMillis() / parts);
+        long leased = Math.min(most, free / limit.window().toMillis() / parts);
         if (leased > 0) {
             long atEnd = raised - returned;
             mark = Math.min(mark, atEnd);

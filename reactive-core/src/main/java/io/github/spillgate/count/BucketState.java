@@ -52,13 +52,13 @@ public record BucketState(long level, long at) {
 
     /** Returns how many units a number of permits has; {@code Long.MAX_VALUE} if they are more. */
     public static long units(Limit limit, long permits) {
-        long window = limit.period().toMillis();
+        long window = limit.window().toMillis();
         return permits > Long.MAX_VALUE / window ? Long.MAX_VALUE : permits * window;
     }
 
     /** Returns the permits in use, rounded up. A cost fits if these plus the cost are at most the burst. */
     public long used(Limit limit) {
-        return ceilDiv(level, limit.period().toMillis());
+        return ceilDiv(level, limit.window().toMillis());
     }
 
     /** Returns whether a cost fits. */

@@ -76,7 +76,7 @@ final class CounterCount extends RateCount {
     public List<Grants> grants() {
         List<Grants> grants = new ArrayList<>(2);
         if (seen().previous() > 0) {
-            long start = Math.max(0, seen().start() - limit.period().toMillis());
+            long start = Math.max(0, seen().start() - limit.window().toMillis());
             grants.add(new Grants(start, seen().start() - 1, seen().previous()));
         }
         if (seen().current() > 0) {
@@ -130,7 +130,7 @@ final class CounterCount extends RateCount {
         for (Grants some : ages) {
             long time = timeOf(some.toMillis());
             boolean opens =
-                    state.isEmpty() && time - state.start() < limit.period().toMillis();
+                    state.isEmpty() && time - state.start() < limit.window().toMillis();
             state = sum(opens ? state : state.at(limit, time), 0, some.permits());
         }
         return state.at(limit, now);
@@ -142,7 +142,7 @@ final class CounterCount extends RateCount {
             long time = timeOf(some.toMillis());
             if (time >= state.start()) {
                 charged = sum(charged, 0, some.permits());
-            } else if (time >= state.start() - limit.period().toMillis()) {
+            } else if (time >= state.start() - limit.window().toMillis()) {
                 charged = sum(charged, some.permits(), 0);
             }
         }
@@ -156,7 +156,7 @@ final class CounterCount extends RateCount {
     @Override
     @Nullable
     Restored restore(List<Grants> ages, Restored earlier) {
-        long window = limit.period().toMillis();
+        long window = limit.window().toMillis();
         long opening = CounterState.empty(limit, now).start();
         CounterState known = replayed(ages);
         CounterState has =
@@ -183,7 +183,7 @@ final class CounterCount extends RateCount {
 
     /** Moves to the next window if that of the other state is nearer to it: two messages are in flight. */
     private CounterState follow(CounterState state, CounterState other) {
-        boolean isNearer = 2 * (other.start() - state.start()) > limit.period().toMillis();
+        boolean isNearer = 2 * (other.start() - state.start()) > limit.window().toMillis();
         return isNearer ? new CounterState(state.start(), state.current(), 0) : state;
     }
 
@@ -241,7 +241,7 @@ final class CounterCount extends RateCount {
 
     @Override
     public long expiresAt() {
-        return storedStart + 2 * limit.period().toMillis();
+        return storedStart + 2 * limit.window().toMillis();
     }
 
     private void storeIfChanged(CounterState state) {

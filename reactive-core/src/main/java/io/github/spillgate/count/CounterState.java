@@ -65,7 +65,7 @@ public record CounterState(long start, long previous, long current) implements S
      * request.
      */
     public CounterState at(Limit limit, long now) {
-        long window = limit.period().toMillis();
+        long window = limit.window().toMillis();
         long then = start;
         long before = previous;
         long within = current;
@@ -100,7 +100,7 @@ public record CounterState(long start, long previous, long current) implements S
         if (previous == 0) {
             return current;
         }
-        long window = limit.period().toMillis();
+        long window = limit.window().toMillis();
         long left = window - (now - start);
         long faded = Math.min(previous, (long) Math.ceil((double) previous * left / window));
         // Never too large, because rounding changes no order. If both products are equal only by rounding, add one.
@@ -120,7 +120,7 @@ public record CounterState(long start, long previous, long current) implements S
             return now;
         }
         // The solution in real numbers is exact except for rounding; search the right tick from there.
-        long window = limit.period().toMillis();
+        long window = limit.window().toMillis();
         double free = limit.permits() - cost;
         double solution = current + cost <= limit.permits()
                 ? start + window * (1 - (free - current) / previous)
@@ -140,7 +140,7 @@ public record CounterState(long start, long previous, long current) implements S
         if (isEmpty()) {
             return now;
         }
-        return start + (current > 0 ? 2 : 1) * limit.period().toMillis();
+        return start + (current > 0 ? 2 : 1) * limit.window().toMillis();
     }
 
     /** Returns this state with more permits taken. */
@@ -164,7 +164,7 @@ public record CounterState(long start, long previous, long current) implements S
         if (takenAt >= start) {
             return new CounterState(start, previous, Math.max(0, current - permits));
         }
-        if (takenAt >= start - limit.period().toMillis()) {
+        if (takenAt >= start - limit.window().toMillis()) {
             return new CounterState(start, Math.max(0, previous - permits), current);
         }
         return this;
@@ -188,6 +188,6 @@ public record CounterState(long start, long previous, long current) implements S
     }
 
     private static long windowStart(Limit limit, long now) {
-        return limit.isAlignedToClock() ? now - now % limit.period().toMillis() : now;
+        return limit.isAlignedToClock() ? now - now % limit.window().toMillis() : now;
     }
 }

@@ -16,12 +16,12 @@ public enum LimitKind {
 
         @Override
         Numbers numbersOf(Limit limit, long now) {
-            return new Numbers(1, millis(limit.period()), millis(limit.resolution()), 0, 0);
+            return new Numbers(1, millis(limit.window()), millis(limit.resolution()), 0, 0);
         }
 
         @Override
         long reachOf(Limit limit) {
-            return millis(limit.period())
+            return millis(limit.window())
                     + millis(limit.resolution())
                     + (limit.isLeased() ? millis(limit.leaseTime()) : 0);
         }
@@ -33,7 +33,7 @@ public enum LimitKind {
 
         @Override
         long leastTimeOf(Limit limit, long total) {
-            return Math.max(0, total - 1) / limit.permits() * millis(limit.period());
+            return Math.max(0, total - 1) / limit.permits() * millis(limit.window());
         }
     },
 
@@ -46,12 +46,12 @@ public enum LimitKind {
 
         @Override
         Numbers numbersOf(Limit limit, long now) {
-            return new Numbers(limit.isAlignedToClock() ? 3 : 2, millis(limit.period()), 1, 0, 0);
+            return new Numbers(limit.isAlignedToClock() ? 3 : 2, millis(limit.window()), 1, 0, 0);
         }
 
         @Override
         long reachOf(Limit limit) {
-            return 2 * millis(limit.period());
+            return 2 * millis(limit.window());
         }
 
         @Override
@@ -62,7 +62,7 @@ public enum LimitKind {
         /** It may grant the permits of two windows at once: at the end of one and the start of the next. */
         @Override
         long leastTimeOf(Limit limit, long total) {
-            return Math.max(0, Math.max(0, total - 1) / limit.permits() - 1) * millis(limit.period());
+            return Math.max(0, Math.max(0, total - 1) / limit.permits() - 1) * millis(limit.window());
         }
     },
 
@@ -75,7 +75,7 @@ public enum LimitKind {
 
         @Override
         Numbers numbersOf(Limit limit, long now) {
-            return new Numbers(4, millis(limit.period()), limit.capacity(), 0, 0);
+            return new Numbers(4, millis(limit.window()), limit.capacity(), 0, 0);
         }
 
         @Override
@@ -85,13 +85,13 @@ public enum LimitKind {
 
         @Override
         long mostRecordedOf(Limit limit) {
-            return Bounds.MOST_EXACT / millis(limit.period());
+            return Bounds.MOST_EXACT / millis(limit.window());
         }
 
         @Override
         long leastTimeOf(Limit limit, long total) {
             double windows = Math.max(0, total - limit.capacity()) / (double) limit.permits();
-            return (long) (windows * millis(limit.period()) * (1 - 1e-9));
+            return (long) (windows * millis(limit.window()) * (1 - 1e-9));
         }
     },
 
@@ -135,7 +135,7 @@ public enum LimitKind {
         @Override
         Numbers numbersOf(Limit limit, long now) {
             if (now == 0) {
-                return new Numbers(6, millis(limit.period()), 1, 0, 0);
+                return new Numbers(6, millis(limit.window()), 1, 0, 0);
             }
             Limit.Quota quota = (Limit.Quota) limit;
             long start = quota.periodStart(Instant.ofEpochMilli(now)).toEpochMilli();
@@ -151,7 +151,7 @@ public enum LimitKind {
         /** A zone may set its clocks. */
         @Override
         long reachOf(Limit limit) {
-            return millis(limit.period().plusDays(1));
+            return millis(limit.window().plusDays(1));
         }
 
         @Override
@@ -163,7 +163,7 @@ public enum LimitKind {
         @Override
         long leastTimeOf(Limit limit, long total) {
             long others = Math.max(0, Math.max(0, total - 1) / limit.permits() - 1);
-            return others * millis(limit.period()) / 2; // no period is shorter than half of the longest
+            return others * millis(limit.window()) / 2; // no period is shorter than half of the longest
         }
     };
 
@@ -171,7 +171,7 @@ public enum LimitKind {
      * A limit in a request to a script; {@code wire.lua} has the numbers.
      *
      * @param kind the number of its kind
-     * @param first its period or hold time, in milliseconds; of a quota, the first of three boundaries
+     * @param first its window or hold time, in milliseconds; of a quota, the first of three boundaries
      * @param second its burst if it is a token bucket, or the second boundary of a quota; otherwise its resolution, in
      *     milliseconds
      * @param third the third boundary of a quota; otherwise 0
@@ -208,7 +208,7 @@ public enum LimitKind {
      * @param limit the limit
      * @return the time in milliseconds: for a log, the window plus one slot and, if it is leased, the lease time; for a
      *     counter, two windows; for a token bucket, the time in which an empty one is filled; for a concurrency limit,
-     *     the hold time; for a quota, a day more than its period
+     *     the hold time; for a quota, a day more than its longest period
      */
     public static long reach(Limit limit) {
         return of(limit).reachOf(limit);

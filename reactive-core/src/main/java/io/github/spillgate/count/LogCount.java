@@ -71,7 +71,7 @@ final class LogCount extends RateCount {
         Limit limit = claim.limit();
         this.now = now;
         mostPermits = limit.permits();
-        window = limit.period().toMillis();
+        window = limit.window().toMillis();
         resolution = limit.resolution().toMillis();
         long leaseEnd = now + limit.leaseTime().toMillis();
         slotOfNow = resolution == 1 ? now : now / resolution; // a division takes long
@@ -423,7 +423,7 @@ final class LogCount extends RateCount {
         base = in.next(6);
         int room = (int) in.next(2);
         expires = in.next(6);
-        window = limit.period().toMillis();
+        window = limit.window().toMillis();
         resolution = limit.resolution().toMillis();
         long gone = goneAt(emptiedSlot);
         boolean isWhole = first <= last && last <= room && value.length == HEAD + room * ENTRY;

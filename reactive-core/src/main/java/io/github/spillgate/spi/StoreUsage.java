@@ -94,7 +94,7 @@ public record StoreUsage(
                 ? Math.max(
                         charged,
                         wholeAtMillis
-                                - log.period().toMillis()
+                                - log.window().toMillis()
                                 - log.resolution().toMillis())
                 : charged;
     }

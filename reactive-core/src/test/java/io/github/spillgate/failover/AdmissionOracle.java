@@ -109,7 +109,7 @@ final class AdmissionOracle {
     }
 
     private long window() {
-        return limit.period().toMillis();
+        return limit.window().toMillis();
     }
 
     static long sum(Iterable<Request> requests, Predicate<Request> counted) {

@@ -120,7 +120,7 @@ final class Admissions {
     /** Returns the number of short counts, and of those that have a grant of Redis since the failover. */
     List<Long> shortCountsAndThoseGrantedAgain() {
         List<CountGrants> some = counts.values().stream()
-                .filter(count -> count.claim.limit().period().toMillis() <= SHORT)
+                .filter(count -> count.claim.limit().window().toMillis() <= SHORT)
                 .toList();
         long again = some.stream()
                 .filter(count -> count.grants(Source.REDIS).stream().anyMatch(grant -> grant.at > lostAt))
@@ -256,7 +256,7 @@ final class Admissions {
     private static void assertNoWindowHoldsMore(CountGrants count, List<Grant> grants, long most) {
         Grant excess = firstExcess(count, grants, most);
         if (excess != null) {
-            long window = count.claim.limit().period().toMillis();
+            long window = count.claim.limit().window().toMillis();
             fail("more than " + most + " permits granted in the window that ends with " + excess + " of " + count
                     + "; all around that:" + count.around(excess.decidedAt, 2 * window));
         }
@@ -272,7 +272,7 @@ final class Admissions {
         } else if (!(count.claim.limit() instanceof Limit.Log) && !count.isLasting()) {
             return null;
         }
-        long window = count.claim.limit().period().toMillis();
+        long window = count.claim.limit().window().toMillis();
         PriorityQueue<Grant> counting = new PriorityQueue<>(Comparator.comparingLong(Grant::countsFrom));
         long sum = 0;
         for (Grant grant :
@@ -295,7 +295,7 @@ final class Admissions {
      */
     private static @Nullable Grant firstAboveTheBurst(CountGrants count, List<Grant> grants, long most) {
         Limit limit = count.claim.limit();
-        long window = limit.period().toMillis();
+        long window = limit.window().toMillis();
         long capacity = most * window + limit.permits() * (1 + count.longestTrip() / 1_000_000);
         long level = 0;
         long before = 0;
@@ -318,7 +318,7 @@ final class Admissions {
         return grant.source != Source.REDIS
                 || before.source != Source.LOCAL
                 || grant.decidedAt - before.requestedAt
-                        < count.claim.limit().period().toNanos();
+                        < count.claim.limit().window().toNanos();
     }
 
     private static List<Grant> filter(Collection<Grant> grants, Predicate<Grant> wanted) {
@@ -345,7 +345,7 @@ final class Admissions {
 
         private boolean isLasting() {
             Limit limit = claim.limit();
-            return limit.period().compareTo(LONG) >= 0;
+            return limit.window().compareTo(LONG) >= 0;
         }
 
         private long permits() {

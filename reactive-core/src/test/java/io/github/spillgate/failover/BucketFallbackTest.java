@@ -251,7 +251,7 @@ class BucketFallbackTest {
         }
 
         private void requests(double millis, boolean isOutage) {
-            double between = (double) limit.period().toMillis() / (demand * limit.permits());
+            double between = (double) limit.window().toMillis() / (demand * limit.permits());
             double next = (double) clock.millis();
             long end = clock.millis() + (long) millis;
             while (next < end) {
@@ -272,10 +272,10 @@ class BucketFallbackTest {
                 assertThat(instance.fallback.confirm(decision)).isTrue();
             }
             if (decision.isAllowed()) {
-                truth = level() + claims.get(0).permits() * limit.period().toMillis();
+                truth = level() + claims.get(0).permits() * limit.window().toMillis();
                 assertThat(truth)
                         .as("%s, during an outage: %s", limit, isOutage)
-                        .isLessThanOrEqualTo(limit.capacity() * limit.period().toMillis());
+                        .isLessThanOrEqualTo(limit.capacity() * limit.window().toMillis());
             }
             if (isOutage) {
                 grantedInOutage += decision.isAllowed() ? claims.get(0).permits() : 0;

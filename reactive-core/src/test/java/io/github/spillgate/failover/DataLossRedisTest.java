@@ -76,7 +76,7 @@ class DataLossRedisTest {
             if (this == OUTAGE_AND_ONE_REPLACED) {
                 return 3;
             }
-            return limit.period().compareTo(LONG_WINDOW) < 0 ? 2.25 : 1.15;
+            return limit.window().compareTo(LONG_WINDOW) < 0 ? 2.25 : 1.15;
         }
     }
 

@@ -29,7 +29,7 @@ public final class GrantedPermits {
         }
         window.add(new Grant(at, permits));
         inWindow += permits;
-        while (window.getFirst().at <= at - limit.period().toMillis()) {
+        while (window.getFirst().at <= at - limit.window().toMillis()) {
             inWindow -= window.remove().permits;
         }
         most = Math.max(most, inWindow);

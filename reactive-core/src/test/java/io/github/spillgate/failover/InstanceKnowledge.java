@@ -103,7 +103,7 @@ final class InstanceKnowledge {
 
     /** Returns the highest part of a permit that counts in the use of this instance. */
     private double mostInUse(long chargedAt, long now) {
-        long window = limit.period().toMillis();
+        long window = limit.window().toMillis();
         if (!limit.isAlignedToClock()) {
             return chargedAt > now - window ? 1 : 0;
         }

@@ -54,7 +54,7 @@ class LeaseContentionTest {
                 .flatMap(limiter -> traffic(limiter, key, new Random()).doOnNext(granted::add), limiters.size())
                 .subscribe();
         await().atMost(Duration.ofMinutes(1))
-                .pollDelay(limit.period().multipliedBy(2).plusMillis(500))
+                .pollDelay(limit.window().multipliedBy(2).plusMillis(500))
                 .until(() -> fromLeases(granted) > 50);
         traffic.dispose();
         assertThat(most(granted, limit))

@@ -272,7 +272,7 @@ class LeaseProcessesTest {
             permits += one.permits;
             window.merge(one.from, one.permits, Long::sum);
             while (!window.isEmpty()
-                    && window.firstKey() <= one.to - limit.period().toMillis()) {
+                    && window.firstKey() <= one.to - limit.window().toMillis()) {
                 permits -= window.pollFirstEntry().getValue();
             }
             assertThat(permits).isLessThanOrEqualTo(limit.permits());
@@ -281,7 +281,7 @@ class LeaseProcessesTest {
 
     /** Asserts that no interval has more than the burst and what returns in it. All intervals are tried. */
     private static void assertWithinTheBucket(Limit limit, List<Granted> granted) {
-        double perMilli = (double) limit.permits() / limit.period().toMillis();
+        double perMilli = (double) limit.permits() / limit.window().toMillis();
         List<Granted> latestFirst = new ArrayList<>(granted);
         latestFirst.sort(Comparator.comparingLong(Granted::from).reversed());
         long first = granted.get(0).to;

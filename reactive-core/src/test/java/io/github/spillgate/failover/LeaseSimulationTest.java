@@ -76,7 +76,7 @@ class LeaseSimulationTest {
     }
 
     private static void assertNearlyAllIsGranted(Limit limit, int instances, double demand, int highestCost) {
-        double permits = demand * limit.permits() * 1_000 / limit.period().toMillis();
+        double permits = demand * limit.permits() * 1_000 / limit.window().toMillis();
         double perSecond = permits * 2 / (1 + highestCost);
         double[] even = new double[instances];
         Arrays.fill(even, 1.0 / instances);
@@ -87,7 +87,7 @@ class LeaseSimulationTest {
         for (double[] parts : new double[][] {even, uneven}) {
             try (LeaseSimulation simulation = new LeaseSimulation(limit.leased(), instances, 1)) {
                 simulation.costUpTo(highestCost);
-                Result result = simulation.run(limit.period().multipliedBy(3), perSecond, parts, random -> "key");
+                Result result = simulation.run(limit.window().multipliedBy(3), perSecond, parts, random -> "key");
                 String what = ("%s, %d instances, %s, demand %s, costs up to %d: granted %.4f of an exact limiter;"
                                 + " trips %.3f, refunds %.3f")
                         .formatted(
@@ -123,13 +123,13 @@ class LeaseSimulationTest {
     private static String over(Limit limit, int instances, double demand) {
         double[] parts = new double[instances];
         Arrays.fill(parts, 1.0 / instances);
-        DelayedSync apisix = new DelayedSync.Apisix(limit.permits(), limit.period(), instances);
-        DelayedSync wso2 = new DelayedSync.Wso2(limit.permits(), limit.period(), instances);
+        DelayedSync apisix = new DelayedSync.Apisix(limit.permits(), limit.window(), instances);
+        DelayedSync wso2 = new DelayedSync.Wso2(limit.permits(), limit.window(), instances);
         try (LeaseSimulation simulation = new LeaseSimulation(limit, instances, 1)) {
             simulation.compareWith(apisix);
             simulation.compareWith(wso2);
             Result result =
-                    simulation.run(limit.period().multipliedBy(5), demand * limit.permits(), parts, random -> "key");
+                    simulation.run(limit.window().multipliedBy(5), demand * limit.permits(), parts, random -> "key");
             assertThat(result.mostInWindow()).isLessThanOrEqualTo(limit.permits());
         }
         return String.format(

@@ -126,7 +126,7 @@ class LeasesTest extends ResilientStoreFixture {
         time.passMillis(99);
         long spent = leased(take(limiter, "a", 200)).size();
         assertThat(spent).isPositive();
-        time.pass(LEASED.period().minusMillis(1));
+        time.pass(LEASED.window().minusMillis(1));
         RateLimiter other = remote.unprotected("api").limit(LEASED).build();
         assertThat(now(other.peek("a")).limits().get(0).used()).isGreaterThanOrEqualTo(200);
     }
@@ -251,7 +251,7 @@ class LeasesTest extends ResilientStoreFixture {
         assertThat(last.source()).isEqualTo(Source.LEASE);
         for (Decision.Usage usage : last.limits()) {
             assertThat(Duration.between(last.at(), usage.wholeAt()))
-                    .isBetween(LEASED.period(), LEASED.period().plusMillis(102));
+                    .isBetween(LEASED.window(), LEASED.window().plusMillis(102));
             assertThat(usage.fitsAt()).isEqualTo(last.at());
         }
         listen(limiter.refund(last));
@@ -388,7 +388,7 @@ class LeasesTest extends ResilientStoreFixture {
         time.passMillis(later);
         assertThat(used("a", limit)).isEqualTo(limit.permits());
         List<Decision> decisions = new ArrayList<>();
-        waiting.acquire("a", limit.period().multipliedBy(2)).subscribe(decisions::add);
+        waiting.acquire("a", limit.window().multipliedBy(2)).subscribe(decisions::add);
         assertThat(decisions).isEmpty();
         time.passMillis(300);
         assertThat(used("a", limit)).isLessThan(limit.permits());

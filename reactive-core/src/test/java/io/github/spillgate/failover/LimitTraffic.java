@@ -43,7 +43,7 @@ final class LimitTraffic {
         this.limit = limit;
         this.load = load;
         this.keys = keys;
-        this.perSecond = 1e9 * limit.permits() / limit.period().toNanos() * keys * load;
+        this.perSecond = 1e9 * limit.permits() / limit.window().toNanos() * keys * load;
     }
 
     /**

@@ -55,8 +55,8 @@ class OutageEndTest {
         Limit limit = Limit.parse(text);
         FailoverHistory history = new FailoverHistory(time, limit, instances);
         time.passMillis(6_000);
-        long pause = limit.period().toMillis() * 10 / 9 / limit.permits();
-        acquireEvenly(history, pause, 2 * limit.period().toMillis());
+        long pause = limit.window().toMillis() * 10 / 9 / limit.permits();
+        acquireEvenly(history, pause, 2 * limit.window().toMillis());
         history.instances().forEach(instance -> instance.connection(Mode.DOWN));
         acquireEvenly(history, pause, 700);
         history.instances().forEach(Instance::reconnect);

@@ -70,7 +70,7 @@ final class OutageHistory {
 
     private int pause() {
         return switch (random.nextInt(20)) {
-            case 0 -> random.nextInt((int) Math.min(1_500, plan.limit.period().toMillis()));
+            case 0 -> random.nextInt((int) Math.min(1_500, plan.limit.window().toMillis()));
             case 1, 2, 3, 4, 5 -> 0;
             default -> random.nextInt(40);
         };

@@ -145,7 +145,7 @@ class OutageShareTest {
     @ParameterizedTest
     @CsvSource({"0.9, 0.8", "3, 0.26"})
     void anInstanceStaysWithinALogWithLongSlots(double demand, double leastGranted) {
-        Limit coarse = HUNDRED.resolution(HUNDRED.period().dividedBy(50));
+        Limit coarse = HUNDRED.resolution(HUNDRED.window().dividedBy(50));
         assertNearTheLimit(coarse, 1, OutageTraffic.Spread.EVEN, demand, demand, 1, leastGranted);
     }
 
@@ -305,7 +305,7 @@ class OutageShareTest {
         }
 
         void run(OutageTraffic.Spread spread, double before, double during) {
-            long window = HUNDRED.period().toMillis();
+            long window = HUNDRED.window().toMillis();
             long outage = clock.millis() + 2 * window;
             double next = clock.millis();
             for (int i = random.nextInt(1_000); next < outage + 3 * window; i++) {
@@ -350,7 +350,7 @@ class OutageShareTest {
             long now = clock.millis();
             Deque<Long> times = admitted.computeIfAbsent(key, any -> new ArrayDeque<>());
             times.add(now);
-            times.removeIf(time -> time <= now - limit.period().toMillis());
+            times.removeIf(time -> time <= now - limit.window().toMillis());
             return times.size();
         }
 
@@ -359,7 +359,7 @@ class OutageShareTest {
             long now = clock.millis();
             long passed = now - takenAt.getOrDefault(key, now);
             takenAt.put(key, now);
-            double returned = passed * limit.permits() / (double) limit.period().toMillis();
+            double returned = passed * limit.permits() / (double) limit.window().toMillis();
             double[] taken = levels.computeIfAbsent(key, any -> new double[300]);
             int needed = 0;
             for (int percent = 1; percent < taken.length; percent++) {

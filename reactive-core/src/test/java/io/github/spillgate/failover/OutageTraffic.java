@@ -56,7 +56,7 @@ record OutageTraffic(Spread spread, double demand) {
     List<Request> requests(int instances, long millis) {
         List<Request> requests = new ArrayList<>();
         Random random = new Random(limiter().hashCode());
-        double between = LIMIT.period().toMillis() / (demand * LIMIT.permits() * KEYS);
+        double between = LIMIT.window().toMillis() / (demand * LIMIT.permits() * KEYS);
         double next = 0;
         for (int i = random.nextInt(1_000); next < millis; i++) {
             next += between * (0.5 + random.nextDouble());

@@ -209,7 +209,7 @@ class ResilientStoreChargedRefundTest {
     }
 
     private void passToStartOf(Limit aligned) {
-        long window = aligned.period().toMillis();
+        long window = aligned.window().toMillis();
         time.passMillis(window - time.millis() % window + 1_000);
     }
 }

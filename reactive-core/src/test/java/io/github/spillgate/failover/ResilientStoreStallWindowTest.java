@@ -69,10 +69,10 @@ class ResilientStoreStallWindowTest {
         await().until(() -> System.nanoTime() - start > Duration.ofMillis(700).toNanos());
         redis.resume();
         await().until(() ->
-                System.nanoTime() - start > limit.period().minusMillis(100).toNanos());
+                System.nanoTime() - start > limit.window().minusMillis(100).toNanos());
         callers.dispose();
 
-        long window = limit.period().toNanos();
+        long window = limit.window().toNanos();
         assertThat(grants.stream().filter(at -> at < window)).hasSize((int) limit.permits());
         await().atMost(LONG).until(() -> limiter.state().toReconcile() == 0);
     }
@@ -122,7 +122,7 @@ class ResilientStoreStallWindowTest {
                 .filter(Decision::isAllowed)
                 .subscribe(decision -> admitted.incrementAndGet());
         long end =
-                System.nanoTime() + limit.period().multipliedBy(11).dividedBy(5).toNanos();
+                System.nanoTime() + limit.window().multipliedBy(11).dividedBy(5).toNanos();
         while (System.nanoTime() < end) {
             redis.pause();
             pass(20 + random.nextInt(680));

@@ -27,7 +27,7 @@ abstract class BucketFixture {
 
     /** Asserts that no interval has more than the burst and what returns in it. All intervals are tried. */
     static void assertWithin(Limit limit, List<? extends Grant<?>> grants) {
-        long window = limit.period().toMillis();
+        long window = limit.window().toMillis();
         for (int from = 0; from < grants.size(); from++) {
             long sum = 0;
             for (int to = from; to < grants.size(); to++) {

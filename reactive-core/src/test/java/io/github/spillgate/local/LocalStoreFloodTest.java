@@ -115,7 +115,7 @@ class LocalStoreFloodTest {
             exhaustSmall("early-" + i);
         }
         assertThat(store.counts().denied().size()).isEqualTo(bound / 4);
-        clock.advance(SMALL.period());
+        clock.advance(SMALL.window());
         exhaust("denied");
         flood(
                 flood / 4,

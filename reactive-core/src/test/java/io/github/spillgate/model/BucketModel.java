@@ -85,7 +85,7 @@ final class BucketModel extends CountModel {
 
     private static BigInteger units(Limit limit, long permits) {
         return BigInteger.valueOf(permits)
-                .multiply(BigInteger.valueOf(limit.period().toMillis()));
+                .multiply(BigInteger.valueOf(limit.window().toMillis()));
     }
 
     @Override
@@ -166,7 +166,7 @@ final class BucketModel extends CountModel {
     }
 
     private static long leaseTime(Limit limit) {
-        return Math.min(100, limit.period().toMillis() / 100);
+        return Math.min(100, limit.window().toMillis() / 100);
     }
 
     @Override

@@ -28,7 +28,7 @@ final class CounterModel extends CountModel {
     /** This count with the windows that have passed until now passed on. */
     private CounterModel at(Limit limit, long now) {
         CounterModel then = copy();
-        long window = limit.period().toMillis();
+        long window = limit.window().toMillis();
         while (then.known && now >= then.start + window) {
             then.previous = then.current;
             then.current = 0;
@@ -45,7 +45,7 @@ final class CounterModel extends CountModel {
 
     /** The weighted count of the previous window, times the length of a window. */
     private BigInteger weighted(Limit limit, long now) {
-        long left = limit.period().toMillis() - (now - start);
+        long left = limit.window().toMillis() - (now - start);
         return BigInteger.valueOf(previous).multiply(BigInteger.valueOf(left));
     }
 
@@ -53,7 +53,7 @@ final class CounterModel extends CountModel {
     long used(Limit limit, long now) {
         CounterModel then = at(limit, now);
         BigInteger[] quotient = then.weighted(limit, now)
-                .divideAndRemainder(BigInteger.valueOf(limit.period().toMillis()));
+                .divideAndRemainder(BigInteger.valueOf(limit.window().toMillis()));
         return then.current + quotient[0].longValueExact() + quotient[1].signum();
     }
 
@@ -63,7 +63,7 @@ final class CounterModel extends CountModel {
         BigInteger free = BigInteger.valueOf(limit.permits() - then.current - cost);
         return then.weighted(limit, now)
                         .compareTo(
-                                free.multiply(BigInteger.valueOf(limit.period().toMillis())))
+                                free.multiply(BigInteger.valueOf(limit.window().toMillis())))
                 <= 0;
     }
 
@@ -82,7 +82,7 @@ final class CounterModel extends CountModel {
     @Override
     void refund(Limit limit, long takenAt, long permits, long now) {
         CounterModel then = at(limit, now);
-        long window = limit.period().toMillis();
+        long window = limit.window().toMillis();
         if (takenAt >= then.start) {
             then.current = Math.max(0, then.current - permits);
         } else if (takenAt >= then.start - window && takenAt < then.start) {
@@ -128,7 +128,7 @@ final class CounterModel extends CountModel {
             long time = Math.min(some.toMillis(), now);
             if (time >= reconciled.start) {
                 reconciled.current += some.permits();
-            } else if (time >= reconciled.start - limit.period().toMillis()) {
+            } else if (time >= reconciled.start - limit.window().toMillis()) {
                 reconciled.previous += some.permits();
             }
         }
@@ -143,7 +143,7 @@ final class CounterModel extends CountModel {
             replayed = replayed.at(limit, time);
             if (!replayed.known) {
                 long first = windowStart(limit, opened);
-                boolean opens = i == 0 && time < first + limit.period().toMillis();
+                boolean opens = i == 0 && time < first + limit.window().toMillis();
                 replayed.start = opens ? first : windowStart(limit, time);
                 replayed.known = true;
             }
@@ -182,7 +182,7 @@ final class CounterModel extends CountModel {
     @Override
     @Nullable
     Restored restore(Limit limit, List<Grants> ages, @Nullable Restored earlier, long now) {
-        long window = limit.period().toMillis();
+        long window = limit.window().toMillis();
         CounterModel before = at(limit, now);
         CounterModel lost = replayed(limit, StoreModel.times(ages, now), now);
         CounterModel has = new CounterModel();
@@ -239,6 +239,6 @@ final class CounterModel extends CountModel {
     }
 
     private static long windowStart(Limit limit, long now) {
-        return limit.isAlignedToClock() ? now - now % limit.period().toMillis() : now;
+        return limit.isAlignedToClock() ? now - now % limit.window().toMillis() : now;
     }
 }

@@ -190,11 +190,11 @@ final class LogModel extends CountModel {
 
     private static long leavesAt(Limit limit, long slot) {
         long endOfSlot = (slot + 1) * limit.resolution().toMillis();
-        return endOfSlot + limit.period().toMillis();
+        return endOfSlot + limit.window().toMillis();
     }
 
     private static long leaseTime(Limit limit) {
-        return Math.min(100, limit.period().toMillis() / 100);
+        return Math.min(100, limit.window().toMillis() / 100);
     }
 
     private static long slot(Limit limit, long now) {

@@ -61,7 +61,7 @@ class BucketContentionTest {
         Map<Long, List<Decision>> byTime = decisions.stream()
                 .collect(Collectors.groupingBy(
                         decision -> decision.at().toEpochMilli(), TreeMap::new, Collectors.toList()));
-        long permit = limit.period().toMillis();
+        long permit = limit.window().toMillis();
         long capacity = limit.capacity() * permit;
         long level = 0;
         long before = 0;

@@ -49,7 +49,7 @@ class BucketExpiryTest {
     @ValueSource(strings = {"10/1s burst=50", "1000/1s burst=1000", "7/3s burst=2", "1/1ms burst=3", "4/366d burst=90"})
     void aBucketLivesUntilItIsEmptyAndNotMuchLonger(String text) {
         Limit limit = Limit.parse(text);
-        Limit slower = Limit.bucket((limit.permits() + 1) / 2, limit.period(), limit.capacity());
+        Limit slower = Limit.bucket((limit.permits() + 1) / 2, limit.window(), limit.capacity());
         long longest = LimitKind.reach(slower) / 2 * 3 + 2_000;
         Random random = new Random(1);
         List<Decision> allowed = new ArrayList<>();

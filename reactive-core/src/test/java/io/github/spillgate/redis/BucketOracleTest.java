@@ -171,7 +171,7 @@ class BucketOracleTest {
             Limit limit = Limit.parse(text);
             ManualClock clock = new ManualClock();
             RateLimiter limiter = Unprotected.limiter(LocalStore.bounded(100, clock));
-            long window = limit.period().toMillis();
+            long window = limit.window().toMillis();
             long permitReturns = (window + limit.permits() - 1) / limit.permits();
             long level = 0;
             int denied = 0;

@@ -333,7 +333,7 @@ class CountLifeTest extends ScriptedFixture {
         private Claim faster(Claim some) {
             Limit limit = claim.limit();
             return limit instanceof Limit.Bucket
-                    ? claim("a", Limit.bucket(50 * limit.permits(), limit.period(), limit.capacity()))
+                    ? claim("a", Limit.bucket(50 * limit.permits(), limit.window(), limit.capacity()))
                             .withPermits(some.permits())
                     : some;
         }

@@ -69,7 +69,7 @@ class CounterScriptRoundingTest {
         RateLimiter lua = limiter(redis, limit);
         RateLimiter java = limiter(LocalStore.bounded(64, clock), limit);
         for (Step step : traffic) {
-            clock.advanceMillis((long) (step.pause * limit.period().toMillis()));
+            clock.advanceMillis((long) (step.pause * limit.window().toMillis()));
             scripted.show(clock);
             long remaining = java.peek("a").block().remaining();
             // Just what remains, one more, and some part of all.

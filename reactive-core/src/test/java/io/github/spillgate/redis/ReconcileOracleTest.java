@@ -187,7 +187,7 @@ class ReconcileOracleTest {
                     default -> random.nextLong(3);
                 };
             }
-            long window = limits.get(0).period().toMillis();
+            long window = limits.get(0).window().toMillis();
             return switch (random.nextInt(12)) {
                 case 0 -> random.nextLong(2 * window);
                 case 1, 2 -> random.nextLong(window);
@@ -255,7 +255,7 @@ class ReconcileOracleTest {
                         .sorted(Comparator.comparingLong(Grants::toMillis))
                         .toList();
             }
-            long window = limit.period().toMillis();
+            long window = limit.window().toMillis();
             long reach = random.nextInt(5) == 0 ? 3 * window : window + window / 10 + 1;
             List<Long> times = random.longs(
                             2L * (1 + random.nextInt(mostGrants)), clock.millis() - reach, clock.millis() + 1)
@@ -361,7 +361,7 @@ class ReconcileOracleTest {
             }
 
             private static Duration lifetime(Limit limit) {
-                return limit instanceof Limit.Bucket ? limit.quotaWindow() : limit.period();
+                return limit instanceof Limit.Bucket ? limit.quotaWindow() : limit.window();
             }
 
             String reconcileAgain(int which) {

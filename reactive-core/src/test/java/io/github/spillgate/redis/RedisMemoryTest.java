@@ -121,13 +121,13 @@ class RedisMemoryTest {
         Limit day = Limit.perDay(10_000_000);
         assertThat(fullest(day)).isLessThan(150 * 1_000);
         keyspace.keys().forEach(keyspace.commands()::del);
-        assertThat(fullest(day.resolution(day.period().dividedBy(1_000)))).isLessThan(16 * 1_000);
+        assertThat(fullest(day.resolution(day.window().dividedBy(1_000)))).isLessThan(16 * 1_000);
     }
 
     /** Returns the highest memory usage of a log with hits in every slot of more than a window. */
     private long fullest(Limit limit) {
         RateLimiter limiter = limiter(limit, limit.resolution());
-        hits(limiter, (int) limit.period().dividedBy(limit.resolution()), 900);
+        hits(limiter, (int) limit.window().dividedBy(limit.resolution()), 900);
         String key = keyspace.onlyKey();
         long most = 0;
         for (int i = 0; i < 300; i++) {

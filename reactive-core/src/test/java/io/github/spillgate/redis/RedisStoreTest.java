@@ -97,7 +97,7 @@ class RedisStoreTest {
         assertThat(admitted).hasSizeGreaterThan((int) limit.permits());
         for (int i = 0; i + limit.permits() < admitted.size(); i++) {
             assertThat(Duration.between(admitted.get(i), admitted.get(i + (int) limit.permits())))
-                    .isGreaterThan(limit.period());
+                    .isGreaterThan(limit.window());
         }
     }
 

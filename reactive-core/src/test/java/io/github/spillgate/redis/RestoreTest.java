@@ -437,7 +437,7 @@ class RestoreTest extends ScriptedFixture {
         }
 
         long used(long now) {
-            long slot = (now - limit.period().toMillis()) / limit.resolution().toMillis();
+            long slot = (now - limit.window().toMillis()) / limit.resolution().toMillis();
             return permits.tailMap(slot).values().stream()
                     .mapToLong(Long::longValue)
                     .sum();

@@ -201,14 +201,14 @@ public abstract class LimitStoreContract {
         assertThat(all.isAllowed()).isTrue();
         assertThat(all.remaining()).isZero();
         Decision more = now(limiter.tryAcquire("a"));
-        Instant gone = all.at().plus(limit.period());
+        Instant gone = all.at().plus(limit.window());
         if (more.at().isBefore(gone) && limit.capacity() == 1) {
             assertThat(more.isAllowed()).isFalse();
             assertThat(more.at().plus(retryAfter(more))).isAfterOrEqualTo(gone);
-        } else if (more.at().isBefore(all.at().plus(limit.period().dividedBy(2)))) {
+        } else if (more.at().isBefore(all.at().plus(limit.window().dividedBy(2)))) {
             assertThat(more.isAllowed() || !more.retryAfter().isEmpty()).isTrue();
             Decision allAgain = now(limiter.tryAcquire(Charge.of("a", limit.capacity())));
-            assertThat(allAgain.isAllowed() && allAgain.at().isBefore(all.at().plus(limit.period())))
+            assertThat(allAgain.isAllowed() && allAgain.at().isBefore(all.at().plus(limit.window())))
                     .isFalse();
         }
     }
@@ -233,7 +233,7 @@ public abstract class LimitStoreContract {
     void aBucketGrantsItsBurstAndThenItsRate(String text) {
         Limit limit = Limit.parse(text);
         RateLimiter limiter = limiter(limit);
-        long window = limit.period().toMillis();
+        long window = limit.window().toMillis();
         long level = 0;
         Instant before = now(limiter.peek("a")).at();
         for (int i = 0; i < 200; i++) {
@@ -832,7 +832,7 @@ public abstract class LimitStoreContract {
         Decision young = now(limiter.tryAcquire(Charge.of("a", 2)));
         limiter.refund(old).block();
         Decision peeked = now(limiter.peek("a"));
-        if (peeked.at().isBefore(young.at().plus(limit.period()))) {
+        if (peeked.at().isBefore(young.at().plus(limit.window()))) {
             assertThat(used(peeked)).containsExactly(2L);
         }
     }
@@ -1329,7 +1329,7 @@ public abstract class LimitStoreContract {
         for (int i = 0; i + limit.permits() < admitted.size(); i++) {
             Instant first = admitted.get(i);
             Instant oneTooMany = admitted.get(i + (int) limit.permits());
-            assertThat(Duration.between(first, oneTooMany)).isGreaterThan(limit.period());
+            assertThat(Duration.between(first, oneTooMany)).isGreaterThan(limit.window());
         }
         assertThat(admitted).hasSizeGreaterThan((int) limit.permits());
     }

@@ -192,7 +192,7 @@ final class BucketGrants extends RateCount {
 
     @Override
     public void refundOldest(long permits) {
-        long window = limit.period().toMillis();
+        long window = limit.window().toMillis();
         long left = permits - Math.min(permits, base / window);
         base -= (permits - left) * window;
         for (Slot slot : slots) {

@@ -61,7 +61,7 @@ final class BucketTraffic {
     }
 
     private static double millisPerPermit(Limit limit) {
-        return (double) limit.period().toMillis() / limit.permits();
+        return (double) limit.window().toMillis() / limit.permits();
     }
 
     /** Records permits that this instance has taken. */

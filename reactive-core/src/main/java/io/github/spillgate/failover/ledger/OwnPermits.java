@@ -120,7 +120,7 @@ public final class OwnPermits {
     /** Returns about how many permits of a counter are in use, by its formula. For a share only. */
     double inUse(Limit limit, CounterState counter, long time) {
         long length = lengthOfSlots;
-        double window = limit.period().toMillis();
+        double window = limit.window().toMillis();
         double left = Math.max(0, 1 - (time - counter.start()) / window);
         double inUse = 0;
         for (long slot = newest - SLOTS + 1; slot <= newest; slot++) {
@@ -191,7 +191,7 @@ public final class OwnPermits {
      */
     private static long length(Limit limit) {
         long longest = limit instanceof Limit.Log
-                ? limit.period().toMillis() + limit.resolution().toMillis()
+                ? limit.window().toMillis() + limit.resolution().toMillis()
                 : LimitKind.reach(limit);
         return (longest + STEPS - 1) / STEPS;
     }

@@ -249,7 +249,7 @@ public final class RateLedger extends Ledger {
         if (traffic != null) {
             double returned = (double) limit().permits()
                     * (now() - sharedFrom)
-                    / limit().period().toMillis();
+                    / limit().window().toMillis();
             return sharedLeft + (long) Math.floor(returned * localShare());
         }
         long own = (long) Math.ceil(seen.ownUsedAt(limit(), now()));
@@ -718,7 +718,7 @@ public final class RateLedger extends Ledger {
             long own = Math.min(handedOver, seen.used());
             sharedLeft = ownShare(seen.used() - own) - own;
             sharedFrom = now();
-            sharedUntil = now() + Math.min(LONGEST_SHARED, limit().period().toMillis());
+            sharedUntil = now() + Math.min(LONGEST_SHARED, limit().window().toMillis());
         }
     }
 

@@ -189,7 +189,7 @@ public record Snapshot(
             long time = at + Math.max(0, now - arrived);
             CounterState present = state.at(limit, time);
             long start = now - (time - present.start());
-            long half = limit.period().toMillis() / 2;
+            long half = limit.window().toMillis() / 2;
             // In the middle of their windows: at the start, a clock that differs a little would move them to others.
             add(grants, start - 2 * half, start - half, present.previous());
             add(grants, start, Math.max(start, Math.min(now, start + half)), present.current());
@@ -207,7 +207,7 @@ public record Snapshot(
                 others -= permits;
             }
             // They may be as young as the last permit, which expires last.
-            addAt(grants, Math.min(arrived, localEnd() - limit.period().toMillis()), others);
+            addAt(grants, Math.min(arrived, localEnd() - limit.window().toMillis()), others);
             grants.sort(Comparator.comparingLong(Grants::toMillis));
         }
         return grants;
@@ -245,13 +245,13 @@ public record Snapshot(
             return with(limit, state.minus(limit, takenAt, permits));
         } else if (isBucket(limit)) {
             long left = BucketState.levelAfter(limit, BucketState.units(limit, permits), at - takenAt);
-            return withUsed(used - left / limit.period().toMillis());
+            return withUsed(used - left / limit.window().toMillis());
         }
         if (limit instanceof Limit.Quota) {
             return takenAt >= start ? withUsed(used - permits) : this;
         }
         // Of a counter with an unknown state, permits may have faded.
-        long counts = expireOneByOne(limit) ? limit.period().toMillis() : 1;
+        long counts = expireOneByOne(limit) ? limit.window().toMillis() : 1;
         return at - takenAt < counts ? withUsed(used - permits) : this;
     }
 

@@ -108,7 +108,7 @@ final class HeadDenial {
         }
         // The newest slot had not ended one lease time ago.
         return inStore.wholeAtMillis()
-                        - log.period().toMillis()
+                        - log.window().toMillis()
                         + log.leaseTime().toMillis()
                 > at;
     }

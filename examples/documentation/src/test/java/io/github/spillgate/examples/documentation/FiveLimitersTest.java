@@ -106,7 +106,7 @@ class FiveLimitersTest {
     @Test
     void pgRatelimitDecidesTheSameForAnyTrafficAndCost() throws IOException {
         Limit limit = shown("50/30s counter");
-        long window = limit.period().toMillis();
+        long window = limit.window().toMillis();
         int allowed = 0;
         int denied = 0;
         for (int seed = 0; seed < 100; seed++) {
@@ -137,7 +137,7 @@ class FiveLimitersTest {
         int allowed = 0;
         int denied = 0;
         for (Limit limit : List.of(shown("500/1m counter aligned"), shown("10000/15m counter aligned"))) {
-            long window = limit.period().toMillis();
+            long window = limit.window().toMillis();
             for (int seed = 0; seed < 2; seed++) {
                 Charge charge = Charge.of("seed " + seed, limit);
                 Map<Long, Long> buckets = new HashMap<>();

@@ -12,7 +12,7 @@ enum ArrivalPattern {
     ONE_BY_ONE {
         @Override
         DoubleSupplier gaps(double rate, Limit limit, SeededRandom chance) {
-            double mean = limit.period().toMillis() / rate;
+            double mean = limit.window().toMillis() / rate;
             return () -> chance.exponential(mean);
         }
     },
@@ -53,7 +53,7 @@ enum ArrivalPattern {
         private boolean begun;
 
         Bursts(double rate, Limit limit, SeededRandom chance) {
-            double window = limit.period().toMillis();
+            double window = limit.window().toMillis();
             this.chance = chance;
             size = Math.max(1, PART * limit.permits());
             within = window / (FASTER * limit.permits());
@@ -78,7 +78,7 @@ enum ArrivalPattern {
         private double left;
 
         Spells(double rate, Limit limit, SeededRandom chance) {
-            double window = limit.period().toMillis();
+            double window = limit.window().toMillis();
             this.chance = chance;
             mean = window / (2 * rate);
             length = WINDOWS * window;

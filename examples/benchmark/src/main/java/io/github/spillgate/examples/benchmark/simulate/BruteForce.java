@@ -15,7 +15,7 @@ final class BruteForce implements Admission {
     private int size;
 
     BruteForce(Limit limit) {
-        window = limit.period().toMillis();
+        window = limit.window().toMillis();
         permits = limit.permits();
     }
 

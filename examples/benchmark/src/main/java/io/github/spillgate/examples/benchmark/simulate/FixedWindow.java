@@ -11,7 +11,7 @@ final class FixedWindow implements Admission {
     private long taken;
 
     FixedWindow(Limit limit) {
-        window = limit.period().toMillis();
+        window = limit.window().toMillis();
         permits = limit.permits();
     }
 

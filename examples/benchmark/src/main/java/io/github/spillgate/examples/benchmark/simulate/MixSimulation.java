@@ -28,7 +28,7 @@ final class MixSimulation {
         this.windows = windows;
         counter = mix.limit().counter();
         aligned = counter.alignedToClock();
-        window = mix.limit().period().toMillis();
+        window = mix.limit().window().toMillis();
     }
 
     SimulationCounts decide() {
@@ -86,7 +86,7 @@ final class MixSimulation {
         ComparedCounter(Limit limit, Admission admission, SimulationCounts.OfCounter tally) {
             this.admission = admission;
             this.tally = tally;
-            this.admitted = new SlidingCount(limit.period().toMillis());
+            this.admitted = new SlidingCount(limit.window().toMillis());
         }
 
         void decide(long now, boolean allowedByLog) {

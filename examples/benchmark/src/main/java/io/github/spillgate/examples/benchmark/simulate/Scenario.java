@@ -37,7 +37,7 @@ record Scenario(
     static final Limit LIMIT = Limit.perMinute(100);
 
     private static final int BURST = (int) LIMIT.permits();
-    private static final long WINDOW = LIMIT.period().toMillis();
+    private static final long WINDOW = LIMIT.window().toMillis();
 
     /**
      * An algorithm.
