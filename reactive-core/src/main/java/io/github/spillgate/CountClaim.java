@@ -81,7 +81,7 @@ final class CountClaim implements HeldClaim {
 
     /** Returns a claim with the same key under another limit, which holds nothing. */
     CountClaim under(Prefix limit) {
-        return new CountClaim(store, name.under(limit), key, permits, null);
+        return claim(store, name.under(limit), key, permits);
     }
 
     @Override
@@ -117,13 +117,17 @@ final class CountClaim implements HeldClaim {
         String group = charge.encodedGroup();
         if (limits.size() == 1) {
             CountName name = new CountName(limits.get(0), encoded, group);
-            return List.of(new CountClaim(store, name, key, charge.permits(), null));
+            return List.of(claim(store, name, key, charge.permits()));
         }
         List<Claim> claims = new ArrayList<>(limits.size());
         for (Prefix limit : limits) {
-            claims.add(new CountClaim(store, new CountName(limit, encoded, group), key, charge.permits(), null));
+            claims.add(claim(store, new CountName(limit, encoded, group), key, charge.permits()));
         }
         return claims;
+    }
+
+    private static CountClaim claim(LimitStore store, CountName name, String key, long permits) {
+        return new CountClaim(store, name, key, name.limit().takesPermits() ? permits : 0, null);
     }
 
     /** Returns the prefix of the identities for each limit. */

@@ -12,6 +12,7 @@ import java.time.Instant;
 import java.time.LocalTime;
 import java.time.ZoneId;
 import java.time.ZoneOffset;
+import java.util.List;
 import java.util.Locale;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
@@ -63,6 +64,10 @@ import org.jspecify.annotations.Nullable;
  * monthly}), {@code counting-denied}, {@code near=80%} and {@code name=…}. A window such as {@code 24h} or {@code 1d}
  * slides.
  *
+ * <p>The text form of a {@linkplain Ban ban} is {@code ban 1h after 3/10m}: the time of the ban, and the denials that
+ * begin it within a window. It may be followed by {@code growing} and {@code name=…}. {@code pausable}, alone or with
+ * {@code name=…}, is a ban that only calls begin.
+ *
  * <p>A window is a number and one of the units {@code ms}, {@code s}, {@code m}, {@code h}, {@code d}. A unit without
  * a number means one, as in {@code 10/s}. {@link #toString()} returns this form, and {@link #parse(String)} reads it
  * back to an equal limit.
@@ -107,6 +112,9 @@ public abstract sealed class Limit {
     /** The longest retry time of a concurrency limit. */
     public static final Duration LONGEST_RETRY = Duration.ofDays(1);
 
+    /** The maximum number of denials before a ban. */
+    public static final int MOST_STRIKES = 100;
+
     /** The longest window. */
     public static final Duration LONGEST_WINDOW = Duration.ofDays(366);
 
@@ -126,6 +134,7 @@ public abstract sealed class Limit {
     private static final String QUOTA_EXAMPLE = "\"10000 monthly zone=Europe/Berlin from=15\"";
     private static final String COUNTER_EXAMPLE = "Limit.perDay(10_000).counter()";
     private static final String BURST_EXAMPLE = "Limit.perSecond(10).burst(50)";
+    private static final String BAN_EXAMPLE = "Limit.ban(Duration.ofHours(1), 3, Duration.ofMinutes(10))";
     private static final String HOLD_EXAMPLE = "Limit.concurrent(20).hold(Duration.ofSeconds(30))";
 
     private final String name;
@@ -273,6 +282,37 @@ public abstract sealed class Limit {
         return quota(permits, QuotaCalendar.Unit.YEARLY);
     }
 
+    /**
+     * Returns a {@linkplain Ban ban}, beside the limits of a key: a key that is denied too often by them is denied for
+     * this time, whatever its usage.
+     *
+     * @param time for how long the key is banned, in whole milliseconds, from 1 ms to {@link #LONGEST_WINDOW}
+     * @param denials the number of denials, from 1 to {@link #MOST_STRIKES}
+     * @param within the time within which they are counted, in whole milliseconds, from 1 ms to {@link #LONGEST_WINDOW}
+     * @return the ban, named {@code ban}
+     * @throws IllegalArgumentException if an argument is out of range
+     */
+    public static Ban ban(Duration time, int denials, Duration within) {
+        if (denials < 1 || denials > MOST_STRIKES) {
+            throw new IllegalArgumentException("denials " + denials + " are out of range: expected 1 to " + MOST_STRIKES
+                    + " for a ban, for example " + BAN_EXAMPLE);
+        }
+        long millis = checkTime("time of a ban", time, "Duration.ofHours(1)");
+        long withinMillis = checkTime("window of a ban", within, "Duration.ofMinutes(10)");
+        return new Ban(new CommonSettings(Ban.BAN, denials, true, false, 0), millis, withinMillis, false);
+    }
+
+    /**
+     * Returns what makes the keys of a limiter {@linkplain RateLimiter#pause(String, Duration) pausable}: while a key is
+     * paused, its requests are denied or wait. It is a {@linkplain Ban ban} that no denial begins.
+     *
+     * @return the limit, named {@code pause}
+     */
+    public static Ban pausable() {
+        return new Ban(
+                new CommonSettings(Ban.PAUSE, 1, false, false, 0), Ban.SHORTEST_REACH, Ban.SHORTEST_REACH, false);
+    }
+
     static Quota quota(long permits, QuotaCalendar.Unit unit) {
         checkPermits(permits, MOST_COUNTER_PERMITS, "a quota");
         return new Quota(
@@ -332,7 +372,9 @@ public abstract sealed class Limit {
         try {
             return LimitText.parse(text);
         } catch (IllegalArgumentException e) {
-            String example = LimitText.isQuota(text) ? QUOTA_EXAMPLE : EXAMPLE;
+            String example = LimitText.isQuota(text)
+                    ? QUOTA_EXAMPLE
+                    : LimitText.isBan(text) ? "\"ban 1h after 3/10m\"" : EXAMPLE;
             throw new IllegalArgumentException(
                     "limit " + Text.quote(text) + " cannot be read: " + e.getMessage() + "; for example " + example, e);
         }
@@ -503,6 +545,9 @@ public abstract sealed class Limit {
      * @throws IllegalArgumentException if the percentage is out of range
      */
     public final Limit near(int percent) {
+        if (!takesPermits()) {
+            throw unsuitable("takes no permits", "a limit that does", "Limit.perDay(10_000).near(80)");
+        }
         if (percent < 1 || percent > 100) {
             throw new IllegalArgumentException(
                     "near " + percent + "% is out of range: expected 1% to 100%, for example near(80)");
@@ -587,6 +632,15 @@ public abstract sealed class Limit {
      */
     public final boolean holdsPermits() {
         return this instanceof Concurrent; // faster than a virtual call, and each decision asks
+    }
+
+    /**
+     * Returns whether requests take permits of this limit.
+     *
+     * @return false for a {@linkplain Ban ban}, which only denies
+     */
+    public final boolean takesPermits() {
+        return !(this instanceof Ban);
     }
 
     /**
@@ -736,11 +790,13 @@ public abstract sealed class Limit {
     public final String toString() {
         String defaultName = defaultName();
         StringBuilder text = new StringBuilder();
-        text.append(permits)
-                .append(Character.isLetter(defaultName.charAt(0)) ? ' ' : '/')
-                .append(defaultName);
+        if (takesPermits()) {
+            text.append(permits)
+                    .append(Character.isLetter(defaultName.charAt(0)) ? ' ' : '/')
+                    .append(defaultName);
+        }
         appendSettings(text);
-        if (countingDenied) {
+        if (countingDenied && takesPermits()) {
             text.append(" counting-denied");
         }
         if (leased) {
@@ -807,10 +863,13 @@ public abstract sealed class Limit {
     }
 
     private static long checkWindow(Duration window) {
-        String example = "Duration.ofMinutes(1)";
-        long millis = wholeMillis("window", window, example);
-        if (window.compareTo(LONGEST_WINDOW) > 0) {
-            throw new IllegalArgumentException("window " + window + " is too long: expected at most "
+        return checkTime("window", window, "Duration.ofMinutes(1)");
+    }
+
+    private static long checkTime(String what, Duration given, String example) {
+        long millis = wholeMillis(what, given, example);
+        if (given.compareTo(LONGEST_WINDOW) > 0) {
+            throw new IllegalArgumentException(what + " " + given + " is too long: expected at most "
                     + LONGEST_WINDOW.toDays() + " days, for example " + example);
         }
         return millis;
@@ -1206,6 +1265,117 @@ public abstract sealed class Limit {
         void appendSettings(StringBuilder text) {
             LimitText.append(text, " hold=", millis(), DEFAULT_HOLD.toMillis());
             LimitText.append(text, " retry=", retry.toMillis(), DEFAULT_RETRY.toMillis());
+        }
+    }
+
+    /**
+     * A ban of keys that do not stop: a key that the other limits of its charge deny too often is denied for some time,
+     * and so is a key that the application {@linkplain RateLimiter#ban bans} or {@linkplain RateLimiter#pause pauses}.
+     * No request takes permits of it. Needs 24 bytes of memory for a key that was denied lately, and 6 for each denial.
+     *
+     * <p>The length of a ban, and what begins one, are not part of its identity: a change keeps the bans.
+     */
+    public static final class Ban extends Limit {
+
+        private static final String BAN = "ban";
+        private static final String PAUSE = "pause";
+
+        /** A key can be banned for a day by a call, and the growth of bans ends there, unless the limit has more. */
+        private static final long SHORTEST_REACH = Duration.ofDays(1).toMillis();
+
+        private final long length;
+        private final boolean growing;
+
+        private Ban(CommonSettings settings, long length, long within, boolean growing) {
+            super(settings, 1, within, ":B");
+            this.length = length;
+            this.growing = growing;
+        }
+
+        /**
+         * Returns the same ban, of which each one is twice as long as the last, up to a day or its own time if that is
+         * longer. A day after the end of a ban, the next one is a first one again.
+         *
+         * @return the ban
+         * @throws IllegalStateException if no denial begins this ban
+         */
+        public Ban growing() {
+            if (isPause()) {
+                throw unsuitable("is a pause, which does not grow", "a ban", BAN_EXAMPLE + ".growing()");
+            }
+            return new Ban(settings(), length, millis(), true);
+        }
+
+        /**
+         * Returns for how long a key is banned.
+         *
+         * @return the time, in whole milliseconds; of a growing ban, that of the first one
+         */
+        public Duration time() {
+            return Duration.ofMillis(length);
+        }
+
+        /**
+         * Returns the time within which denials are counted.
+         *
+         * @return the time, in whole milliseconds
+         */
+        public Duration within() {
+            return Duration.ofMillis(millis());
+        }
+
+        /**
+         * Returns whether each ban is longer than the last.
+         *
+         * @return true after {@link #growing()}
+         */
+        public boolean isGrowing() {
+            return growing;
+        }
+
+        /**
+         * Returns whether only a {@linkplain RateLimiter#pause call} begins it, and no denial.
+         *
+         * @return true for {@link Limit#pausable()}
+         */
+        public boolean isPause() {
+            return !isCountingDenied();
+        }
+
+        @Override
+        Ban with(CommonSettings settings) {
+            return new Ban(settings, length, millis(), growing);
+        }
+
+        @Override
+        void checkHasWindow(String what, String example) {
+            throw unsuitable("is a ban, which does not have " + what, "a limit with a window", example);
+        }
+
+        @Override
+        public Duration quotaWindow() {
+            return Duration.ofMillis(Math.max(SHORTEST_REACH, length));
+        }
+
+        @Override
+        Object ownSetting() {
+            return List.of(length, growing);
+        }
+
+        @Override
+        String defaultName() {
+            return isPause() ? PAUSE : BAN;
+        }
+
+        @Override
+        void appendSettings(StringBuilder text) {
+            if (isPause()) {
+                text.append("pausable");
+                return;
+            }
+            text.append("ban ").append(LimitText.format(length));
+            text.append(" after ").append(permits()).append('/').append(LimitText.format(millis()));
+            text.append(growing ? " growing" : "");
         }
     }
 }

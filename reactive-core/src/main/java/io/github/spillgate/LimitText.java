@@ -28,6 +28,8 @@ final class LimitText {
     private static final Pattern DAY = Pattern.compile("\\d{1,2}");
     private static final Pattern TIME = Pattern.compile("\\d{2}:\\d{2}");
     private static final String CONCURRENT = "concurrent";
+    private static final String BAN = "ban";
+    private static final String PAUSABLE = "pausable";
     private static final Map<String, QuotaCalendar.Unit> UNITS = Arrays.stream(QuotaCalendar.Unit.values())
             .collect(Collectors.toUnmodifiableMap(Limit.Quota::nameOf, unit -> unit));
 
@@ -40,6 +42,12 @@ final class LimitText {
                 && NUMBER.matcher(words[0]).matches()) {
             return Words.of(words, 2).applyTo(Limit.concurrent(Long.parseLong(words[0])));
         }
+        if (words[0].equals(BAN)) {
+            return ban(words);
+        }
+        if (words[0].equals(PAUSABLE)) {
+            return Words.of(words, 1).applyTo(Limit.pausable());
+        }
         QuotaCalendar.Unit unit = unit(words);
         if (unit != null) {
             return Words.of(words, 2).applyTo(Limit.quota(Long.parseLong(words[0]), unit));
@@ -48,10 +56,27 @@ final class LimitText {
         if (!rate.matches()) {
             throw new IllegalArgumentException(
                     "expected permits/window, with at most 18 digits, or permits and one of the words concurrent,"
-                            + " daily, weekly, monthly, yearly, but found " + Text.quote(words[0]));
+                            + " daily, weekly, monthly, yearly, or a ban, or pausable, but found "
+                            + Text.quote(words[0]));
         }
         long permits = Long.parseLong(rate.group(1));
         return Words.of(words, 1).applyTo(permits, duration("window", rate.group(2)));
+    }
+
+    private static Limit ban(String[] words) {
+        Matcher after = RATE.matcher(words.length > 3 ? words[3] : "");
+        if (words.length < 4 || !words[2].equals("after") || !after.matches()) {
+            throw new IllegalArgumentException("expected ban, its time, after, and denials/window, but found "
+                    + Text.quote(String.join(" ", words)));
+        }
+        int denials = (int) Math.max(-1, Math.min(Integer.MAX_VALUE, Long.parseLong(after.group(1))));
+        return Words.of(words, 4)
+                .applyTo(Limit.ban(duration("time", words[1]), denials, duration("window", after.group(2))));
+    }
+
+    /** Returns whether a text begins like that of a ban. */
+    static boolean isBan(String text) {
+        return text.strip().startsWith(BAN);
     }
 
     /** Returns whether a text begins like that of a calendar quota. */
@@ -150,6 +175,7 @@ final class LimitText {
         private boolean aligned;
         private boolean countingDenied;
         private boolean leased;
+        private boolean growing;
         private @Nullable Long burst;
         private @Nullable Duration resolution;
         private @Nullable Duration hold;
@@ -182,6 +208,7 @@ final class LimitText {
                 case "aligned" -> aligned = true;
                 case "counting-denied" -> countingDenied = true;
                 case "leased" -> leased = true;
+                case "growing" -> growing = true;
                 case "burst=" -> burst = burst(tail);
                 case "hold=" -> hold = duration("hold time", tail);
                 case "retry=" -> retry = duration("retry time", tail);
@@ -194,7 +221,7 @@ final class LimitText {
                 default ->
                     throw new IllegalArgumentException("the word " + Text.quote(word)
                             + " is none of log, counter, aligned, burst=…, resolution=…, counting-denied,"
-                            + " leased, hold=…, retry=…, zone=…, at=…, from=…, near=…, name=…");
+                            + " leased, growing, hold=…, retry=…, zone=…, at=…, from=…, near=…, name=…");
             }
         }
 
@@ -213,6 +240,15 @@ final class LimitText {
                     throw new IllegalArgumentException(what + ", but found " + Text.quote(word));
                 }
             }
+        }
+
+        Limit applyTo(Limit.Ban ban) {
+            if (ban.isPause()) {
+                checkOnly("pausable has only name=…", Set.of("name="));
+            } else {
+                checkOnly("a ban has only growing and name=…", Set.of("growing", "name="));
+            }
+            return withRest(growing ? ban.growing() : ban);
         }
 
         Limit applyTo(Limit.Quota quota) {
@@ -245,6 +281,9 @@ final class LimitText {
             }
             if (retry != null) {
                 throw new IllegalArgumentException("retry=… is for a concurrency limit only, such as 20 concurrent");
+            }
+            if (growing) {
+                throw new IllegalArgumentException("growing is for a ban only, such as ban 1h after 3/10m");
             }
             if (zone != null || at != null || from != null) {
                 throw new IllegalArgumentException(

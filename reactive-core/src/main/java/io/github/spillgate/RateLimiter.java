@@ -8,6 +8,7 @@ import io.github.spillgate.failover.ResilientStore;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Names;
 import io.github.spillgate.internal.Turns;
+import io.github.spillgate.internal.holding.Bans;
 import io.github.spillgate.internal.holding.HoldIds;
 import io.github.spillgate.internal.holding.Holds;
 import io.github.spillgate.internal.holding.Redemption;
@@ -112,6 +113,7 @@ public final class RateLimiter implements AsyncCloseable {
     private final @Nullable DecisionListeners listeners;
     private final Settlements settlements;
     private final Holds holds;
+    private final Bans bans;
     private volatile boolean closed;
 
     RateLimiter(RateLimiterBuilder builder, LimitStore store) {
@@ -128,6 +130,7 @@ public final class RateLimiter implements AsyncCloseable {
         this.queues = new WaitQueues(marks, clock, builder.maxPerQueue, builder.maxInTotal, claims::renewed);
         this.listeners = DecisionListeners.of(name, builder.listeners);
         this.holds = new Holds(this.store, builder.longestHold, queues::wake);
+        this.bans = new Bans(name, clock);
         this.store.use(name);
     }
 
@@ -622,6 +625,95 @@ public final class RateLimiter implements AsyncCloseable {
      */
     public Mono<Void> reset(Charge... charges) {
         return change(allPresent(charges), found -> store.reset(found, LimitStore.NO_DEADLINE));
+    }
+
+    /**
+     * Bans the key for a time, as the {@linkplain Limit#ban ban} among its limits does. Of two bans the one that ends
+     * later counts, so this is idempotent. If the store does not reply by the deadline, the fallback bans the key, and
+     * the ban is reconciled like its grants.
+     *
+     * @param charge the key; without limits of its own it falls under the limits of this limiter
+     * @param time the time from now on, in whole milliseconds, up to a day or, if that is longer, the time of the ban
+     * @return completes when the key is banned; an {@link IllegalStateException} if none of its limits is a ban
+     */
+    public Mono<Void> ban(Charge charge, Duration time) {
+        Checks.present(time, "time", "Duration.ofHours(1)");
+        return bans(charge, found -> store.correct(bans.of(found, false, time)));
+    }
+
+    /**
+     * Pauses the key for a time: its requests are denied, and those that {@linkplain #acquire wait} do so until the end
+     * of the pause. Otherwise like {@link #ban(Charge, Duration)}, for keys that are {@linkplain Limit#pausable()
+     * pausable}.
+     *
+     * @param charge the key; without limits of its own it falls under the limits of this limiter
+     * @param time the time from now on, in whole milliseconds, up to a day
+     * @return completes when the key is paused; an {@link IllegalStateException} if it is not pausable
+     */
+    public Mono<Void> pause(Charge charge, Duration time) {
+        Checks.present(time, "time", "Duration.ofMinutes(1)");
+        return bans(charge, found -> store.correct(bans.of(found, true, time)));
+    }
+
+    /**
+     * Pauses the key for a time, like {@link #pause(Charge, Duration)}.
+     *
+     * @param key the key
+     * @param time the time from now on
+     * @return completes when the key is paused; an {@link IllegalStateException} if it is not pausable
+     */
+    public Mono<Void> pause(String key, Duration time) {
+        return pause(Charge.of(key), time);
+    }
+
+    /**
+     * Bans the key for a time, like {@link #ban(Charge, Duration)}.
+     *
+     * @param key the key
+     * @param time the time from now on
+     * @return completes when the key is banned; an {@link IllegalStateException} if none of its limits is a ban
+     */
+    public Mono<Void> ban(String key, Duration time) {
+        return ban(Charge.of(key), time);
+    }
+
+    /**
+     * Ends all bans and pauses of the key, and forgets the denials that were counted for them. Its usage is kept; {@link
+     * #reset(Charge...) reset} clears that too.
+     *
+     * @param charges one or more; a charge without limits falls under the limits of this limiter
+     * @return completes when the key is no longer banned
+     */
+    public Mono<Void> pardon(Charge... charges) {
+        return change(allPresent(Arrays.asList(Checks.some(charges, "charges", CHARGE))), found -> {
+            List<Claim> banned = Bans.among(found);
+            return banned.isEmpty() ? Mono.empty() : store.reset(banned, LimitStore.NO_DEADLINE);
+        });
+    }
+
+    /**
+     * Ends all bans and pauses of the key, like {@link #pardon(Charge...)}.
+     *
+     * @param key the key
+     * @return completes when the key is no longer banned
+     */
+    public Mono<Void> pardon(String key) {
+        return pardon(Charge.of(key));
+    }
+
+    private Mono<Void> bans(Charge charge, Function<List<Claim>, Mono<List<Corrected>>> ban) {
+        return change(
+                List.of(Checks.present(charge, "charge", CHARGE)),
+                found -> Mono.defer(() -> ban.apply(found))
+                        .doOnNext(this::checkBanned)
+                        .then());
+    }
+
+    private void checkBanned(List<Corrected> banned) {
+        if (banned.contains(Corrected.of(CorrectionOutcome.UNSUPPORTED))) {
+            throw new UnsupportedOperationException(
+                    store + " cannot ban keys: expected a store that applies a Reconciliation, for example LocalStore");
+        }
     }
 
     /**

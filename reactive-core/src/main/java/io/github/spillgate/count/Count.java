@@ -4,6 +4,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreUsage;
+import java.util.List;
 import java.util.concurrent.atomic.AtomicReferenceFieldUpdater;
 import org.jspecify.annotations.Nullable;
 
@@ -273,17 +274,49 @@ public abstract class Count {
     public void recordDenied(long cost) {}
 
     /**
-     * Charges a claim by the decision on it: its cost if it is allowed, or else the denial, if the limit counts those.
+     * Charges a claim by the decision on it: its cost if it is allowed, or else the denial, if the limit records those.
      *
      * @param claim the claim of the present step
      * @param allowed whether the whole decision allows
+     * @param isStruck whether the claim is on a ban for which the denial counts, see {@link #isStruck}
      */
-    public final void decide(Claim claim, boolean allowed) {
-        if (claim.permits() > 0 && allowed) {
+    public final void decide(Claim claim, boolean allowed, boolean isStruck) {
+        if (allowed && claim.permits() > 0) {
             take(claim.permits());
-        } else if (claim.permits() > 0 && claim.limit().isCountingDenied()) {
+        } else if (!allowed && claim.limit().isCountingDenied() && (claim.permits() > 0 || isStruck)) {
             recordDenied(claim.permits());
         }
+    }
+
+    /**
+     * Returns whether a denial counts for a ban: another limit of the same key denies, and no ban of that key does.
+     *
+     * @param ban the claim
+     * @param claims all claims of the decision
+     * @param fits whether each of them fits; if all of them do, this is no denial
+     * @return false also if the claim is not on a ban
+     */
+    public static boolean isStruck(Claim ban, List<Claim> claims, boolean[] fits) {
+        if (ban.limit().takesPermits()) {
+            return false;
+        }
+        String key = keyOf(ban);
+        boolean isStruck = false;
+        for (int i = 0; i < fits.length; i++) {
+            if (!fits[i] && keyOf(claims.get(i)).equals(key)) {
+                if (!claims.get(i).limit().takesPermits()) {
+                    return false;
+                }
+                isStruck = true;
+            }
+        }
+        return isStruck;
+    }
+
+    /** Returns the part of an identity that names the key, as decide.lua does. */
+    private static String keyOf(Claim claim) {
+        String identity = claim.identity();
+        return identity.substring(Math.max(0, identity.indexOf('{')));
     }
 
     /**

@@ -11,6 +11,7 @@ final class CountValue {
     static final int BUCKET = 's' | 'g' << 8 | 'B' << 16;
     static final int BUCKET_SET_BACK = 's' | 'g' << 8 | 'b' << 16;
     static final int QUOTA = 's' | 'g' << 8 | 'Q' << 16;
+    static final int BAN = 's' | 'g' << 8 | 'N' << 16;
     static final int HOLDS = 's' | 'g' << 8 | 'H' << 16;
 
     private static final int KIND = 3;

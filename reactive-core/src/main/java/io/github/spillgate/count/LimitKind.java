@@ -165,17 +165,49 @@ public enum LimitKind {
             long others = Math.max(0, Math.max(0, total - 1) / limit.permits() - 1);
             return others * millis(limit.window()) / 2; // no period is shorter than half of the longest
         }
+    },
+
+    /** {@link Limit.Ban}. */
+    BAN {
+        @Override
+        Count newCount() {
+            return new BanCount();
+        }
+
+        @Override
+        Numbers numbersOf(Limit limit, long now) {
+            Limit.Ban ban = (Limit.Ban) limit;
+            return new Numbers(7, millis(ban.within()), millis(ban.time()), 0, ban.isGrowing() ? 1 : 0);
+        }
+
+        /** A call may ban a key for a day. */
+        @Override
+        long reachOf(Limit limit) {
+            return millis(limit.quotaWindow());
+        }
+
+        @Override
+        long mostRecordedOf(Limit limit) {
+            return 1;
+        }
+
+        /** A call may end it at any time. */
+        @Override
+        long leastTimeOf(Limit limit, long total) {
+            return 0;
+        }
     };
 
     /**
      * A limit in a request to a script; {@code wire.lua} has the numbers.
      *
      * @param kind the number of its kind
-     * @param first its window or hold time, in milliseconds; of a quota, the first of three boundaries
-     * @param second its burst if it is a token bucket, or the second boundary of a quota; otherwise its resolution, in
-     *     milliseconds
+     * @param first its window or hold time, in milliseconds; of a quota, the first of three boundaries; of a ban, the
+     *     window of the denials
+     * @param second its burst if it is a token bucket, the second boundary of a quota, or the time of a ban in
+     *     milliseconds; otherwise its resolution, in milliseconds
      * @param third the third boundary of a quota; otherwise 0
-     * @param near the percentage at which a quota is near; otherwise 0
+     * @param near the percentage at which a quota is near, and 1 for a ban that grows; otherwise 0
      */
     public record Numbers(int kind, long first, long second, long third, int near) {}
 
@@ -188,7 +220,10 @@ public enum LimitKind {
         } else if (limit instanceof Limit.Bucket) {
             return BUCKET;
         }
-        return limit instanceof Limit.Quota ? QUOTA : CONCURRENT;
+        if (limit instanceof Limit.Quota) {
+            return QUOTA;
+        }
+        return limit instanceof Limit.Ban ? BAN : CONCURRENT;
     }
 
     /**
@@ -208,7 +243,7 @@ public enum LimitKind {
      * @param limit the limit
      * @return the time in milliseconds: for a log, the window plus one slot and, if it is leased, the lease time; for a
      *     counter, two windows; for a token bucket, the time in which an empty one is filled; for a concurrency limit,
-     *     the hold time; for a quota, a day more than its longest period
+     *     the hold time; for a quota, a day more than its period; for a ban, the longest one
      */
     public static long reach(Limit limit) {
         return of(limit).reachOf(limit);

@@ -12,6 +12,7 @@ import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.RefundOldest;
@@ -88,6 +89,8 @@ final class CountChanges {
                     changes.add(settle(one, result -> results[place] = result));
                 } else if (corrections.get(i) instanceof RefundOldest || corrections.get(i) instanceof RefundCharged) {
                     oldest.add(corrections.get(i).claim());
+                } else if (corrections.get(i) instanceof Reconciliation one) {
+                    changes.add(ban(one));
                 } else {
                     results[i] = Corrected.of(CorrectionOutcome.UNSUPPORTED);
                 }
@@ -200,6 +203,19 @@ final class CountChanges {
     /** Returns what waits to be settled in the primary store. */
     SettlementOutbox settlements() {
         return settlements;
+    }
+
+    // Bans.
+
+    /** Bans a key by a call. A ban that is made twice is the same, so the fallback bans too if a reply is lost. */
+    private Mono<Void> ban(Reconciliation one) {
+        List<Reconciliation> ban = List.of(one);
+        return call(
+                List.of(one.claim()),
+                deadline -> primary.correct(ban)
+                        .doOnNext(results -> results.forEach(grants::settled))
+                        .then(),
+                store -> store.correct(ban).then());
     }
 
     // Refunds of the oldest permits.

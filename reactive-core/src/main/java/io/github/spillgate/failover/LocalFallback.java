@@ -16,6 +16,7 @@ import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.RefundOldest;
@@ -133,6 +134,9 @@ public final class LocalFallback implements LimitStore {
             settleGrant(settlement);
         } else if (correction instanceof RefundOldest || correction instanceof RefundCharged) {
             refundOldest(correction.claim());
+        } else if (correction instanceof Reconciliation ban
+                && !ban.claim().limit().takesPermits()) {
+            change(ban.claim(), ledger -> ((RateLedger) ledger).ban(ban.agesToSend()));
         } else {
             return Corrected.of(CorrectionOutcome.UNSUPPORTED);
         }

@@ -265,7 +265,7 @@ public final class CountTable<C extends Count> {
                 boolean fits = count.fits(claim.permits() + ofOthers);
                 Reply reply = reply(now);
                 decision = decision(
-                        charging, reply, List.of(decideOn(claim, count, ofOthers, fits, fits, charging, reply)));
+                        charging, reply, List.of(decideOn(claim, count, ofOthers, fits, fits, false, charging, reply)));
             }
             protectIfViolated(claim, count, decision, 0);
             return decision;
@@ -280,7 +280,8 @@ public final class CountTable<C extends Count> {
             }
             List<Entry<C>> ordered = new ArrayList<>(entries);
             ordered.sort(Comparator.comparing(entry -> entry.claim.identity()));
-            StoreDecision decision = lockFrom(0, ordered, attempt == ATTEMPTS, () -> decideLocked(entries, charging));
+            StoreDecision decision =
+                    lockFrom(0, ordered, attempt == ATTEMPTS, () -> decideLocked(claims, entries, charging));
             if (decision != null) {
                 for (int i = 0; i < entries.size(); i++) {
                     protectIfViolated(entries.get(i).claim, entries.get(i).count, decision, i);
@@ -329,7 +330,7 @@ public final class CountTable<C extends Count> {
         }
     }
 
-    private StoreDecision decideLocked(List<Entry<C>> entries, boolean charging) {
+    private StoreDecision decideLocked(List<Claim> claims, List<Entry<C>> entries, boolean charging) {
         long now = clock.millis();
         boolean allowed = true;
         boolean[] fits = new boolean[entries.size()];
@@ -346,7 +347,8 @@ public final class CountTable<C extends Count> {
         for (int i = 0; i < fits.length; i++) {
             Claim claim = entries.get(i).claim;
             Count count = entries.get(i).count;
-            usages.add(decideOn(claim, count, ofOthers[i], fits[i], allowed, charging, reply));
+            boolean isStruck = Count.isStruck(claim, claims, fits);
+            usages.add(decideOn(claim, count, ofOthers[i], fits[i], allowed, isStruck, charging, reply));
         }
         return decision(charging, reply, usages);
     }
@@ -370,9 +372,16 @@ public final class CountTable<C extends Count> {
 
     /** Charges a claim unless it is only peeked at, and returns the usage afterwards. */
     private static StoreUsage decideOn(
-            Claim claim, Count count, long ofOthers, boolean fits, boolean allowed, boolean charging, Reply reply) {
+            Claim claim,
+            Count count,
+            long ofOthers,
+            boolean fits,
+            boolean allowed,
+            boolean isStruck,
+            boolean charging,
+            Reply reply) {
         if (charging) {
-            count.decide(claim, allowed);
+            count.decide(claim, allowed, isStruck);
         }
         long now = reply.at();
         long fitsAt = allowed ? now : fitsAt(claim.limit(), count, claim.permits() + ofOthers, now);

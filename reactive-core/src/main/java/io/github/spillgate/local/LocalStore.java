@@ -14,6 +14,7 @@ import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Refund;
 import io.github.spillgate.spi.RefundCharged;
 import io.github.spillgate.spi.RefundOldest;
@@ -133,7 +134,9 @@ public final class LocalStore implements LimitStore {
         } else if (correction instanceof RefundOldest || correction instanceof RefundCharged) {
             return refundOldest(correction.claim());
         }
-        return Corrected.of(CorrectionOutcome.UNSUPPORTED);
+        return correction instanceof Reconciliation one && !one.claim().limit().takesPermits()
+                ? change(one.claim(), true, count -> ((RateCount) count).charge(one.agesToSend()) > 0)
+                : Corrected.of(CorrectionOutcome.UNSUPPORTED);
     }
 
     private Corrected refund(Correction.OfDecision one, long permits) {

@@ -16,7 +16,7 @@ import java.util.stream.Stream;
 final class Script {
 
     /** The kinds of rate limits, each with a file of its own. */
-    private static final String RATES = " kinds log counter bucket quota ";
+    private static final String RATES = " kinds log counter bucket quota ban ";
 
     /** What a script does. Each of its files may use the local variables of the earlier ones. */
     @SuppressWarnings("ImmutableEnumChecker") // nothing changes the list of files

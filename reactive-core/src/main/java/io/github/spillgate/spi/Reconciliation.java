@@ -133,9 +133,11 @@ public final class Reconciliation implements Correction {
         return holds;
     }
 
-    /** {@return the number of all granted permits, including those that no longer count} */
+    /** {@return the number of all granted permits, including those that no longer count; of bans, how many they are} */
     public long permits() {
-        return grants.stream().mapToLong(Grants::permits).sum();
+        return !claim.limit().takesPermits()
+                ? grants.size()
+                : grants.stream().mapToLong(Grants::permits).sum();
     }
 
     /**
@@ -181,11 +183,11 @@ public final class Reconciliation implements Correction {
 
     /**
      * Permits that were granted within a period. Those of a quota have the period in which they count, with its start
-     * and its end on the clock of the store, and never as an age.
+     * and its end on the clock of the store, and never as an age. A ban has its time in place of permits.
      *
      * @param fromMillis the earliest time at which the first of them was granted, or its age
      * @param toMillis the latest time at which the last of them was granted, or its age
-     * @param permits the number of permits
+     * @param permits the number of permits; of a ban, its time from then on, in milliseconds
      */
     public record Grants(long fromMillis, long toMillis, long permits) {}
 }

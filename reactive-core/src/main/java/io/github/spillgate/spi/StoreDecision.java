@@ -180,7 +180,9 @@ public final class StoreDecision implements Decision {
     public long remaining() {
         long remaining = isAllowed() || !usages.isEmpty() ? Long.MAX_VALUE : 0;
         for (StoreUsage usage : usages) {
-            remaining = Math.min(remaining, usage.remaining());
+            if (usage.limit().takesPermits() || usage.isViolated()) {
+                remaining = Math.min(remaining, usage.remaining());
+            }
         }
         return remaining;
     }

@@ -49,7 +49,7 @@ final class Decisions {
         for (int i = 0; i < fits.length; i++) {
             Claim claim = claims.get(i);
             if (isTake) {
-                counts.get(i).decide(claim, allowed);
+                counts.get(i).decide(claim, allowed, Count.isStruck(claim, claims, fits));
             }
             usages.add(counts.get(i).usage(reply, claim, !fits[i], !allowed));
         }

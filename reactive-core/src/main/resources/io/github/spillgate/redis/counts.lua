@@ -10,7 +10,7 @@
 --             holds      'sgH' used:4 earliest:6 latest:6 last:6 ends:6, then for each hold id:16 expiry:6 length:4
 --                        permits:2
 --             quota      'sgQ' life:2 used:7 flags:1 start:6 end:6
---             reserved   'sgN' for a ban: until:6 forgotten:6 level:1 strikes:2
+--             ban        'sgN' life:2 level:1 start:6 end:6 expires:6, then the time:6 of each denial that counts
 --   KEY!      reset      the time in microseconds, as text
 --   KEY!!     restored   the life, and four numbers for each of two lost lives, as text
 --   KEY!ID    of a reconciliation: the life, as text; of a settlement: empty
@@ -53,11 +53,13 @@ local A_COUNTER = 4417395 -- 'sgC'
 local A_BUCKET = 4351859 -- 'sgB'
 local A_BUCKET_SET_BACK = 6449011 -- 'sgb'
 local A_QUOTA = 5334899 -- 'sgQ'
+local A_BAN = 5138291 -- 'sgN'
 local HOLDS = 4745075 -- 'sgH'
 local COUNTER_LENGTH, SHORT_BUCKET, LONG_BUCKET, QUOTA_LENGTH = 25, 24, 36, 25 -- bytes
 local EXACT = 9007199254740992 -- a double below this is an integer that was not rounded
 local MOST_EXACT = EXACT - 1
 local HEAD = 44
+local BAN_HEAD, STRIKE, MOST_LEVEL = 24, 6, 40
 local FRONT, BEHIND_HEAD = '5', '44' -- positions behind the life and behind the head; text, which Redis sends faster
 local ENTRY = 9
 local FIRST_PIECE, LONGEST_PIECE = 16, 512 -- in entries

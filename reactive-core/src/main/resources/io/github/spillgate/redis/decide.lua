@@ -42,10 +42,29 @@ end
 -- requests, the length of every log is checked when it is read.
 local limits, _, checksLength = readLimits()
 
+-- Returns the part of an identity that names the key.
+local function keyOf(count)
+  return string.match(count.key, '{.*')
+end
+
+-- Returns whether a denied request counts for a ban: a limit of the same key denies it, and no ban of that key does.
+local function isStruck(ban, counts, number, isViolated)
+  local key, isStruck = keyOf(ban), false
+  for i = 1, number do
+    if isViolated[i] and keyOf(counts[i]) == key then
+      if counts[i].limit.kind.isBan then
+        return false
+      end
+      isStruck = true
+    end
+  end
+  return isStruck
+end
+
 -- Decides the rest of the groups in memory, and then writes the counts that have changed.
 local function decideRest()
   local reply, r, counts = {decidedHere}, 1, {}
-  local groupCounts, groupLimits, groupCosts, groupIds = {}, {}, {}, {}
+  local groupCounts, groupLimits, groupCosts, groupIds, isViolated = {}, {}, {}, {}, {}
   local at = rest
   while at <= #argument do
     local mode, times, deadline, number
@@ -101,17 +120,21 @@ local function decideRest()
     end
 
     for i = 1, number do
+      isViolated[i] = isDenied and status == 0
+        and groupLimits[i].kind.timesThatFit(groupCounts[i], groupCosts[i], 1, groupIds[i]) == 0
+    end
+    for i = 1, number do
       local count, limit, cost = groupCounts[i], groupLimits[i], groupCosts[i]
       r = r + 1
       if status > 0 then
         reply[r] = usageOf(nil, 0, count and status == FOREIGN and 0 or status)
       else
-        local kind = limit.kind
-        local violated = isDenied and kind.timesThatFit(count, cost, 1, groupIds[i]) == 0 and DENIED or 0
-        if isDenied and mode == TAKE and limit.isCountingDenied and cost > 0 and kind.recordDenied(count, cost) then
+        local isRecorded = isDenied and mode == TAKE and limit.isCountingDenied and isWritable
+          and (cost > 0 or limit.kind.isBan and isStruck(count, groupCounts, number, isViolated))
+        if isRecorded and limit.kind.recordDenied(count, cost) then
           change(count)
         end
-        reply[r] = usageOf(count, granted, violated, isDenied and cost)
+        reply[r] = usageOf(count, granted, isViolated[i] and DENIED or 0, isDenied and cost)
       end
     end
   end

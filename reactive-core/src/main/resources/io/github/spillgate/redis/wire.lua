@@ -6,14 +6,15 @@
 --
 --   limits:2, then for each limit
 --     kind:1         1 for a log, 2 for a counter with windows from the first hit, 3 for a counter with windows aligned
---                    to the clock, 4 for a token bucket, 5 for a concurrency limit, 6 for a quota
+--                    to the clock, 4 for a token bucket, 5 for a concurrency limit, 6 for a quota, 7 for a ban
 --     permits:7      the permits of a window; of a bucket, those that return in a window; of a concurrency limit, those
---                    that may be held at the same time
+--                    that may be held at the same time; of a ban, the denials that begin it
 --     window:6       the length of a window or, of a concurrency limit, the hold time, in milliseconds; of a quota, the
---                    first of three boundaries, in milliseconds on this clock
+--                    first of three boundaries, in milliseconds on this clock; of a ban, the window of the denials
 --     resolution:6   of a log, the length of a slot in milliseconds; of a bucket, the burst in permits; of a quota, the
---                    second boundary; of others, 1
---     option:1       1 if denied requests count, else 0; of a quota, plus twice the percentage at which it is near
+--                    second boundary; of a ban, its time in milliseconds; of others, 1
+--     option:1       1 if denied requests count, else 0; of a quota, plus twice the percentage at which it is near;
+--                    of a ban, plus 2 if it grows
 --     third:6        the third boundary of a quota; of others, and if the request opens no period, 0
 --
 -- The reply of decide.lua, reconcile.lua, renew.lua and settle.lua is the time in microseconds:7, and then the usages.
@@ -30,7 +31,7 @@
 -- The life and what follows are 0 if decide.lua did not decide the request, because one of its counts is FOREIGN,
 -- UNWRITTEN or LATE.
 
-local LOG, COUNTER, ALIGNED_COUNTER, BUCKET, CONCURRENT, QUOTA = 1, 2, 3, 4, 5, 6
+local LOG, COUNTER, ALIGNED_COUNTER, BUCKET, CONCURRENT, QUOTA, BAN = 1, 2, 3, 4, 5, 6, 7
 local TAKE, LEASE = 1, 2 -- modes of a group, see decide.lua
 local DENIED, FOREIGN, UNWRITTEN, LATE = 1, 2, 3, 4
 local USAGE = '<I4I1I2I7I7I7'

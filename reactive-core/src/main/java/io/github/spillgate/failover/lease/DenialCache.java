@@ -78,11 +78,12 @@ public final class DenialCache {
      */
     @Nullable
     public StoreDecision find(List<Claim> claims) {
-        if (longest == 0 || isRecorded(claims)) {
+        if (longest == 0) {
             return null;
         }
+        boolean isRecorded = isRecorded(claims);
         for (Claim claim : claims) {
-            CachedDenial known = known(claim);
+            CachedDenial known = isRecorded && claim.limit().takesPermits() ? null : known(claim);
             if (known != null && known.covers(room(claim), rate(claim))) {
                 long now = Time.nanos();
                 if (holds(known, now)) {
@@ -205,7 +206,7 @@ public final class DenialCache {
         return claim.limit() instanceof Limit.Bucket ? claim.limit().permits() : 0;
     }
 
-    /** Returns whether the store has to record every denial. */
+    /** Returns whether the store has to record every denial, but for those by a ban. */
     private static boolean isRecorded(List<Claim> claims) {
         for (Claim claim : claims) {
             if (claim.limit().isCountingDenied()) {

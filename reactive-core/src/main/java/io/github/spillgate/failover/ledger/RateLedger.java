@@ -186,6 +186,13 @@ public final class RateLedger extends Ledger {
         addToReconcile(Math.max(0, granted.recorded() - before));
     }
 
+    /** Bans the key, while the primary store cannot be asked; the ban is handed over. */
+    public void ban(List<Grants> ages) {
+        if (granted.charge(ages) > 0) {
+            addToReconcile(1);
+        }
+    }
+
     @Override
     public long used() {
         return grantsNow().used() + reserved(now());
@@ -714,7 +721,8 @@ public final class RateLedger extends Ledger {
     /** After an outage, keeps to the share of this instance for a while. */
     private void keepToShare(long handedOver) {
         // Once for each outage: the charges of denied requests go on.
-        if (localShare() < 1 && now() >= sharedUntil + LONGEST_SHARED && isAfterOutage()) {
+        boolean isLimited = localShare() < 1 && limit().takesPermits();
+        if (isLimited && now() >= sharedUntil + LONGEST_SHARED && isAfterOutage()) {
             long own = Math.min(handedOver, seen.used());
             sharedLeft = ownShare(seen.used() - own) - own;
             sharedFrom = now();

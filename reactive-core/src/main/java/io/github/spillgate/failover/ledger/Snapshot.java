@@ -45,7 +45,7 @@ public record Snapshot(
     //
     //   counter   Exactly, for the permits of all instances: it fades by a formula. So does a bucket.
     //   log       For the permits of this instance (OwnPermits). The others count until the last permit expires.
-    //   quota     Exactly: all of them at the end of the period.
+    //   quota     Exactly: all of them at the end of the period. So does a ban.
     //
     // The store's clock is taken to run from the reply on. That is never ahead of it, because the reply was made before
     // it arrived. Counters and buckets are read at steps, so that a search for the time at which a cost fits ends.
@@ -197,6 +197,8 @@ public record Snapshot(
             addAt(grants, arrived, used);
         } else if (limit instanceof Limit.Quota) {
             add(grants, start, ends, usedAt(limit, now));
+        } else if (!limit.takesPermits()) {
+            add(grants, now, now, usedAt(limit, now) * (localEnd() - now));
         } else {
             long others = usedAt(limit, now);
             List<Grants> owned = own.grants(limit, at, at + Math.max(0, now - arrived));

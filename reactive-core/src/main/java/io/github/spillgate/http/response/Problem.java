@@ -42,9 +42,9 @@ public final class Problem {
     }
 
     /**
-     * Returns the problem of a denied request. The status is 429 if a limit or the limiter denied it. It is 503 if only
-     * a {@linkplain Source#FALLBACK fallback} setting denied it because the store did not answer, which is not the
-     * client's fault.
+     * Returns the problem of a denied request. The status is 429 if a limit or the limiter denied it; the type says
+     * whether a {@linkplain Limit.Ban ban} did. It is 503 if only a {@linkplain Source#FALLBACK fallback} setting denied
+     * it because the store did not answer, or only a pause, which are not the client's fault.
      *
      * @param decisions all decisions on the request, in order
      * @return the problem
@@ -56,7 +56,7 @@ public final class Problem {
         for (Decision decision : decisions) {
             if (!decision.isAllowed()) {
                 isDenied = true;
-                isOnlyByFallback &= decision.source() == Source.FALLBACK;
+                isOnlyByFallback &= decision.source() == Source.FALLBACK || isPaused(decision);
             }
         }
         if (!isDenied) {
@@ -66,11 +66,23 @@ public final class Problem {
         if (isOnlyByFallback) {
             return reducedCapacity(retryAfter);
         }
-        List<String> violated = QuotaPolicy.of(decisions).stream()
-                .filter(QuotaPolicy::violated)
-                .map(QuotaPolicy::name)
-                .toList();
-        return quotaExceeded(violated, retryAfter);
+        List<QuotaPolicy> violated =
+                QuotaPolicy.of(decisions).stream().filter(QuotaPolicy::violated).toList();
+        List<String> names = violated.stream().map(QuotaPolicy::name).toList();
+        return violated.stream().anyMatch(policy -> isBan(policy.limit()))
+                ? tooManyRequests(
+                        RateLimitDraft11.ABNORMAL_USAGE, RateLimitDraft11.ABNORMAL_USAGE_TITLE, names, retryAfter)
+                : quotaExceeded(names, retryAfter);
+    }
+
+    /** Returns whether only pauses deny. */
+    private static boolean isPaused(Decision decision) {
+        return !decision.violated().isEmpty()
+                && decision.violated().stream().allMatch(limit -> !limit.takesPermits() && !isBan(limit));
+    }
+
+    private static boolean isBan(Limit limit) {
+        return limit instanceof Limit.Ban ban && !ban.isPause();
     }
 
     /**
@@ -107,12 +119,12 @@ public final class Problem {
     }
 
     private static Problem quotaExceeded(List<String> violated, OptionalLong retryAfter) {
-        return new Problem(
-                TOO_MANY_REQUESTS,
-                RateLimitDraft11.QUOTA_EXCEEDED,
-                RateLimitDraft11.QUOTA_EXCEEDED_TITLE,
-                violated,
-                retryAfter);
+        return tooManyRequests(
+                RateLimitDraft11.QUOTA_EXCEEDED, RateLimitDraft11.QUOTA_EXCEEDED_TITLE, violated, retryAfter);
+    }
+
+    private static Problem tooManyRequests(String type, String title, List<String> violated, OptionalLong retryAfter) {
+        return new Problem(TOO_MANY_REQUESTS, type, title, violated, retryAfter);
     }
 
     private static Problem reducedCapacity(OptionalLong retryAfter) {

@@ -19,6 +19,9 @@ final class RateLimitDraft11 {
     static final String REDUCED_CAPACITY_TITLE =
             "Request cannot be satisfied due to temporary server capacity constraints";
 
+    static final String ABNORMAL_USAGE = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected";
+    static final String ABNORMAL_USAGE_TITLE = "Request not satisfied due to detection of abnormal request pattern";
+
     static final String VIOLATED_POLICIES = "violated-policies";
 
     /** The largest Integer of a structured field: 15 digits. */

@@ -122,7 +122,8 @@ public final class RateLimitHeaders {
 
     /**
      * Writes the fields of a response. Unknown values are omitted; no value is empty. The fields describe a quota in a
-     * window. A concurrency limit has no window, so it has only {@code Retry-After}, after a denial.
+     * window. A concurrency limit has no window, and neither has a ban, so these have only {@code Retry-After}, after a
+     * denial.
      *
      * @param decisions all decisions on the request, in order; none after an error
      * @param headers the consumer of the name and the value of each field; it gets each name at most once
@@ -130,7 +131,8 @@ public final class RateLimitHeaders {
     public void write(List<Decision> decisions, BiConsumer<String, String> headers) {
         if (rateLimit || xRateLimit) {
             List<QuotaPolicy> policies = QuotaPolicy.of(decisions);
-            policies.removeIf(policy -> policy.limit().holdsPermits());
+            policies.removeIf(
+                    policy -> policy.limit().holdsPermits() || !policy.limit().takesPermits());
             if (rateLimit) {
                 writeUnlessEmpty(RateLimitDraft11.POLICY, RateLimitDraft11.policyField(policies), headers);
                 writeUnlessEmpty(RateLimitDraft11.RATE_LIMIT, RateLimitDraft11.rateLimitField(policies), headers);

@@ -34,7 +34,7 @@ public record Redemption(List<StoreUsage> usages, int fallbacks) {
     public static Redemption of(StoreDecision decision, Predicate<? super StoreUsage> wanted, Map<Object, Long> costs) {
         Map<Object, Long> selected = new HashMap<>();
         for (StoreUsage usage : decision.isCharged() ? decision.usages() : List.<StoreUsage>of()) {
-            if (wanted.test(usage)) {
+            if (usage.cost() > 0 && wanted.test(usage)) {
                 Object handle = usage.claim().handle();
                 selected.put(handle, costs.getOrDefault(handle, 0L));
             }

@@ -9,5 +9,6 @@ package io.github.spillgate.internal.holding;
 //   HoldIds, HeldClaim  the id under which permits are held, and what a claim notes about it
 //   Redemption          the permits of a decision that a refund or a settlement gets: once
 //   Settlements         the real cost, for the store
+//   Bans                bans and pauses by a call, for the store
 
 import org.jspecify.annotations.NullMarked;

@@ -60,7 +60,9 @@ final class HeadDenial {
             boolean isLeased =
                     decision.usages().stream().anyMatch(usage -> usage.isViolated() && mayRefundLeases(usage));
             untilFits = atLeastAMillisecond(isLeased ? waitForWindows(decision) : wait.toMillis());
-            untilRetry = untilFits;
+            // A ban or pause may be ended by a call of any instance.
+            boolean isBanned = decision.violated().stream().anyMatch(limit -> !limit.takesPermits());
+            untilRetry = isBanned ? Math.min(untilFits, withJitter(LONGEST_POLL)) : untilFits;
         }
         // Measured from the time of sending, so that the next attempt reaches the store when the permit is free. If it
         // were measured from the reply, an instance with a slow network would always be later than the others.

@@ -102,6 +102,9 @@ public final class ScriptReply {
             // It is not known when a holder will release its permits.
             long fitsAt = isViolated ? now + limit.retryAfter().toMillis() : now;
             return new StoreUsage(reply, claim, first, isViolated, fitsAt, second, life, null, false, null);
+        } else if (!limit.takesPermits()) {
+            long fitsAt = isGranted ? now : second;
+            return new StoreUsage(reply, claim, first, isViolated, fitsAt, second, life, null, false, null);
         }
         long fitsAt = isGranted ? now : second;
         return new StoreUsage(reply, claim, first - takenLater, isViolated, fitsAt, third, life, null, false, null);
