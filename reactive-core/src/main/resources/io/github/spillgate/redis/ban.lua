@@ -34,7 +34,8 @@ kinds[BAN] = function()
       ban.start, ban.finish, ban.mustWrite = now, finish - (start - now), true
     end
     for at = BAN_HEAD + 1, #bytes, STRIKE do
-      local struck = min(now, unpackFrom('<I6', bytes, at))
+      local struck = unpackFrom('<I6', bytes, at)
+      struck = min(now, struck)
       if struck > now - limit.window then
         ban.strikes[#ban.strikes + 1] = struck
       end

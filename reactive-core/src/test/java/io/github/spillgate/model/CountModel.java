@@ -21,6 +21,8 @@ public abstract class CountModel {
         }
         if (limit instanceof Limit.Quota) {
             return new QuotaModel();
+        } else if (limit instanceof Limit.Ban) {
+            return new BanModel();
         }
         return limit instanceof Limit.Counter ? new CounterModel() : new LogModel();
     }

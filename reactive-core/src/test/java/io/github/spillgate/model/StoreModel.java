@@ -80,6 +80,8 @@ public class StoreModel implements LimitStore {
                     count(claim).take(claim.limit(), claim.permits(), now);
                 } else if (claim.permits() > 0 && claim.limit().isCountingDenied()) {
                     count(claim).recordDenied(claim.limit(), claim.permits(), now);
+                } else if (claim.limit() instanceof Limit.Ban ban && !ban.isPause()) {
+                    recordIfStruck(claim, violated, now);
                 }
             }
         }
@@ -89,6 +91,15 @@ public class StoreModel implements LimitStore {
             usages.add(usage(reply, claim, violated.contains(claim), !violated.isEmpty()));
         }
         return charging ? StoreDecision.ofTake(reply, usages) : StoreDecision.ofPeek(reply, usages);
+    }
+
+    /** A denial counts if limits of the key deny, and none of its bans. */
+    private void recordIfStruck(Claim ban, List<Claim> violated, long now) {
+        List<Claim> ofKey =
+                violated.stream().filter(claim -> claim.key().equals(ban.key())).toList();
+        if (!ofKey.isEmpty() && ofKey.stream().noneMatch(claim -> claim.limit() instanceof Limit.Ban)) {
+            count(ban).recordDenied(ban.limit(), 1, now);
+        }
     }
 
     /** Returns the usage of a count in a reply that allows or denies a request. */

@@ -13,6 +13,8 @@ import io.github.spillgate.postgres.SqlClock;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
@@ -74,7 +76,8 @@ class StoreOracleTest {
 
     /** Those that are there twice are tried twice as often. */
     private static final String KINDS =
-            "log log leased leased counter clock bucket bucket leasedBucket leasedBucket holds holds quota quota";
+            "log log leased leased counter clock bucket bucket leasedBucket leasedBucket holds holds quota quota"
+                    + " ban ban pause";
 
     private static final AtomicInteger RUNS = new AtomicInteger();
 
@@ -629,6 +632,11 @@ class StoreOracleTest {
                 Tuple.of(1, asked.map(ReleaseFirst::new)),
                 Tuple.of(1, asked.map(Reset::new)),
                 Tuple.of(
+                        2,
+                        Combinators.combine(asked, Arbitraries.of(true, false), Arbitraries.of(1L, 20L, 3_000L))
+                                .as(Ban::new)),
+                Tuple.of(1, asked.map(Pardon::new)),
+                Tuple.of(
                         1,
                         Combinators.combine(
                                         Arbitraries.integers().between(0, 2),
@@ -655,6 +663,16 @@ class StoreOracleTest {
                         .hold(Duration.ofMillis(1_000 + window * (1 + permits % 2)))
                         .retryAfter(Duration.ofMillis(1_000 + 500 * (permits % 3)))
                         .named("limit-" + number);
+            }
+            if (kind.equals("ban")) {
+                // The number of denials and the time may change together.
+                Limit.Ban ban = Limit.ban(
+                        Duration.ofMillis(window * (1 + permits % 3)),
+                        1 + permits % 4,
+                        Duration.ofMillis(window * resolution));
+                return (denied ? ban.growing() : ban).named("limit-" + number);
+            } else if (kind.equals("pause")) {
+                return Limit.pausable().named("limit-" + number);
             }
             if (kind.equals("quota")) {
                 // The mark may change together with the permits.
@@ -716,6 +734,10 @@ class StoreOracleTest {
 
     record Reset(ChargeSpec asked) implements Action {}
 
+    record Ban(ChargeSpec asked, boolean isPause, long millis) implements Action {}
+
+    record Pardon(ChargeSpec asked) implements Action {}
+
     record Tick(long millis) implements Action {}
 
     record Permits(int limit, int permits) implements Action {}
@@ -754,6 +776,7 @@ class StoreOracleTest {
         private final Map<String, Integer> lives = new ConcurrentHashMap<>();
 
         private Instant resetAt = Instant.MIN;
+        private int bansMade;
 
         Subject(String name, LimitStore store, InstantSource clock, double debt) {
             this.clock = clock;
@@ -806,6 +829,10 @@ class StoreOracleTest {
                 return releaseFirst(limiter, store, release.asked.charge(limits));
             } else if (action instanceof RefundOldest refund && refund.asked.cost > 0) {
                 return limiter.refund(refund.asked.charge(limits)).thenReturn("");
+            } else if (action instanceof Ban ban) {
+                return ban(ban, ban.asked.charge(limits));
+            } else if (action instanceof Pardon pardon) {
+                return limiter.pardon(pardon.asked.charge(limits)).thenReturn("");
             } else if (action instanceof Reset reset) {
                 return limiter.reset(reset.asked.charge(limits)).then(Mono.fromSupplier(() -> {
                     allowed.removeIf(decision -> decision.at().isAfter(clock.instant()));
@@ -814,6 +841,24 @@ class StoreOracleTest {
                 }));
             }
             return Mono.just("");
+        }
+
+        /** Bans by the clock of the test, which that of a limiter is not. */
+        private Mono<String> ban(Ban ban, Charge charge) {
+            return limiter.peek(charge).flatMap(decision -> {
+                long now = clock.millis();
+                List<Reconciliation> bans = DecidedClaims.of(decision).stream()
+                        .filter(claim -> claim.limit() instanceof Limit.Ban of && of.isPause() == ban.isPause)
+                        .map(claim -> Reconciliation.of(
+                                "call", ++bansMade, claim, List.of(new Grants(now, now, ban.millis)), List.of(), clock))
+                        .toList();
+                return bans.isEmpty()
+                        ? Mono.just("")
+                        : store.correct(bans)
+                                .map(all -> all.stream()
+                                        .map(one -> one.outcome().toString())
+                                        .collect(Collectors.joining(" ")));
+            });
         }
 
         private Mono<String> renew(Renew renew) {
