@@ -685,7 +685,7 @@ public final class RateLimiter implements AsyncCloseable {
      * @return completes when the key is no longer banned
      */
     public Mono<Void> pardon(Charge... charges) {
-        return change(allPresent(Arrays.asList(Checks.some(charges, "charges", CHARGE))), found -> {
+        return change(allPresent(charges), found -> {
             List<Claim> banned = Bans.among(found);
             return banned.isEmpty() ? Mono.empty() : store.reset(banned, LimitStore.NO_DEADLINE);
         });
