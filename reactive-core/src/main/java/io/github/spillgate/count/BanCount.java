@@ -103,7 +103,6 @@ final class BanCount extends RateCount {
 
     @Override
     public void recordDenied(long cost) {
-        start = start == 0 ? now : start;
         strikes.addLast(now);
         if (strikes.size() >= limit.permits()) {
             strikes.clear();
@@ -170,6 +169,7 @@ final class BanCount extends RateCount {
         if (value.length < HEAD || (value.length - HEAD) % STRIKE != 0 || in.nextKind() != CountValue.BAN) {
             return false;
         }
+        this.limit = (Limit.Ban) limit;
         readLife(in);
         level = (int) in.next(1);
         start = in.next(6);
@@ -186,7 +186,7 @@ final class BanCount extends RateCount {
         expires = expiresAt();
         CountValue out = new CountValue(HEAD + STRIKE * strikes.size(), CountValue.BAN, lifeAt(micros))
                 .add(level, 1)
-                .add(start == 0 ? now : start, 6)
+                .add(start, 6)
                 .add(end, 6)
                 .add(expires, 6);
         strikes.forEach(struck -> out.add(struck, STRIKE));

@@ -19,7 +19,7 @@ kinds[BAN] = function()
 
   local function read(key, limit)
     local bytes = firstBytes(key, '-1')
-    local ban = {key = key, limit = limit, life = 0, level = 0, start = now, finish = 0, expires = 0, strikes = {}}
+    local ban = {key = key, limit = limit, life = 0, level = 0, start = 0, finish = 0, expires = 0, strikes = {}}
     if bytes == '' then
       return ban
     elseif not bytes or #bytes < BAN_HEAD or (#bytes - BAN_HEAD) % STRIKE ~= 0 then

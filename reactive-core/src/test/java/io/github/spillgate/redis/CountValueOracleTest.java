@@ -83,7 +83,12 @@ class CountValueOracleTest {
             "holds",
             "holds",
             "quota",
-            "quota");
+            "quota",
+            "ban",
+            "ban");
+
+    /** A limit that denies each request beside a ban. */
+    private static final Limit DENYING = Limit.perDay(1);
 
     private static final long[] WINDOWS = {1, 2, 7, 50, 1_000};
 
@@ -110,24 +115,26 @@ class CountValueOracleTest {
 
     @Test
     void javaAndLuaWriteTheSameBytes() {
-        writeTheSameBytes(0, 60);
+        writeTheSameBytes(0, 75);
         assertThat(corrections)
                 .containsOnlyKeys(
                         "charge Log",
                         "charge Counter",
                         "charge Bucket",
                         "charge Quota",
+                        "charge Ban",
                         "restore Log",
                         "restore Counter",
                         "restore Bucket",
-                        "restore Quota")
+                        "restore Quota",
+                        "restore Ban")
                 .allSatisfy((correction, times) -> assertThat(times).isGreaterThan(50));
     }
 
     @Test
     @Thorough
     void javaAndLuaWriteTheSameBytesInManyRuns() {
-        writeTheSameBytes(60, 1_500);
+        writeTheSameBytes(75, 1_500);
     }
 
     @Test
@@ -245,7 +252,9 @@ class CountValueOracleTest {
                 "9/1m burst=9",
                 "9/1s burst=1",
                 "9 concurrent",
-                "9 daily"
+                "9 daily",
+                "ban 9m after 2/1m",
+                "ban 9m after 1/1m growing"
             })
     void aValueExpiresWithItsKey(String text) {
         Limit limit = Limit.parse(text);
@@ -255,7 +264,12 @@ class CountValueOracleTest {
             Claim claim = DecidedClaims.of(limiter.peek(Charge.of("k", limit)).block())
                     .get(0);
             Claim held = limit.holdsPermits() ? claim.withHoldId(new UUID(1, 2)) : claim;
-            store.take(StoreRequest.take(List.of(held.withPermits(1)))).block();
+            Claim denied = DecidedClaims.of(
+                            limiter.peek(Charge.of("k", DENYING)).block())
+                    .get(0)
+                    .withPermits(2);
+            store.take(StoreRequest.take(limit.takesPermits() ? List.of(held.withPermits(1)) : List.of(claim, denied)))
+                    .block();
             String key = keyspace.onlyKey();
             long expiresAt = Count.read(limit, keyspace.bytes(key)).expiresAt();
             // The key may live a little longer: Redis counts from when it runs the command, in a script that has begun.
@@ -382,6 +396,10 @@ class CountValueOracleTest {
             long now = clock.millis();
             if (limit instanceof Limit.Quota quota) {
                 return periods(most, quota, now);
+            }
+            if (!limit.takesPermits()) {
+                long at = now - random.nextInt(1_000);
+                return List.of(new Grants(at, at, 1 + random.nextLong(now - at + 2_000)));
             }
             boolean isBucket = limit instanceof Limit.Bucket;
             boolean isVast = !isBucket && random.nextInt(50) == 0;
@@ -605,6 +623,10 @@ class CountValueOracleTest {
         }
 
         void decide(Claim claim, boolean isTake) {
+            if (!claim.limit().takesPermits()) {
+                decideBan(claim.withPermits(0), isTake);
+                return;
+            }
             StoreDecision decision = store.take(
                             isTake ? StoreRequest.take(List.of(claim)) : StoreRequest.peek(List.of(claim)))
                     .block();
@@ -623,6 +645,26 @@ class CountValueOracleTest {
                         .isEqualTo(fits ? clock.millis() : count.fitsAt(claim.permits()));
             });
             note(decision);
+        }
+
+        /** Another limit of the key denies the request. */
+        private void decideBan(Claim ban, boolean isTake) {
+            Claim denied = DecidedClaims.of(
+                            limiter.peek(Charge.of(ban.key(), DENYING)).block())
+                    .get(0)
+                    .withPermits(2);
+            List<Claim> both = List.of(ban, denied);
+            StoreDecision decision = store.take(isTake ? StoreRequest.take(both) : StoreRequest.peek(both))
+                    .block();
+            StoreUsage usage = decision.usages().get(0);
+            inJava(ban, count -> {
+                boolean fits = count.fits(0);
+                count.decide(ban, false, isTake && Count.isStruck(ban, both, new boolean[] {fits, false}));
+                assertThat(usage.isViolated()).isNotEqualTo(fits);
+                assertThat(usage.used()).isEqualTo(count.used());
+                assertThat(usage.wholeAt().toEpochMilli()).isEqualTo(count.wholeAt());
+                assertThat(usage.fitsAt().toEpochMilli()).isEqualTo(count.fitsAt(0));
+            });
         }
 
         /** Where the clock has stepped back, Redis cannot tell what came before a reset from what came after it. */
