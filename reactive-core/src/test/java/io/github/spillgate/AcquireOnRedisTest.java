@@ -90,6 +90,47 @@ class AcquireOnRedisTest {
         await().atMost(LONG).untilAsserted(() -> assertNoWaiterIsLeft(limiter));
     }
 
+    /** The second instance learns of a pause, and of its end by a call, from the replies of Redis alone. */
+    @Test
+    void waitersOfAllInstancesWaitForTheEndOfAPause() {
+        List<RateLimiter> limiters = List.of(pausable(RedisStore.create(client)), pausable(RedisStore.create(client)));
+        limiters.get(0).pause("a", Duration.ofSeconds(1)).block();
+        long from = System.nanoTime();
+        List<Decision> decisions = Flux.range(0, 20)
+                .flatMap(i -> limiters.get(i % 2).acquire("a", LONG), 20)
+                .collectList()
+                .block(LONG);
+        assertThat(decisions).hasSize(20).allMatch(Decision::isAllowed);
+        assertThat(Duration.ofNanos(System.nanoTime() - from)).isGreaterThan(Duration.ofMillis(900));
+    }
+
+    @Test
+    void aPardonEndsTheWaitOfAllInstances() {
+        List<RateLimiter> limiters = List.of(pausable(RedisStore.create(client)), pausable(RedisStore.create(client)));
+        limiters.get(0).pause("a", Duration.ofHours(1)).block();
+        assertThat(limiters.get(1)
+                        .acquire("a", Duration.ofSeconds(1))
+                        .block(LONG)
+                        .retryAfter()
+                        .get())
+                .isGreaterThan(Duration.ofMinutes(59));
+        List<Decision> decisions = Collections.synchronizedList(new ArrayList<>());
+        limiters.forEach(limiter -> limiter.acquire("a", Duration.ofHours(2)).subscribe(decisions::add));
+        await().until(() ->
+                limiters.stream().allMatch(limiter -> limiter.queues().reserved() == 1));
+        limiters.get(0).pardon("a").block();
+        await().atMost(Duration.ofSeconds(30)).until(() -> decisions.size() == 2);
+        assertThat(decisions).allMatch(Decision::isAllowed);
+    }
+
+    private RateLimiter pausable(RedisStore store) {
+        return RateLimiter.builder(name)
+                .store(store)
+                .limit(Limit.perSecond(100))
+                .limit(Limit.pausable())
+                .build();
+    }
+
     /** An instance with a faster network gets more of a burst, but each waiting instance gets some permits. */
     @ParameterizedTest
     @CsvSource("1, 15, 3")
