@@ -24,13 +24,15 @@ final class CountClaim implements HeldClaim {
     private final CountName name;
     private final String key;
     private final long permits;
+    private final int charge;
     private final @Nullable HoldId hold;
 
-    private CountClaim(LimitStore store, CountName name, String key, long permits, @Nullable HoldId hold) {
+    private CountClaim(LimitStore store, CountName name, String key, long permits, int charge, @Nullable HoldId hold) {
         this.store = store;
         this.name = name;
         this.key = key;
         this.permits = permits;
+        this.charge = charge;
         this.hold = hold;
     }
 
@@ -65,8 +67,13 @@ final class CountClaim implements HeldClaim {
     }
 
     @Override
+    public int charge() {
+        return charge;
+    }
+
+    @Override
     public CountClaim withPermits(long permits) {
-        return new CountClaim(store, name, key, Checks.permits(permits), hold);
+        return new CountClaim(store, name, key, Checks.permits(permits), charge, hold);
     }
 
     @Override
@@ -76,12 +83,12 @@ final class CountClaim implements HeldClaim {
 
     @Override
     public CountClaim withHoldId(UUID id) {
-        return new CountClaim(store, name, key, permits, new HoldId(id, Time.nanos()));
+        return new CountClaim(store, name, key, permits, charge, new HoldId(id, Time.nanos()));
     }
 
     /** Returns a claim with the same key under another limit, which holds nothing. */
     CountClaim under(Prefix limit) {
-        return claim(store, name.under(limit), key, permits);
+        return claim(store, name.under(limit), key, permits, charge);
     }
 
     @Override
@@ -106,6 +113,10 @@ final class CountClaim implements HeldClaim {
 
     /** Returns the claims of one charge, each with a different identity. */
     static List<Claim> of(LimitStore store, String limiter, List<Prefix> defaults, Charge charge) {
+        return of(store, limiter, defaults, charge, 0);
+    }
+
+    private static List<Claim> of(LimitStore store, String limiter, List<Prefix> defaults, Charge charge, int number) {
         List<Prefix> limits = charge.limits().isEmpty() ? defaults : prefixes(limiter, charge.limits());
         if (limits.isEmpty()) {
             throw new IllegalArgumentException("neither the charge nor limiter " + limiter
@@ -117,17 +128,17 @@ final class CountClaim implements HeldClaim {
         String group = charge.encodedGroup();
         if (limits.size() == 1) {
             CountName name = new CountName(limits.get(0), encoded, group);
-            return List.of(claim(store, name, key, charge.permits()));
+            return List.of(claim(store, name, key, charge.permits(), number));
         }
         List<Claim> claims = new ArrayList<>(limits.size());
         for (Prefix limit : limits) {
-            claims.add(claim(store, new CountName(limit, encoded, group), key, charge.permits()));
+            claims.add(claim(store, new CountName(limit, encoded, group), key, charge.permits(), number));
         }
         return claims;
     }
 
-    private static CountClaim claim(LimitStore store, CountName name, String key, long permits) {
-        return new CountClaim(store, name, key, name.limit().takesPermits() ? permits : 0, null);
+    private static CountClaim claim(LimitStore store, CountName name, String key, long permits, int charge) {
+        return new CountClaim(store, name, key, name.limit().takesPermits() ? permits : 0, charge, null);
     }
 
     /** Returns the prefix of the identities for each limit. */
@@ -148,24 +159,42 @@ final class CountClaim implements HeldClaim {
                     "no charge was given: expected at least one, for example Charge.of(\"user:42\")");
         }
         List<CountClaim> claims = new ArrayList<>();
-        for (Charge charge : charges) {
-            for (Claim claim : of(store, limiter, defaults, charge)) {
-                add(claims, (CountClaim) claim);
+        for (int number = 0; number < charges.size(); number++) {
+            int joined = number;
+            List<Claim> some = of(store, limiter, defaults, charges.get(number), number);
+            for (Claim claim : some) {
+                // Charges with a limit on one count are one for a ban.
+                int same = indexOf(claims, (CountClaim) claim);
+                joined = same < 0 ? joined : claims.get(same).charge;
+            }
+            for (Claim claim : some) {
+                add(claims, ((CountClaim) claim).inCharge(joined));
             }
             checkNumber(claims.size());
         }
         return List.copyOf(claims);
     }
 
-    private static void add(List<CountClaim> claims, CountClaim claim) {
+    private CountClaim inCharge(int number) {
+        return number == charge ? this : new CountClaim(store, name, key, permits, number, hold);
+    }
+
+    private static int indexOf(List<CountClaim> claims, CountClaim claim) {
         for (int i = 0; i < claims.size(); i++) {
-            CountClaim earlier = claims.get(i);
-            if (earlier.name.equals(claim.name)) {
-                claims.set(i, earlier.plus(claim));
-                return;
+            if (claims.get(i).name.equals(claim.name)) {
+                return i;
             }
         }
-        claims.add(claim);
+        return -1;
+    }
+
+    private static void add(List<CountClaim> claims, CountClaim claim) {
+        int i = indexOf(claims, claim);
+        if (i < 0) {
+            claims.add(claim);
+        } else {
+            claims.set(i, claims.get(i).plus(claim));
+        }
     }
 
     private CountClaim plus(CountClaim other) {
@@ -176,7 +205,7 @@ final class CountClaim implements HeldClaim {
                     + " differ in name, for example .named(\"burst\")");
         }
         long sum = permits + other.permits;
-        return new CountClaim(store, name, key, sum < 0 ? Long.MAX_VALUE : sum, null);
+        return new CountClaim(store, name, key, sum < 0 ? Long.MAX_VALUE : sum, charge, null);
     }
 
     static void checkNumber(int counts) {

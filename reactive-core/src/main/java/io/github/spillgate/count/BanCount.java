@@ -14,8 +14,9 @@ import org.jspecify.annotations.Nullable;
 final class BanCount extends RateCount {
     // Design notes.
     //
-    // A request costs nothing here, so a key that is not denied needs no value. A denial by another limit of the key is
-    // recorded with its time; as many as the limit says, within its window, begin a ban, and are forgotten then. While
+    // A request costs nothing here, so a key that is not denied needs no value. A denial by another limit of the charge
+    // is recorded with its time; as many as the limit says, within its window, begin a ban, and are forgotten then.
+    // While
     // the key is banned, no denial is recorded, so a ban does not extend itself.
     //
     // Of two bans, the one that ends later counts. That makes every merge idempotent: a call, a hand-over of the

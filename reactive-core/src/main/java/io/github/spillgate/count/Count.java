@@ -289,7 +289,7 @@ public abstract class Count {
     }
 
     /**
-     * Returns whether a denial counts for a ban: another limit of the same key denies, and no ban of that key does.
+     * Returns whether a denial counts for a ban: another limit of the same charge denies, and no ban of it does.
      *
      * @param ban the claim
      * @param claims all claims of the decision
@@ -300,10 +300,9 @@ public abstract class Count {
         if (ban.limit().takesPermits()) {
             return false;
         }
-        String key = keyOf(ban);
         boolean isStruck = false;
         for (int i = 0; i < fits.length; i++) {
-            if (!fits[i] && keyOf(claims.get(i)).equals(key)) {
+            if (!fits[i] && claims.get(i).charge() == ban.charge()) {
                 if (!claims.get(i).limit().takesPermits()) {
                     return false;
                 }
@@ -311,12 +310,6 @@ public abstract class Count {
             }
         }
         return isStruck;
-    }
-
-    /** Returns the part of an identity that names the key, as decide.lua does. */
-    private static String keyOf(Claim claim) {
-        String identity = claim.identity();
-        return identity.substring(Math.max(0, identity.indexOf('{')));
     }
 
     /**

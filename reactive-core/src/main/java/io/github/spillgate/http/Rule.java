@@ -786,7 +786,7 @@ public final class Rule {
         /** If limits or costs are looked up, only the requests are denied for which the lookup finds nothing. */
         private void checkCost() {
             for (Limit limit : limits) {
-                if (cost > limit.capacity() && limitSource == null && costSource == null) {
+                if (limit.takesPermits() && cost > limit.capacity() && limitSource == null && costSource == null) {
                     throw refused("cost " + cost + " exceeds limit " + limit
                             + ", so every request would be denied: expected at most " + limit.capacity()
                             + ", or this limit in a rule of its own");

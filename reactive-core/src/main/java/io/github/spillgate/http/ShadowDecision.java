@@ -1,9 +1,12 @@
 package io.github.spillgate.http;
 
+import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
+import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.internal.Time;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 import reactor.core.Disposable;
 import reactor.core.Disposables;
 import reactor.core.publisher.ConnectableFlux;
@@ -99,12 +102,24 @@ final class ShadowDecision {
         if (resolved.refusal() != null) {
             events.refused(match);
         }
-        return resolved.charge() == null
+        Charge charge = withoutBans(resolved.charge());
+        return charge == null
                 ? Mono.empty()
-                : limiter.tryAcquire(resolved.charge()).doOnNext(made -> {
+                : limiter.tryAcquire(charge).doOnNext(made -> {
                     hold(resolved, made, events);
                     events.decided(resolved, made, Time.nanos() - start);
                 });
+    }
+
+    /** A ban would outlast the trial of the rule, and deny requests as soon as that is enforced. */
+    private static @Nullable Charge withoutBans(@Nullable Charge charge) {
+        if (charge == null || charge.limits().stream().allMatch(Limit::takesPermits)) {
+            return charge;
+        }
+        List<Limit> limits =
+                charge.limits().stream().filter(Limit::takesPermits).toList();
+        Charge other = Charge.of(charge.key(), limits).permits(charge.permits());
+        return limits.isEmpty() ? null : charge.group().map(other::group).orElse(other);
     }
 
     /** Holds permits as an enforced rule does, so that the rule reports the requests that it would deny. */

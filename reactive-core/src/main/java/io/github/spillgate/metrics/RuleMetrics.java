@@ -31,6 +31,8 @@ import java.util.concurrent.ConcurrentHashMap;
  * key, or several</td></tr>
  * <tr><td>{@code spillgate.near}, by {@code rule}</td><td>requests that were allowed and left less than a tenth of a
  * limit or, if it has a {@linkplain Limit#near(int) mark}, were at or above that</td></tr>
+ * <tr><td>{@code spillgate.bans}, by {@code rule}</td><td>denied requests that began a {@linkplain Limit.Ban
+ * ban}</td></tr>
  * <tr><td>{@code spillgate.expired}, by {@code rule}</td><td>responses that lost the permits of a concurrency limit
  * before their end</td></tr>
  * </table>
@@ -67,6 +69,8 @@ public final class RuleMetrics implements RuleListener {
         if (outcome == Outcome.ALLOWED && isNear(rule, decision)) {
             counter("spillgate.near", "Requests that were allowed and near a limit", rule)
                     .increment();
+        } else if (outcome == Outcome.DENIED && beginsBan(rule, decision)) {
+            counter("spillgate.bans", "Denied requests that began a ban", rule).increment();
         }
     }
 
@@ -92,6 +96,16 @@ public final class RuleMetrics implements RuleListener {
     public void expired(RuleMatch match, HoldExpiredException why) {
         counter("spillgate.expired", "Responses that lost permits of a concurrency limit", match.rule())
                 .increment();
+    }
+
+    private static boolean beginsBan(Rule rule, Decision decision) {
+        for (Decision.Usage usage : decision.limits()) {
+            boolean isBegun = !usage.limit().takesPermits() && usage.used() > 0 && !usage.isViolated();
+            if (isBegun && rule.isLimitedBy(usage.limit())) {
+                return true;
+            }
+        }
+        return false;
     }
 
     private static boolean isNear(Rule rule, Decision decision) {

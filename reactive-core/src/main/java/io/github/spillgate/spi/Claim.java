@@ -48,6 +48,11 @@ public interface Claim {
      */
     Claim withPermits(long permits);
 
+    /** {@return the number of its charge in the call} A ban counts denials by the limits of its own charge. */
+    default int charge() {
+        return 0;
+    }
+
     /**
      * {@return the id under which this claim takes permits of a {@linkplain Limit.Concurrent concurrency limit}, unique
      * among all processes; null for other limits, and for a peek} They are released and renewed by it, and a claim that

@@ -1,8 +1,7 @@
 -- ban.lua: bans and pauses. BanCount.java does the same, and explains the rules. The figures of a usage are 1 while the
 -- key is banned, otherwise 0; then the end of the ban, or now; and 0.
 --
--- Requests have a cost of 0 here, so none takes anything. recordDenied is called if another limit of the same key denies
--- a request, and no ban does.
+-- No request takes anything. recordDenied is called if another limit of the same charge denies a request, and no ban.
 
 kinds[BAN] = function()
 

@@ -9,7 +9,7 @@
 --             counts:1, then for each count
 --               key:2       the position of its key
 --               limit:2     the position of its limit
---               cost:7      0 to permits
+--               cost:7      0 to permits; of a ban, the claims of its charge: for the i-th one 2 ^ i
 --               id:16       of a concurrency limit, the id under which the permits are held
 --
 -- Reply: the time; for each group and each of its counts the usage after the group, see wire.lua; then, if a charge
@@ -42,17 +42,12 @@ end
 -- requests, the length of every log is checked when it is read.
 local limits, _, checksLength = readLimits()
 
--- Returns the part of an identity that names the key.
-local function keyOf(count)
-  return string.match(count.key, '{.*')
-end
-
--- Returns whether a denied request counts for a ban: a limit of the same key denies it, and no ban of that key does.
-local function isStruck(ban, counts, number, isViolated)
-  local key, isStruck = keyOf(ban), false
+-- Returns whether a denied request counts for a ban: another limit of its charge denies it, and no ban of that does.
+local function isStruck(charge, number, isViolated, groupLimits)
+  local isStruck = false
   for i = 1, number do
-    if isViolated[i] and keyOf(counts[i]) == key then
-      if counts[i].limit.kind.isBan then
+    if isViolated[i] and floor(charge / 2 ^ i) % 2 == 1 then
+      if groupLimits[i].kind.isBan then
         return false
       end
       isStruck = true
@@ -64,7 +59,7 @@ end
 -- Decides the rest of the groups in memory, and then writes the counts that have changed.
 local function decideRest()
   local reply, r, counts = {decidedHere}, 1, {}
-  local groupCounts, groupLimits, groupCosts, groupIds, isViolated = {}, {}, {}, {}, {}
+  local groupCounts, groupLimits, groupCosts, groupIds, groupCharges, isViolated = {}, {}, {}, {}, {}, {}
   local at = rest
   while at <= #argument do
     local mode, times, deadline, number
@@ -76,6 +71,8 @@ local function decideRest()
       local limit, count, id = limits[l], counts[k], nil
       if limit.kind.hasIds then
         id, at = unpackFrom('c16', argument, at)
+      elseif limit.kind.isBan then
+        groupCharges[i], cost = cost, 0
       end
       if count == nil and status ~= LATE then
         count = not torn[KEYS[k]] and limit.kind.read(KEYS[k], limit, checksLength) or false
@@ -130,7 +127,7 @@ local function decideRest()
         reply[r] = usageOf(nil, 0, count and status == FOREIGN and 0 or status)
       else
         local isRecorded = isDenied and mode == TAKE and limit.isCountingDenied and isWritable
-          and (cost > 0 or limit.kind.isBan and isStruck(count, groupCounts, number, isViolated))
+          and (cost > 0 or limit.kind.isBan and isStruck(groupCharges[i], number, isViolated, groupLimits))
         if isRecorded and limit.kind.recordDenied(count, cost) then
           change(count)
         end

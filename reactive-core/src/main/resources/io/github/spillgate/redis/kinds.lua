@@ -13,7 +13,7 @@
 --                                    number of them fits, each smaller number fits
 --   take(count, cost, id)            takes a cost, above 0
 --   hasIds                           true if permits are held under ids
---   isBan                            true if no permits are taken, and denials by other limits of the key are recorded
+--   isBan                            true if no permits are taken, and denials by the limits of its charge are recorded
 --
 -- and those of rate limits:
 --

@@ -12,6 +12,7 @@ import io.github.spillgate.metrics.RuleMetrics;
 import io.micrometer.core.instrument.Meter;
 import io.micrometer.core.instrument.Tag;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
+import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
 import org.junit.jupiter.api.Test;
@@ -111,6 +112,17 @@ class MetricsTest extends RulesFixture {
         assertThat(registry.get("spillgate.near").tag("rule", "all").counter().count())
                 .isEqualTo(2);
         assertThat(registry.find("spillgate.near").counters()).hasSize(1);
+    }
+
+    @Test
+    void bansAreCountedWhenTheyBegin() {
+        Limit ban = Limit.ban(Duration.ofHours(1), 3, Duration.ofMinutes(10));
+        Rules rules = rules(rule("all", 2).limit(ban), rule("some", 1_000).limit(ban));
+        for (int i = 0; i < 9; i++) {
+            decide(rules, "k");
+        }
+        assertThat(registry.get("spillgate.bans").tag("rule", "all").counter().count())
+                .isEqualTo(1);
     }
 
     @Test

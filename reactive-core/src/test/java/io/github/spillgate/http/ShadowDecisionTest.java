@@ -18,6 +18,7 @@ import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Queue;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
@@ -43,6 +44,24 @@ class ShadowDecisionTest extends RulesFixture {
     private final RateLimiter held = RateLimiter.builder("held").store(store).build();
     private final Queue<String> called = new ConcurrentLinkedQueue<>();
     private final AtomicReference<Verdict> verdict = new AtomicReference<>();
+
+    /** A ban of its trial would deny requests when the rule is enforced. */
+    @Test
+    void aShadowRuleBansNoKey() {
+        Limit ban = Limit.ban(Duration.ofHours(1), 2, Duration.ofMinutes(10));
+        Rule.Builder rule = Rule.named("tried")
+                .key(match -> Mono.just("k"))
+                .limit(Limit.perMinute(1))
+                .limit(ban);
+        Rules tried = rules(rule.shadow(true));
+        for (int i = 0; i < 5; i++) {
+            assertThat(decide(tried).isAllowed()).isTrue();
+        }
+        assertThat(events).filteredOn("denied tried"::equals).hasSize(4);
+        Decision enforced = Objects.requireNonNull(
+                rules(rule.shadow(false)).peek(SentRequest.get("/")).block());
+        assertThat(enforced.violated()).extracting(Limit::name).containsExactly("tried-1m");
+    }
 
     // Lookups.
 

@@ -93,11 +93,12 @@ public class StoreModel implements LimitStore {
         return charging ? StoreDecision.ofTake(reply, usages) : StoreDecision.ofPeek(reply, usages);
     }
 
-    /** A denial counts if limits of the key deny, and none of its bans. */
+    /** A denial counts if limits of the charge deny, and none of its bans. */
     private void recordIfStruck(Claim ban, List<Claim> violated, long now) {
-        List<Claim> ofKey =
-                violated.stream().filter(claim -> claim.key().equals(ban.key())).toList();
-        if (!ofKey.isEmpty() && ofKey.stream().noneMatch(claim -> claim.limit() instanceof Limit.Ban)) {
+        List<Claim> ofCharge = violated.stream()
+                .filter(claim -> claim.charge() == ban.charge())
+                .toList();
+        if (!ofCharge.isEmpty() && ofCharge.stream().noneMatch(claim -> claim.limit() instanceof Limit.Ban)) {
             count(ban).recordDenied(ban.limit(), 1, now);
         }
     }

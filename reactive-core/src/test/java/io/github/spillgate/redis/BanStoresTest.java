@@ -111,6 +111,26 @@ class BanStoresTest extends ScriptedFixture {
         assertThat(isBanned(limiter, "k")).isFalse();
     }
 
+    /** Two rules by address are two charges on one key. */
+    @ParameterizedTest
+    @ValueSource(strings = {"local", "lua", "values"})
+    void aDenialCountsForTheBanOfItsOwnChargeOnly(String kind) {
+        RateLimiter limiter = limiter(kind);
+        Limit.Ban once = Limit.ban(Duration.ofHours(1), 1, Duration.ofMinutes(1));
+        Charge wide = Charge.of("k", Limit.perMinute(9), once.named("wide"));
+        Charge login = Charge.of("k", Limit.perHour(1), once.named("login"));
+        for (int i = 0; i < 2; i++) {
+            limiter.tryAcquire(wide, login).block();
+        }
+        assertThat(limiter.peek(wide, login).block().violated()).containsExactly(Limit.perHour(1), once.named("login"));
+        // With a limit in common they are one.
+        Charge both = Charge.of("k", Limit.perHour(2), once.named("both"));
+        Charge other = Charge.of("k", Limit.perHour(2), Limit.perMinute(9), once.named("other"));
+        limiter.tryAcquire(both, other).block();
+        assertThat(limiter.peek(both, other).block().violated())
+                .containsExactly(Limit.perHour(2), once.named("both"), once.named("other"));
+    }
+
     @ParameterizedTest
     @ValueSource(strings = {"local", "lua", "values"})
     void bansGrowUpToADayAndBeginAgainAfterADay(String kind) {

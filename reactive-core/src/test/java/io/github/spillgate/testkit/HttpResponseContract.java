@@ -14,6 +14,7 @@ import java.io.IOException;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
 import java.nio.file.Files;
+import java.time.Duration;
 import java.time.OffsetDateTime;
 import java.time.ZoneId;
 import java.util.List;
@@ -79,6 +80,27 @@ public abstract class HttpResponseContract extends HttpContract {
         assertThat(field(response, "X-RateLimit-Remaining")).isEqualTo("0");
         assertThat(Long.parseLong(field(response, "X-RateLimit-Reset")))
                 .isGreaterThanOrEqualTo(System.currentTimeMillis() / 1000);
+    }
+
+    /** The limit of a rule has its name, so the ban has too. */
+    @Test
+    void aBannedClientGetsAProblemOfItsOwn() {
+        serve(address("login", 1)
+                .limit(Limit.ban(Duration.ofHours(1), 2, Duration.ofMinutes(10)))
+                .limit(Limit.pausable()));
+        client.get("/hello");
+        assertThat(client.get("/hello").body()).contains("#quota-exceeded", "[\"login-1m\"]");
+        assertThat(Long.parseLong(field(client.get("/hello"), "Retry-After"))).isBetween(3_500L, 3_600L);
+        HttpResponse<String> response = client.get("/hello");
+        assertThat(response.statusCode()).isEqualTo(429);
+        assertThat(response.body())
+                .startsWith("{\"type\":\"https://iana.org/assignments/http-problem-types#abnormal-usage-detected\","
+                        + "\"title\":\"Request not satisfied due to detection of abnormal request pattern\","
+                        + "\"status\":429,\"violated-policies\":[\"login-1m\",\"login-ban\"],\"retry-after\":");
+        // A ban is no quota.
+        assertThat(items(response, "RateLimit-Policy"))
+                .containsExactly(Map.entry("login-1m", Map.of("q", 1L, "w", 60L)));
+        assertThat(field(response, "X-RateLimit-Limit")).isEqualTo("1");
     }
 
     /** In the period that begins, clocks are set forward, so it is an hour shorter than the window of the policy. */

@@ -56,7 +56,7 @@ record GatewayPlan(Config config, List<Limit> limits) {
                         + " example 10/s, and the concurrency limit in a rule, for example spillgate.rules[0].limits="
                         + limit);
             }
-            if (limit.capacity() < config.requestedTokens) {
+            if (limit.takesPermits() && limit.capacity() < config.requestedTokens) {
                 throw new IllegalArgumentException("requestedTokens is " + config.requestedTokens + ", which limit \""
                         + limit + "\" never has: expected at most " + limit.capacity());
             }

@@ -58,7 +58,9 @@ public final class LimiterDecisions {
         for (int i = 0; before != null && before.limits().size() == claims.size() && i < claims.size(); i++) {
             Claim claim = claims.get(i);
             Decision.Usage then = before.limits().get(i);
-            boolean isViolated = then.used() + claim.permits() > claim.limit().capacity();
+            boolean isViolated = claim.limit().takesPermits()
+                    ? then.used() + claim.permits() > claim.limit().capacity()
+                    : then.isViolated();
             usages.add(StoreUsage.of(
                     reply,
                     claim,

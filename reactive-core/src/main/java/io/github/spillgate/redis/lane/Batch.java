@@ -257,7 +257,12 @@ public final class Batch {
             int number = first.mode() == Mode.LEASE ? first.parts() : times;
             request.addGroup(first.mode(), number, deadlineMicros, claims.size());
             for (int i = 0; i < touched.length; i++) {
-                request.addClaim(touched[i].index, claims.get(i));
+                Claim claim = claims.get(i);
+                if (claim.limit().takesPermits()) {
+                    request.addClaim(touched[i].index, claim);
+                } else {
+                    request.addBan(touched[i].index, claim, claims);
+                }
             }
         }
 

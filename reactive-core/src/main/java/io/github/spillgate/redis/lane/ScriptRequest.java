@@ -91,6 +91,21 @@ public final class ScriptRequest {
         return claim.limit().holdsPermits() ? addId(claim.holdId()) : this;
     }
 
+    /**
+     * Adds a claim on a ban.
+     *
+     * @param key the index of its key, from 0
+     * @param ban the claim
+     * @param claims all claims of the group
+     */
+    ScriptRequest addBan(int key, Claim ban, List<Claim> claims) {
+        long ofCharge = 0;
+        for (int i = 0; i < claims.size(); i++) {
+            ofCharge |= claims.get(i).charge() == ban.charge() ? 2L << i : 0;
+        }
+        return add(key + 1, 2).addLimit(ban).addExact(ofCharge);
+    }
+
     /** Adds the id of a hold; zero, which no hold has, if there is none. */
     private ScriptRequest addId(@Nullable UUID id) {
         return id == null

@@ -52,6 +52,18 @@ class ProblemTest {
     }
 
     @Test
+    void aPauseIsNotTheFaultOfTheClient() {
+        Limit pause = Limit.pausable();
+        Problem paused =
+                Problem.of(List.of(Decisions.of(used("a", MINUTE, 20, 60_000), violated("a", pause, 1, 1_500))));
+        assertThat(paused.status()).isEqualTo(503);
+        assertThat(body(paused)).isEqualTo(REDUCED_CAPACITY + "\"violated-policies\":[],\"retry-after\":2}");
+        Problem both =
+                Problem.of(List.of(Decisions.of(violated("a", MINUTE, 100, 1_000), violated("a", pause, 1, 1_500))));
+        assertThat(both.status()).isEqualTo(429);
+    }
+
+    @Test
     void aDenialWithoutARetryTimeHasNoRetryAfterMember() {
         assertThat(body(Problem.of(List.of(neverFits(MINUTE)))))
                 .isEqualTo(QUOTA_EXCEEDED + "\"violated-policies\":[\"1m\"]}");

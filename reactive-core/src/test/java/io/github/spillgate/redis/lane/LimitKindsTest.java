@@ -41,6 +41,8 @@ class LimitKindsTest {
             Quota | 500 daily | daily:Qd.Z.00:00.1 | 06f4010000000000002c43c1a001008869c6a0010000e48fcba001
             Quota | 10000 monthly zone=Europe/Berlin from=15 counting-denied | monthly:Qm.Europe/Berlin.00:00.15 | 061027000000000000034a02a0010027efa1a0010100ef6d3ca101
             Quota | 7 weekly at=06:00 name=plan | plan:Qw | 0607000000000000003f809ea00100c38cc2a00100004799e6a001
+            Ban | ban 1h after 3/10m growing name=login | login:B | 0703000000000000c0270900000080ee3600000003000000000000
+            Ban | pausable | pause:B | 0701000000000000005c26050000005c2605000000000000000000
             Quota | 1000000000000000 yearly | yearly:Qy.Z.00:00.1 | 060080c6a47e8d0300a8da769b0100d48bcea2010000003d26aa01
             """;
 
