@@ -68,7 +68,7 @@ class BanTest {
             assertThatThrownBy(ban::counter).isInstanceOf(IllegalStateException.class);
             assertThatThrownBy(ban::countingDenied).isInstanceOf(IllegalStateException.class);
             assertThatThrownBy(() -> ban.burst(1)).isInstanceOf(IllegalStateException.class);
-            assertThatThrownBy(ban::period).isInstanceOf(IllegalStateException.class);
+            assertThatThrownBy(ban::window).isInstanceOf(IllegalStateException.class);
         }
         assertThatThrownBy(Limit.pausable()::growing)
                 .isInstanceOf(IllegalStateException.class)
