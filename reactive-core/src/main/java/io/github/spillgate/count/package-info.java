@@ -8,6 +8,7 @@ package io.github.spillgate.count;
 //   Rate limits  RateCount; LogCount, CounterCount, BucketCount, QuotaCount. The arithmetic of the last three is in
 //                CounterState, BucketState and QuotaState, which also make usages of replies of Redis
 //   Holders      HoldCount, for concurrency limits
+//   Bans         BanCount, a RateCount without permits
 //   Values       Count.read and write: the same bytes as in Redis, for stores that compare and write; CountValue.
 //                RateCount.charge and restore, as reconcile.lua does; RestoredMark
 //

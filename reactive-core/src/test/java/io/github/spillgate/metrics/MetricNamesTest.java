@@ -71,6 +71,7 @@ class MetricNamesTest {
         Rule rule = Rule.named("page")
                 .key(KeySource.constant("all"))
                 .limit(Limit.perMinute(100))
+                .limit(Limit.ban(Duration.ofHours(1), 3, Duration.ofMinutes(10)))
                 .build();
         RuleMatch match = new RuleMatch(rule, SentRequest.get("/"), Map.of());
         for (Outcome outcome : Outcome.values()) {
