@@ -89,7 +89,8 @@ final class CountChanges {
                     changes.add(settle(one, result -> results[place] = result));
                 } else if (corrections.get(i) instanceof RefundOldest || corrections.get(i) instanceof RefundCharged) {
                     oldest.add(corrections.get(i).claim());
-                } else if (corrections.get(i) instanceof Reconciliation one) {
+                } else if (corrections.get(i) instanceof Reconciliation one
+                        && !one.claim().limit().takesPermits()) {
                     changes.add(ban(one));
                 } else {
                     results[i] = Corrected.of(CorrectionOutcome.UNSUPPORTED);

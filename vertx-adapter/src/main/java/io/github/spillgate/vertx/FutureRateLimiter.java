@@ -211,6 +211,76 @@ public final class FutureRateLimiter {
     }
 
     /**
+     * Bans a key for a time.
+     *
+     * @param key the key
+     * @param time the time from now on
+     * @return completes when the key is banned; fails if it has no limit for that
+     * @see RateLimiter#ban(String, Duration)
+     */
+    public Future<Void> ban(String key, Duration time) {
+        return future(limiter.ban(key, time));
+    }
+
+    /**
+     * Bans the key of a charge for a time.
+     *
+     * @param charge the key and its limits
+     * @param time the time from now on
+     * @return completes when the key is banned; fails if it has no limit for that
+     * @see RateLimiter#ban(Charge, Duration)
+     */
+    public Future<Void> ban(Charge charge, Duration time) {
+        return future(limiter.ban(charge, time));
+    }
+
+    /**
+     * Pauses a key for a time.
+     *
+     * @param key the key
+     * @param time the time from now on
+     * @return completes when the key is paused; fails if it has no limit for that
+     * @see RateLimiter#pause(String, Duration)
+     */
+    public Future<Void> pause(String key, Duration time) {
+        return future(limiter.pause(key, time));
+    }
+
+    /**
+     * Pauses the key of a charge for a time.
+     *
+     * @param charge the key and its limits
+     * @param time the time from now on
+     * @return completes when the key is paused; fails if it has no limit for that
+     * @see RateLimiter#pause(Charge, Duration)
+     */
+    public Future<Void> pause(Charge charge, Duration time) {
+        return future(limiter.pause(charge, time));
+    }
+
+    /**
+     * Ends all bans and pauses of a key.
+     *
+     * @param key the key
+     * @return completes when the key is no longer banned
+     * @see RateLimiter#pardon(String)
+     */
+    public Future<Void> pardon(String key) {
+        return future(limiter.pardon(key));
+    }
+
+    /**
+     * Ends all bans and pauses of the keys of these charges.
+     *
+     * @param charges one or more charges
+     * @return completes when the key is no longer banned
+     * @see RateLimiter#pardon(Charge...)
+     */
+    public Future<Void> pardon(Charge... charges) {
+        return future(limiter.pardon(charges));
+    }
+
+    /**
      * Releases the permits of concurrency limits that a decision holds, because its work has ended.
      *
      * @param decision a decision of this limiter

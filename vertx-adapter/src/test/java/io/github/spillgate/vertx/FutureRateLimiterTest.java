@@ -148,6 +148,24 @@ class FutureRateLimiterTest {
     }
 
     @Test
+    void aKeyIsBannedPausedAndPardoned() throws Exception {
+        Limit ban = Limit.ban(Duration.ofHours(1), 3, Duration.ofMinutes(10));
+        Charge charge = Charge.of("a", Limit.perMinute(9), ban, Limit.pausable());
+        done(limits.ban(charge, Duration.ofMinutes(1)));
+        assertThat(done(limits.tryAcquire(charge)).violated()).containsExactly(ban);
+        done(limits.pause(charge, Duration.ofMinutes(1)));
+        assertThat(done(limits.tryAcquire(charge)).violated()).containsExactly(ban, Limit.pausable());
+        done(limits.pardon(charge));
+        assertThat(done(limits.tryAcquire(charge)).isAllowed()).isTrue();
+        // The limits of the limiter itself have none.
+        for (Future<Void> refused :
+                List.of(limits.ban("a", Duration.ofMinutes(1)), limits.pause("a", Duration.ofMinutes(1)))) {
+            assertThatThrownBy(() -> done(refused)).hasRootCauseInstanceOf(IllegalStateException.class);
+        }
+        done(limits.pardon("a"));
+    }
+
+    @Test
     void aFutureCompletesOnTheContextOfTheCaller() throws Exception {
         assertCompletesOn(ThreadingModel.EVENT_LOOP, "vert.x-eventloop");
         assertCompletesOn(ThreadingModel.WORKER, "vert.x-worker");
