@@ -51,6 +51,10 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
     //
     // A reply that does not fit together with local grants (Ledger) is treated as if it were late: the fallback
     // decides.
+    //
+    // Visibility. The fields that are neither final nor volatile are written by start, before the call is added to the
+    // deadlines and subscribes to the reply: both make them visible to the threads that use them. The exception is
+    // sentAt, which the deadline returns, so only the reply may read it.
 
     /** The fallback waits for an event loop that may have to read the reply, for this part of the deadline: a half. */
     private static final int READING_PART = 2;
@@ -244,6 +248,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
                 failover.leases().lease(claims);
             }
         } catch (LinkageError e) {
+            // Not fatal here: see unusable.
             onError(e);
         } catch (Throwable e) {
             Exceptions.throwIfFatal(e);
@@ -386,7 +391,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
         }
         failover.lateReplies().add(this::isDone, this::giveUp);
         judge().deadline(awaited(), stalled);
-        return !fallsBackOnLoop(stalled);
+        return !fallBackOnLoop(stalled);
     }
 
     /**
@@ -400,13 +405,13 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
 
     /** Falls back earlier than at the deadline, because the caller has waited before. */
     private void onEarlyDeadline() {
-        if (!fallsBackOnLoop(false)) {
+        if (!fallBackOnLoop(false)) {
             Schedulers.parallel().schedule(() -> answer(false));
         }
     }
 
     /** Falls back on the caller's event loop if that has to read the reply, and returns whether it does. */
-    private boolean fallsBackOnLoop(boolean stalled) {
+    private boolean fallBackOnLoop(boolean stalled) {
         RemoteSubscription request = awaited();
         Runnable task = () -> answer(stalled);
         if (request == null || has(SERVED) || !request.runAfterReading(task)) {
