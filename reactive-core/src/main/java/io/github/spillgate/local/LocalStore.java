@@ -26,6 +26,7 @@ import java.time.InstantSource;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import reactor.core.publisher.Mono;
 
@@ -140,25 +141,24 @@ public final class LocalStore implements LimitStore {
     }
 
     private Corrected refund(Correction.OfDecision one, long permits) {
-        return change(one.claim(), false, count -> {
-            boolean isReset = count.isResetSince(one.usage().reply().stamp());
-            if (!isReset) {
-                ((RateCount) count).refund(one.usage().chargedAt(), permits);
-            }
-            return !isReset;
-        });
+        return changeUnlessReset(
+                one, false, count -> ((RateCount) count).refund(one.usage().chargedAt(), permits));
     }
 
     private Corrected settle(Settlement one) {
-        if (one.toCharge() == 0) {
-            return refund(one, one.toRefund());
-        }
-        return change(one.claim(), true, count -> {
-            boolean isReset = count.isResetSince(one.usage().reply().stamp());
-            if (!isReset) {
-                count.takeBeyond(one.toCharge(), one.most());
+        return one.toCharge() == 0
+                ? refund(one, one.toRefund())
+                : changeUnlessReset(one, true, count -> count.takeBeyond(one.toCharge(), one.most()));
+    }
+
+    /** Changes the count of a decision, unless it was reset since. */
+    private Corrected changeUnlessReset(Correction.OfDecision one, boolean create, Consumer<Count> change) {
+        return change(one.claim(), create, count -> {
+            if (count.isResetSince(one.usage().reply().stamp())) {
+                return false;
             }
-            return !isReset;
+            change.accept(count);
+            return true;
         });
     }
 
