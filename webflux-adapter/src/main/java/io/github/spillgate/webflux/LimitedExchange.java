@@ -23,11 +23,12 @@ import reactor.core.publisher.SignalType;
 final class LimitedExchange {
     // Design notes.
     //
-    // A web filter calls apply and, if the request is allowed, settleAtEnd, both within releaseAtEnd. A handler filter
-    // and an annotation do not see the end of the response: they call apply and settleAfterHandler.
+    // A web filter calls apply and, if the request is allowed, cancelAtEnd and settleAtEnd, all within releaseAtEnd. A
+    // handler filter and an annotation do not see the end of the response: they call apply, settleAfterHandler and
+    // cancelAtEnd.
     //
-    // All of them cancel the work of a request that holds permits when Reactor Netty has ended the response. Reactor
-    // Netty (tried with 1.3.7) does not, if a client sends no body and resets the connection.
+    // They cancel because Reactor Netty (tried with 1.3.7) does not cancel the work if a client sends no body and
+    // resets the connection.
 
     private static final String ATTRIBUTE = LimitedExchange.class.getName();
     private static final int OK = 200;

@@ -110,11 +110,14 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
             return chain.filter(exchange);
         }
         Mono<Void> limited = LimitedExchange.apply(exchange, verdict, responses)
-                .flatMap(denial -> denial.isPresent()
-                        ? responses.deny(exchange, denial.get())
-                        : LimitedExchange.settleAtEnd(
-                                exchange, LimitedExchange.cancelAtEnd(exchange, chain.filter(exchange))));
+                .flatMap(denial ->
+                        denial.isPresent() ? responses.deny(exchange, denial.get()) : passOn(exchange, chain));
         // Around the decision as well: a client may disconnect while permits are being taken.
         return LimitedExchange.releaseAtEnd(exchange, limited);
+    }
+
+    private static Mono<Void> passOn(ServerWebExchange exchange, WebFilterChain chain) {
+        Mono<Void> work = LimitedExchange.cancelAtEnd(exchange, chain.filter(exchange));
+        return LimitedExchange.settleAtEnd(exchange, work);
     }
 }
