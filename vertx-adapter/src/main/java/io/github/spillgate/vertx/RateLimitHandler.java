@@ -78,7 +78,7 @@ public sealed class RateLimitHandler implements Handler<RoutingContext> {
      * @return the handler
      */
     public static RateLimitHandler create(Rules rules, Phase phase) {
-        return forPhase(rules, phase);
+        return forPhase(rules, Checks.present(phase, "phase", "Phase.BEFORE_AUTHENTICATION"));
     }
 
     private static RateLimitHandler forPhase(Rules rules, @Nullable Phase phase) {

@@ -262,8 +262,10 @@ class RateLimitHandlerTest extends HandlerFixture {
 
     @Test
     void invalidArgumentsAreRejected() {
-        RateLimitHandler handler = RateLimitHandler.create(rules(local, address("address", 1)));
+        Rules rules = rules(local, address("address", 1));
+        RateLimitHandler handler = RateLimitHandler.create(rules);
         assertThatThrownBy(() -> RateLimitHandler.create(null)).hasMessageContaining("rules are null");
+        assertThatThrownBy(() -> RateLimitHandler.create(rules, null)).hasMessageContaining("phase is null");
         assertThatThrownBy(() -> handler.headers(null)).hasMessageContaining("headers are null");
         assertThatThrownBy(() -> handler.denials(null)).hasMessageContaining("denials are null");
     }
