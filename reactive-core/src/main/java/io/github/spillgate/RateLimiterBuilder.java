@@ -12,7 +12,11 @@ import java.util.Optional;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
-/** Builder of a {@link RateLimiter}. Not thread-safe. */
+/**
+ * Builder of a {@link RateLimiter}. It needs a {@linkplain #store(LimitStore) store}, and a {@linkplain #limit(Limit)
+ * limit} unless all charges have limits of their own, or a {@linkplain #lookup(LimitLookup) lookup} finds them. All
+ * other settings have defaults. Not thread-safe.
+ */
 public final class RateLimiterBuilder {
 
     private static final int MOST_WAITERS = 1_000_000;
