@@ -46,6 +46,7 @@ class ArchitectureTest {
     private static final String HTTP = "io.github.spillgate.http";
     private static final String ADDRESS = "io.github.spillgate.http.address";
     private static final String RESPONSE = "io.github.spillgate.http.response";
+    private static final String CLIENT = "io.github.spillgate.http.client";
     private static final String SETTINGS = "io.github.spillgate.http.settings";
     private static final String METRICS = "io.github.spillgate.metrics";
 
@@ -249,6 +250,7 @@ class ArchitectureTest {
     void addressesAndResponsesNeedNoRuleAndNoRuleNeedsSettings() {
         onlyUses(ADDRESS, ADDRESS, INTERNAL, SYNTAX, "java..", "org.jspecify..");
         onlyUses(RESPONSE, RESPONSE, API, "java..", "org.jspecify..");
+        onlyUses(CLIENT, CLIENT, API, SPI, INTERNAL, SYNTAX, "java..", "reactor..", "org.jspecify..");
         onlyUses(SETTINGS, SETTINGS, HTTP, ADDRESS, API, INTERNAL, SYNTAX, "java..", "org.jspecify..");
     }
 
@@ -259,6 +261,7 @@ class ArchitectureTest {
                 METRICS,
                 METRICS,
                 HTTP,
+                CLIENT,
                 API,
                 INTERNAL,
                 "java..",

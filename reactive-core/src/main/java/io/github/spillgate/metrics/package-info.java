@@ -4,7 +4,8 @@ package io.github.spillgate.metrics;
 
 // Design notes: where to read.
 //
-//   Meters         RuleMetrics and DecisionMetrics of decisions, LimiterMetrics of a store
+//   Meters         RuleMetrics and DecisionMetrics of decisions, LimiterMetrics of a store,
+//                  OutgoingMetrics of requests to other services
 //   Traces         RuleObservations, with DecisionObservationContext, DecisionObservationConvention for users, and
 //                  UndecidedException
 

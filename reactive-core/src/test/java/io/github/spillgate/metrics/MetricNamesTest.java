@@ -14,6 +14,7 @@ import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.RuleListener.Outcome;
 import io.github.spillgate.http.RuleMatch;
 import io.github.spillgate.http.SentRequest;
+import io.github.spillgate.http.client.OutgoingRequests;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reply;
@@ -67,6 +68,7 @@ class MetricNamesTest {
     void scrapeAll() throws IOException {
         page = Files.readString(Snippets.ROOT.resolve("docs/operations.md"));
         LimiterMetrics.of(limiter, "test").bindTo(registry);
+        OutgoingMetrics.of(OutgoingRequests.builder(limiter).build()).bindTo(registry);
         RuleMetrics rules = RuleMetrics.of(registry);
         Rule rule = Rule.named("page")
                 .key(KeySource.constant("all"))

@@ -1,6 +1,6 @@
 /**
- * Rate limiting for Spring WebFlux: a web filter, a filter of functional routes, and an annotation for controllers.
- * They do not need Spring Boot.
+ * Rate limiting for Spring WebFlux: a web filter, a filter of functional routes, an annotation for controllers, and
+ * a filter of requests to other services. They do not need Spring Boot.
  */
 @NullMarked
 package io.github.spillgate.webflux;
@@ -13,6 +13,7 @@ package io.github.spillgate.webflux;
 //   Gateway      GatewayRateLimiter, by the GatewayPlan of a route
 //   Requests     ExchangeRequest, with its peer: NettyConnection, ServletConnection. PathPatterns for rules
 //   Responses    RateLimitResponses, DenialWriter; RateLimitedExceptionHandler if no handler catches a denial
+//   Outgoing     OutgoingLimit, a filter of the WebClient
 //   Threads      ExchangeThread, where an exchange continues; ResponseEnd, when its permits are released
 
 import org.jspecify.annotations.NullMarked;

@@ -87,6 +87,7 @@ class DocumentationTest {
             import org.springframework.context.annotation.Bean;
             import org.springframework.test.web.reactive.server.WebTestClient;
             import org.springframework.web.bind.annotation.*;
+            import org.springframework.web.reactive.function.client.WebClient;
             import org.springframework.web.reactive.function.server.*;
             import org.springframework.web.server.ServerWebExchange;
             import reactor.core.publisher.*;

@@ -202,7 +202,7 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
         }
         at.children().forEach((child, setting) -> {
             ConfigurationPropertyName name = where.append(child);
-            if (setting.isList()) {
+            if (setting.isList() && setting.children() != null) {
                 checkElements(name, setting);
             } else {
                 checkValue(name, setting, null);

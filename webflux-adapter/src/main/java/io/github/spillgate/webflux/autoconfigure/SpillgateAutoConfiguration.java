@@ -99,11 +99,21 @@ public final class SpillgateAutoConfiguration {
             ObjectProvider<DecisionListener> listeners,
             SpillgateProperties settings,
             Environment environment) {
-        RateLimiterBuilder limiter = WrongSettingException.checked(
-                "spillgate.name", LimiterName.of(settings, environment), RateLimiter::builder);
+        return limiter("spillgate.name", LimiterName.of(settings, environment), store, listeners, settings)
+                .build();
+    }
+
+    /** Returns the builder of a limiter with the common settings. */
+    static RateLimiterBuilder limiter(
+            String setting,
+            String name,
+            LimitStore store,
+            ObjectProvider<DecisionListener> listeners,
+            SpillgateProperties settings) {
+        RateLimiterBuilder limiter = WrongSettingException.checked(setting, name, RateLimiter::builder);
         if (!settings.enabled()) {
             // Not even a store bean of the application is charged.
-            return limiter.store(Fallback.allow()).build();
+            return limiter.store(Fallback.allow());
         }
         limiter.store(store);
         WrongSettingException.checked("spillgate.debt", settings.debt(), limiter::debt);
@@ -115,7 +125,7 @@ public final class SpillgateAutoConfiguration {
             WrongSettingException.checked("spillgate.deadline", settings.deadline(), limiter::deadline);
             WrongSettingException.checked("spillgate.cache-denials", settings.cacheDenials(), limiter::cacheDenials);
         }
-        return limiter.build();
+        return limiter;
     }
 
     private static LimitStore fallback(SpillgateProperties settings) {

@@ -36,6 +36,7 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param filters order of the web filters, and whether they limit CORS preflights
  * @param health status that the health indicator reports
  * @param observations whether decisions appear in traces
+ * @param outgoing limits of requests to other services
  * @param rules the rules; all rules of a phase that match a request are decided together
  */
 @ConfigurationProperties("spillgate")
@@ -58,6 +59,7 @@ public record SpillgateProperties(
         @DefaultValue Filters filters,
         @DefaultValue Health health,
         @DefaultValue Observations observations,
+        @DefaultValue Outgoing outgoing,
         @DefaultValue List<RuleProperties> rules) {
 
     /** Where counts are kept. */
@@ -104,6 +106,43 @@ public record SpillgateProperties(
         /** Down. A readiness probe then takes all instances out of service when Redis fails. */
         DOWN
     }
+
+    /** What requests to other services are charged to. */
+    public enum OutgoingKey {
+        /** Their scheme, host and port. */
+        ORIGIN,
+
+        /** All share one key. */
+        ALL
+    }
+
+    /** Which refused requests are sent again. */
+    public enum OutgoingRetry {
+        /** GET, HEAD, OPTIONS, TRACE and DELETE without a body. */
+        REPEATABLE,
+
+        /** All, so the service may get a body twice. */
+        ALL,
+
+        /** None. */
+        NONE
+    }
+
+    /**
+     * Requests of the WebClient to other services, which may refuse them with 429 or 503.
+     *
+     * @param limits limits of the requests, such as 10/s burst=1; without any, requests are not limited
+     * @param key what requests are charged to, and what a refused request pauses
+     * @param longestWait how long a request waits for its permits, with all of its attempts
+     * @param longestPause how long one response can pause a key
+     * @param retry which refused requests are sent again
+     */
+    public record Outgoing(
+            @DefaultValue List<Limit> limits,
+            @DefaultValue("origin") OutgoingKey key,
+            @DefaultValue("10s") Duration longestWait,
+            @DefaultValue("10m") Duration longestPause,
+            @DefaultValue("repeatable") OutgoingRetry retry) {}
 
     /**
      * The Redis that keeps the counts. Without a URI it is the Redis of {@code spring.data.redis}, if one is

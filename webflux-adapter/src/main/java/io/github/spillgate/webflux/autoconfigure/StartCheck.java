@@ -44,10 +44,12 @@ record StartCheck(
         implements SmartInitializingSingleton {
 
     private static final Logger LOG = Loggers.getLogger(SpillgateAutoConfiguration.class);
+    private static final String WEB_CLIENT = "org.springframework.boot.webclient.WebClientCustomizer";
     private static final String SPRING_SECURITY = "org.springframework.security.web.server.SecurityWebFilterChain";
 
     @Override
     public void afterSingletonsInstantiated() {
+        checkOutgoing();
         List<HandlerMethod> handlers = new ArrayList<>();
         beans.getBeanProvider(RequestMappingHandlerMapping.class)
                 .forEach(mapping -> handlers.addAll(mapping.getHandlerMethods().values()));
@@ -60,6 +62,17 @@ record StartCheck(
         all.addAll(annotated.rules());
         all.forEach(this::warnIfWithoutUsers);
         log();
+    }
+
+    private void checkOutgoing() {
+        if (!settings.outgoing().limits().isEmpty() && !ClassUtils.isPresent(WEB_CLIENT, beans.getBeanClassLoader())) {
+            throw new WrongSettingException(
+                    "spillgate.outgoing.limits",
+                    String.valueOf(settings.outgoing().limits()),
+                    "there is no WebClient of Spring Boot to limit: expected the dependency"
+                            + " org.springframework.boot:spring-boot-starter-webclient",
+                    null);
+        }
     }
 
     /** An annotation on a bean that is no controller would limit nothing. Annotations of interfaces are skipped. */

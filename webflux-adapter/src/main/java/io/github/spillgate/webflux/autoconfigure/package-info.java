@@ -8,8 +8,8 @@ package io.github.spillgate.webflux.autoconfigure;
 // Design notes: where to read.
 //
 //   Beans        SpillgateAutoConfiguration; StoreConfiguration for the store; SpillgateGatewayAutoConfiguration for
-//                Spring Cloud Gateway. LimiterName, LimiterLifecycle, EnabledProperty, ForwardHeadersStrategy,
-// NamedBeans
+//                Spring Cloud Gateway, SpillgateOutgoingAutoConfiguration for the WebClient. LimiterName,
+//                LimiterLifecycle, EnabledProperty, ForwardHeadersStrategy, NamedBeans
 //   Settings     SpillgateProperties, LimitConverter. SettingsCheck finds those that are misspelt, by SettingNames;
 //                WrongSettingAnalyzer explains them
 //   At start     StartCheck warns, and logs what is in force

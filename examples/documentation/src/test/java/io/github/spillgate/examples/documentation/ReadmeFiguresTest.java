@@ -10,7 +10,9 @@ import io.github.spillgate.LimitLookup;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.RateLimiterBuilder;
 import io.github.spillgate.failover.LocalFallback;
+import io.github.spillgate.http.client.OutgoingRequests;
 import io.github.spillgate.local.CachedLimits;
+import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.testkit.RedisForTests;
@@ -48,7 +50,7 @@ class ReadmeFiguresTest {
 
     @Test
     void thePageOfOptionsStatesTheDefaultsOfTheCode() throws IOException {
-        String[] sections = Files.readString(ROOT.resolve("docs/options.md")).split("\n## Cached limits\n", -1);
+        String[] sections = Files.readString(ROOT.resolve("docs/options.md")).split("\n## .+\n", -1);
         Map<String, String> taken = new TreeMap<>();
         RedisClient client = RedisClient.create(RedisForTests.first().uri());
         try (RedisStore store = RedisStore.create(client)) {
@@ -62,7 +64,12 @@ class ReadmeFiguresTest {
         LimitLookup lookup = LimitLookup.of(key -> Mono.empty());
         taken.put("timeout", seconds((Duration) in(lookup, "timeout")));
         assertThat(options(sections[0])).isEqualTo(taken);
-        assertThat(options(sections[1])).isEqualTo(ofCachedLimits());
+        OutgoingRequests.Builder outgoing = OutgoingRequests.builder(
+                RateLimiter.builder("test").store(LocalStore.bounded(100)).build());
+        assertThat(options(sections[1]))
+                .containsEntry("longestWait", seconds((Duration) in(outgoing, "longestWait")))
+                .containsEntry("longestPause", ((Duration) in(outgoing, "longestPause")).toMinutes() + " min");
+        assertThat(options(sections[2])).isEqualTo(ofCachedLimits());
     }
 
     private static Map<String, String> options(String page) {

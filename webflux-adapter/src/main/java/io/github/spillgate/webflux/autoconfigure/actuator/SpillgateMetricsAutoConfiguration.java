@@ -2,8 +2,11 @@ package io.github.spillgate.webflux.autoconfigure.actuator;
 
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.metrics.LimiterMetrics;
+import io.github.spillgate.metrics.OutgoingMetrics;
 import io.github.spillgate.metrics.RuleMetrics;
+import io.github.spillgate.webflux.OutgoingLimit;
 import io.github.spillgate.webflux.autoconfigure.SpillgateAutoConfiguration;
+import io.github.spillgate.webflux.autoconfigure.SpillgateOutgoingAutoConfiguration;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties;
 import io.micrometer.core.instrument.MeterRegistry;
 import org.springframework.beans.factory.annotation.Qualifier;
@@ -15,7 +18,7 @@ import org.springframework.context.annotation.Bean;
 
 /** The auto-configuration of the metrics, if there is a meter registry. */
 @AutoConfiguration(
-        after = SpillgateAutoConfiguration.class,
+        after = {SpillgateAutoConfiguration.class, SpillgateOutgoingAutoConfiguration.class},
         afterName = "org.springframework.boot.micrometer.metrics.autoconfigure.CompositeMeterRegistryAutoConfiguration")
 @ConditionalOnClass(MeterRegistry.class)
 @ConditionalOnBean({MeterRegistry.class, SpillgateProperties.class})
@@ -34,5 +37,12 @@ public final class SpillgateMetricsAutoConfiguration {
     @ConditionalOnMissingBean
     LimiterMetrics spillgateLimiterMetrics(@Qualifier(SpillgateAutoConfiguration.LIMITER) RateLimiter limiter) {
         return LimiterMetrics.of(limiter, limiter.name());
+    }
+
+    @Bean
+    @ConditionalOnBean(OutgoingLimit.class)
+    @ConditionalOnMissingBean
+    OutgoingMetrics spillgateOutgoingMetrics(OutgoingLimit limit) {
+        return OutgoingMetrics.of(limit.requests());
     }
 }
