@@ -328,9 +328,13 @@ public final class FutureRateLimiter {
      */
     public <T> Future<T> whileHolding(Charge charge, Supplier<Future<T>> work) {
         Checks.present(work, "work", "() -> send(message)");
-        Context context = vertx.getOrCreateContext();
-        Mono<T> started = Mono.create(sink -> context.runOnContext(ignored -> start(work, sink)));
+        Mono<T> started = onContext(vertx.getOrCreateContext(), work);
         return future(started.transform(limiter.limited(charge)));
+    }
+
+    /** Returns the result of work that each subscription starts on a context. */
+    static <T> Mono<T> onContext(Context context, Supplier<Future<T>> work) {
+        return Mono.create(sink -> context.runOnContext(ignored -> start(work, sink)));
     }
 
     private static <T> void start(Supplier<Future<T>> work, MonoSink<T> sink) {

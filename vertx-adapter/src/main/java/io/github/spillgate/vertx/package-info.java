@@ -1,5 +1,6 @@
 /**
- * Rate limiting for Vert.x: a handler for Vert.x Web, and a limiter with futures for everything else.
+ * Rate limiting for Vert.x: a handler for Vert.x Web, requests to other services with futures, and a limiter with
+ * futures for everything else.
  */
 @NullMarked
 package io.github.spillgate.vertx;
@@ -10,7 +11,8 @@ package io.github.spillgate.vertx;
 //   Requests    RateLimitHandler; LimitedRequest has the verdicts of all handlers on one request, RoutingRequest is
 //               what rules see of it; RoutePaths
 //   Denials     DenialWriter, DeniedException
-//   Futures     FutureRateLimiter, FutureSources; ContextDelivery to the caller's context
+//   Futures     FutureRateLimiter, FutureSources; FutureRequests to other services; ContextDelivery to the caller's
+//               context
 //   Health      RateLimitHealth
 
 import org.jspecify.annotations.NullMarked;

@@ -42,6 +42,7 @@ class DocumentationTest {
             import io.github.spillgate.*;
             import io.github.spillgate.http.*;
             import io.github.spillgate.http.address.*;
+            import io.github.spillgate.http.client.*;
             import io.github.spillgate.http.response.*;
             import io.github.spillgate.http.settings.*;
             import io.github.spillgate.http.Rule.Phase;
@@ -58,6 +59,10 @@ class DocumentationTest {
             import io.vertx.ext.healthchecks.HealthChecks;
             import io.vertx.ext.web.*;
             import io.vertx.ext.web.handler.*;
+            import io.vertx.core.http.HttpClientAgent;
+            import io.vertx.core.http.HttpClientRequest;
+            import io.vertx.core.http.HttpClientResponse;
+            import io.vertx.core.http.HttpMethod;
             import io.vertx.core.http.HttpServer;
             import io.vertx.core.http.HttpServerRequest;
             import java.net.URI;
