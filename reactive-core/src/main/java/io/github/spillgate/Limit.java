@@ -303,8 +303,8 @@ public abstract sealed class Limit {
     }
 
     /**
-     * Returns what makes the keys of a limiter {@linkplain RateLimiter#pause(String, Duration) pausable}: while a key is
-     * paused, its requests are denied or wait. It is a {@linkplain Ban ban} that no denial begins.
+     * Returns what makes the keys of a limiter {@linkplain RateLimiter#pause(String, Duration) pausable}: while a key
+     * is paused, its requests are denied or wait. It is a {@linkplain Ban ban} that no denial begins.
      *
      * @return the limit, named {@code pause}
      */

@@ -678,8 +678,8 @@ public final class RateLimiter implements AsyncCloseable {
     }
 
     /**
-     * Ends all bans and pauses of the key, and forgets the denials that were counted for them. Its usage is kept; {@link
-     * #reset(Charge...) reset} clears that too.
+     * Ends all bans and pauses of the key, and forgets the denials that were counted for them. Its usage is kept;
+     * {@link #reset(Charge...) reset} clears that too.
      *
      * @param charges one or more; a charge without limits falls under the limits of this limiter
      * @return completes when the key is no longer banned

@@ -18,7 +18,8 @@ local DEADLINE, MARK = 7, 7
 local WITH_LIFE, EXPIRY, PERIOD = 5, 6, 12 -- the bytes up to the life, and those at the end of the value or of its head
 
 -- Of an empty value.
-local SIZES = {sgC = COUNTER_LENGTH, sgB = SHORT_BUCKET, sgb = SHORT_BUCKET, sgL = HEAD, sgQ = QUOTA_LENGTH, sgN = BAN_HEAD}
+local SIZES = {sgC = COUNTER_LENGTH, sgB = SHORT_BUCKET, sgb = SHORT_BUCKET, sgL = HEAD, sgQ = QUOTA_LENGTH,
+  sgN = BAN_HEAD}
 
 -- Returns a value without permits in the place of this one, or nil if there is none. It keeps the expiry or, of a
 -- counter, the start of the window, and of a quota its period.

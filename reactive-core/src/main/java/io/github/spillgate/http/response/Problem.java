@@ -43,8 +43,8 @@ public final class Problem {
 
     /**
      * Returns the problem of a denied request. The status is 429 if a limit or the limiter denied it; the type says
-     * whether a {@linkplain Limit.Ban ban} did. It is 503 if only a {@linkplain Source#FALLBACK fallback} setting denied
-     * it because the store did not answer, or only a pause, which are not the client's fault.
+     * whether a {@linkplain Limit.Ban ban} did. It is 503 if only a {@linkplain Source#FALLBACK fallback} setting
+     * denied it because the store did not answer, or only a pause, which are not the client's fault.
      *
      * @param decisions all decisions on the request, in order
      * @return the problem

@@ -9,7 +9,7 @@ import java.time.InstantSource;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** The bans and pauses that a limiter is asked for, as reconciliations: the later end counts, however often one is sent. */
+/** The bans and pauses of calls, as reconciliations: the later end counts, however often one is sent. */
 public final class Bans {
 
     private static final AtomicLong NUMBERS = new AtomicLong();
