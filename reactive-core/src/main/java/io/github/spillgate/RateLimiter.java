@@ -106,6 +106,7 @@ public final class RateLimiter implements AsyncCloseable {
 
     private final String name;
     private final LimitStore store;
+    private final LimitStore deciding;
     private final @Nullable ResilientStore ownStore;
     private final InstantSource clock;
     private final Claims claims;
@@ -121,11 +122,11 @@ public final class RateLimiter implements AsyncCloseable {
         List<Limit> limits = Charge.distinct(builder.limits);
         this.name = builder.name;
         this.ownStore = builder.resilient(store);
-        LimitStore decides = ownStore == null ? store : ownStore;
-        NearMarks marks = new NearMarks(decides);
+        this.deciding = ownStore == null ? store : ownStore;
+        NearMarks marks = new NearMarks(deciding);
         this.store = marks;
         this.clock = builder.clock;
-        this.claims = new Claims(decides, name, limits, builder.lookup);
+        this.claims = new Claims(deciding, name, limits, builder.lookup);
         this.settlements = new Settlements(builder.debt);
         this.queues = new WaitQueues(marks, clock, builder.maxPerQueue, builder.maxInTotal, claims::renewed);
         this.listeners = DecisionListeners.of(name, builder.listeners);
@@ -824,6 +825,11 @@ public final class RateLimiter implements AsyncCloseable {
 
     private static List<Charge> allPresent(Charge... charges) {
         return Checks.allPresent(Arrays.asList(Checks.some(charges, "charges", CHARGE)), "charges", CHARGE);
+    }
+
+    /** Returns the store that decides, with its deadline and fallback if this limiter has created them. */
+    LimitStore deciding() {
+        return deciding;
     }
 
     private StoreDecision checkOurs(Decision decision) {

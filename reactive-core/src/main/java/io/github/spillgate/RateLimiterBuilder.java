@@ -58,6 +58,18 @@ public final class RateLimiterBuilder {
     }
 
     /**
+     * Shares the store of another limiter, and with it the deadline, the circuit breaker and the fallback, which cannot
+     * be set here. Close the other limiter after this one.
+     *
+     * @param other the limiter that has the store
+     * @return this builder
+     */
+    public RateLimiterBuilder storeOf(RateLimiter other) {
+        return store(
+                Checks.present(other, "other", "the limiter that has the store").deciding());
+    }
+
+    /**
      * Sets the store that decides if the main one does not, {@code Fallback.local(100_000)} by default. The
      * limiter does not close it.
      *

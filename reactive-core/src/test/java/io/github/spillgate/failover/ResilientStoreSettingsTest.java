@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.RateLimiterBuilder;
+import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.LimitStore;
@@ -36,6 +37,24 @@ class ResilientStoreSettingsTest extends ResilientStoreFixture {
                 .isThrownBy(builder::build)
                 .withMessageContaining("limiter api has a fallback, a deadline or cached denials")
                 .withMessageContaining("ResilientStore.builder(redisStore)");
+    }
+
+    @Test
+    void aLimiterSharesTheBreakerAndTheFallbackOfAnother() {
+        RateLimiter first = limiter(LIMIT);
+        RateLimiterBuilder second = RateLimiter.builder("second").storeOf(first).limit(LIMIT);
+        RateLimiter limiter = second.build();
+        open(first);
+        assertThat(limiter.state()).isEqualTo(first.state());
+        assertThat(now(limiter.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
+        assertThat(now(first.peek("a")).limits().get(0).used())
+                .as("they have counts of their own")
+                .isZero();
+        limiter.close();
+        assertThat(now(first.tryAcquire("a")).source()).isEqualTo(Source.LOCAL);
+        assertThatIllegalStateException()
+                .isThrownBy(second.deadline(Duration.ofMillis(50))::build)
+                .withMessageContaining("limiter second has a fallback, a deadline or cached denials");
     }
 
     @Test
