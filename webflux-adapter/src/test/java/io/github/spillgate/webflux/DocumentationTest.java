@@ -79,6 +79,7 @@ class DocumentationTest {
             import java.util.function.Predicate;
             import org.junit.jupiter.api.Test;
             import org.springframework.beans.factory.annotation.Autowired;
+            import org.springframework.beans.factory.annotation.Qualifier;
             import org.springframework.boot.reactor.netty.NettyReactiveWebServerFactory;
             import org.springframework.boot.web.server.WebServerFactoryCustomizer;
             import org.springframework.boot.webflux.test.autoconfigure.WebFluxTest;

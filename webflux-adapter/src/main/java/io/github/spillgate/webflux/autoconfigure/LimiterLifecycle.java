@@ -1,8 +1,10 @@
 package io.github.spillgate.webflux.autoconfigure;
 
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.http.settings.NamedLimiters;
 import java.time.Duration;
 import org.springframework.context.SmartLifecycle;
+import reactor.core.publisher.Mono;
 
 /**
  * Waits for the limiter when the application starts, before the server, and closes it when the application stops: after
@@ -17,16 +19,19 @@ final class LimiterLifecycle implements SmartLifecycle {
     private static final int PHASE = DEFAULT_PHASE - 4_096;
 
     private final RateLimiter limiter;
+    private final NamedLimiters others;
     private final Duration longestWait;
     private volatile boolean running;
 
     /**
      * Creates the lifecycle of a limiter.
      *
+     * @param others the limiters that share its store
      * @param longestWait how long the start waits for the store at most; zero does not wait
      */
-    LimiterLifecycle(RateLimiter limiter, Duration longestWait) {
+    LimiterLifecycle(RateLimiter limiter, NamedLimiters others, Duration longestWait) {
         this.limiter = limiter;
+        this.others = others;
         this.longestWait = longestWait;
     }
 
@@ -47,7 +52,10 @@ final class LimiterLifecycle implements SmartLifecycle {
     @Override
     public void stop(Runnable callback) {
         running = false;
-        limiter.closeLater().doFinally(end -> callback.run()).subscribe();
+        Mono.when(others.all().values().stream().map(RateLimiter::closeLater).toList())
+                .then(limiter.closeLater())
+                .doFinally(end -> callback.run())
+                .subscribe();
     }
 
     @Override

@@ -18,10 +18,11 @@ import org.springframework.core.ResolvableType;
  * the settings. A native image may contain no other metadata of a record.
  *
  * @param children the nested settings by name; null for a setting without any
- * @param type the type of the setting, such as a record or an enum; for a list, the type of its elements
+ * @param type the type of the setting, such as a record or an enum; for a list or a map, the type of its elements
  * @param isList whether the setting is a list
+ * @param isMap whether the setting is a map, with keys that the application chooses
  */
-record SettingNames(@Nullable Map<String, SettingNames> children, Class<?> type, boolean isList) {
+record SettingNames(@Nullable Map<String, SettingNames> children, Class<?> type, boolean isList, boolean isMap) {
 
     static SettingNames of(Class<?> settings) {
         return of(ResolvableType.forClass(settings));
@@ -29,8 +30,9 @@ record SettingNames(@Nullable Map<String, SettingNames> children, Class<?> type,
 
     private static SettingNames of(ResolvableType type) {
         boolean isList = List.class.equals(type.resolve());
-        Class<?> one = isList ? type.getGeneric(0).resolve(Object.class) : type.resolve(Object.class);
-        return new SettingNames(one.isRecord() ? children(one) : null, one, isList);
+        boolean isMap = Map.class.equals(type.resolve());
+        Class<?> one = (isList ? type.getGeneric(0) : isMap ? type.getGeneric(1) : type).resolve(Object.class);
+        return new SettingNames(one.isRecord() ? children(one) : null, one, isList, isMap);
     }
 
     private static Map<String, SettingNames> children(Class<?> type) {

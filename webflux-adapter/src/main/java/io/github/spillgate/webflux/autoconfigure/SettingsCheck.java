@@ -29,6 +29,7 @@ import org.springframework.core.env.ConfigurableEnvironment;
 import org.springframework.core.env.EnumerablePropertySource;
 import org.springframework.core.env.PropertySource;
 import org.springframework.core.env.SystemEnvironmentPropertySource;
+import org.springframework.util.StringUtils;
 
 /**
  * A check of the settings at startup. It fails if a property below {@code spillgate} is unknown, if rules are outside
@@ -147,9 +148,14 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
     private @Nullable WrongSettingException errorOf(String property, ConfigurationPropertyName name) {
         SettingNames at = settings;
         boolean isIndexExpected = false;
+        boolean isKeyExpected = false;
         for (int i = 1; i < name.getNumberOfElements(); i++) {
             String element = name.getElement(i, Form.ORIGINAL);
             String above = name.chop(i).toString();
+            if (isKeyExpected) {
+                isKeyExpected = false;
+                continue;
+            }
             if (isIndexExpected && name.isNumericIndex(i)) {
                 isIndexExpected = false;
                 continue;
@@ -170,6 +176,13 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
             }
             at = child;
             isIndexExpected = child.isList();
+            isKeyExpected = child.isMap();
+        }
+        if (at.isMap() && StringUtils.hasText(text(name))) {
+            String example = isKeyExpected ? ".partner." : ".";
+            return wrong(
+                    property,
+                    "expected, for example, " + name + example + at.names().get(0));
         }
         return null;
     }
@@ -202,7 +215,10 @@ final class SettingsCheck implements BeanFactoryPostProcessor {
         }
         at.children().forEach((child, setting) -> {
             ConfigurationPropertyName name = where.append(child);
-            if (setting.isList() && setting.children() != null) {
+            if (setting.isMap()) {
+                NamedLimiterBeans.names(environment)
+                        .forEach(key -> checkValues(NamedLimiterBeans.setting(key), setting));
+            } else if (setting.isList() && setting.children() != null) {
                 checkElements(name, setting);
             } else {
                 checkValue(name, setting, null);

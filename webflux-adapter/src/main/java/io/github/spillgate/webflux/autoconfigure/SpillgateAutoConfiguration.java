@@ -15,6 +15,7 @@ import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.address.ClientAddress;
 import io.github.spillgate.http.response.RateLimitHeaders;
 import io.github.spillgate.http.settings.KeySyntax;
+import io.github.spillgate.http.settings.NamedLimiters;
 import io.github.spillgate.http.settings.RuleReader;
 import io.github.spillgate.http.settings.WrongSettingException;
 import io.github.spillgate.spi.LimitStore;
@@ -27,6 +28,7 @@ import io.github.spillgate.webflux.RateLimitedHandlerAdapter;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.Headers;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.regex.Matcher;
@@ -64,7 +66,8 @@ import reactor.util.Loggers;
 @ConditionalOnClass(DispatcherHandler.class)
 @EnableConfigurationProperties(SpillgateProperties.class)
 @Import({
-    LimitConverter.class,
+    SpillgateProperties.LimitConverter.class,
+    NamedLimiterBeans.Registrar.class,
     HealthPathsConfiguration.class,
     StoreConfiguration.DisabledConfiguration.class,
     StoreConfiguration.DedicatedRedisConfiguration.class,
@@ -81,6 +84,11 @@ public final class SpillgateAutoConfiguration {
      * its own.
      */
     public static final String LIMITER = "spillgateLimiter";
+
+    static final String LIMITERS = "spillgateNamedLimiters";
+
+    /** The name of the listener that only the limiters of {@code spillgate.limiters} have. */
+    public static final String LIMITERS_LISTENER = "spillgateLimitersListener";
 
     private static final Pattern PLACEHOLDER = Pattern.compile("\\$\\{[A-Za-z0-9._-]+}");
 
@@ -137,9 +145,35 @@ public final class SpillgateAutoConfiguration {
         };
     }
 
+    @Bean(LIMITERS)
+    NamedLimiters spillgateNamedLimiters(
+            @Qualifier(LIMITER) RateLimiter main,
+            ObjectProvider<DecisionListener> listeners,
+            @Qualifier(LIMITERS_LISTENER) ObjectProvider<DecisionListener> additional,
+            SpillgateProperties settings,
+            ListableBeanFactory beans) {
+        List<DecisionListener> all = new ArrayList<>(listeners.orderedStream().toList());
+        additional.ifAvailable(one -> {
+            // Declared by the application, too, it would count twice.
+            if (all.stream().noneMatch(other -> other.getClass() == one.getClass())) {
+                all.add(one);
+            }
+        });
+        return NamedLimiters.of(NamedLimiterBeans.SETTING, NamedLimiterBeans.limits(settings, beans), main, limiter -> {
+            if (!settings.enabled()) {
+                limiter.store(Fallback.allow());
+                return;
+            }
+            WrongSettingException.checked("spillgate.debt", settings.debt(), limiter::debt);
+            WrongSettingException.checked("spillgate.longest-hold", settings.longestHold(), limiter::longestHold);
+            all.forEach(limiter::listener);
+        });
+    }
+
     @Bean
-    LimiterLifecycle spillgateLifecycle(@Qualifier(LIMITER) RateLimiter limiter, SpillgateProperties settings) {
-        return new LimiterLifecycle(limiter, settings.readyTimeout());
+    LimiterLifecycle spillgateLifecycle(
+            @Qualifier(LIMITER) RateLimiter limiter, NamedLimiters others, SpillgateProperties settings) {
+        return new LimiterLifecycle(limiter, others, settings.readyTimeout());
     }
 
     @Bean

@@ -11,9 +11,12 @@ import io.github.spillgate.http.settings.RuleSettings;
 import io.github.spillgate.webflux.RateLimitWebFilter;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.context.properties.ConfigurationProperties;
+import org.springframework.boot.context.properties.ConfigurationPropertiesBinding;
 import org.springframework.boot.context.properties.bind.DefaultValue;
+import org.springframework.core.convert.converter.Converter;
 
 /**
  * The settings of the limiter.
@@ -37,6 +40,7 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param health status that the health indicator reports
  * @param observations whether decisions appear in traces
  * @param outgoing limits of requests to other services
+ * @param limiters limiters for code, by the names by which they are injected
  * @param rules the rules; all rules of a phase that match a request are decided together
  */
 @ConfigurationProperties("spillgate")
@@ -60,6 +64,7 @@ public record SpillgateProperties(
         @DefaultValue Health health,
         @DefaultValue Observations observations,
         @DefaultValue Outgoing outgoing,
+        @DefaultValue Map<String, Limiter> limiters,
         @DefaultValue List<RuleProperties> rules) {
 
     /** Where counts are kept. */
@@ -244,6 +249,13 @@ public record SpillgateProperties(
     public record Observations(@DefaultValue("false") boolean enabled) {}
 
     /**
+     * A limiter for code.
+     *
+     * @param limits limits such as 10/s; all of them must allow a call
+     */
+    public record Limiter(@DefaultValue List<Limit> limits) {}
+
+    /**
      * A rule.
      *
      * @param name name of the rule, such as login
@@ -285,4 +297,14 @@ public record SpillgateProperties(
             @DefaultValue("false") boolean shadow,
             @DefaultValue("50ms") Duration timeout)
             implements RuleSettings {}
+
+    /** A converter from text to limits. */
+    @ConfigurationPropertiesBinding
+    static final class LimitConverter implements Converter<String, Limit> {
+
+        @Override
+        public Limit convert(String text) {
+            return Limit.parse(text);
+        }
+    }
 }

@@ -7,10 +7,10 @@ package io.github.spillgate.webflux.autoconfigure;
 
 // Design notes: where to read.
 //
-//   Beans        SpillgateAutoConfiguration; StoreConfiguration for the store; SpillgateGatewayAutoConfiguration for
-//                Spring Cloud Gateway, SpillgateOutgoingAutoConfiguration for the WebClient. LimiterName,
-//                LimiterLifecycle, EnabledProperty, ForwardHeadersStrategy, NamedBeans
-//   Settings     SpillgateProperties, LimitConverter. SettingsCheck finds those that are misspelt, by SettingNames;
+//   Beans        SpillgateAutoConfiguration; StoreConfiguration for the store; NamedLimiterBeans for other limiters;
+//                SpillgateGatewayAutoConfiguration for Spring Cloud Gateway, SpillgateOutgoingAutoConfiguration for the
+//                WebClient. LimiterName, LimiterLifecycle, EnabledProperty, ForwardHeadersStrategy, NamedBeans
+//   Settings     SpillgateProperties. SettingsCheck finds those that are misspelt, by SettingNames;
 //                WrongSettingAnalyzer explains them
 //   At start     StartCheck warns, and logs what is in force
 //   Health       HealthRequests are exempt from rules; HealthPathsConfiguration finds their paths

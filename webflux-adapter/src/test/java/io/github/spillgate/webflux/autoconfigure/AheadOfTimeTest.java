@@ -43,6 +43,7 @@ import org.springframework.aot.generate.DefaultGenerationContext;
 import org.springframework.aot.generate.FileSystemGeneratedFiles;
 import org.springframework.aot.hint.MemberCategory;
 import org.springframework.aot.hint.RuntimeHints;
+import org.springframework.beans.factory.annotation.Qualifier;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.reactor.netty.NettyReactiveWebServerFactory;
 import org.springframework.boot.web.server.reactive.context.AnnotationConfigReactiveWebServerApplicationContext;
@@ -89,7 +90,7 @@ class AheadOfTimeTest {
         String made = generate(Map.of("spillgate.redis.uri", "redis://localhost:1"));
         assertThat(run(made, Map.of("spillgate.redis.uri", redis)))
                 .as("rules and addresses are read when it starts")
-                .containsExactly("REDIS", "200", "429", "200", "200", "429");
+                .containsExactly("REDIS", "200", "429", "200", "200", "429", "[7/1m]");
     }
 
     @Thorough
@@ -98,7 +99,7 @@ class AheadOfTimeTest {
         RedisForTests redis = RedisForTests.first();
         String made = generate(Map.of());
         assertThat(run(made, Map.of("spring.data.redis.url", redis.uri().toURI().toString())))
-                .containsExactly("REDIS", "200", "429", "200", "200", "429");
+                .containsExactly("REDIS", "200", "429", "200", "200", "429", "[7/1m]");
     }
 
     @Thorough
@@ -106,7 +107,7 @@ class AheadOfTimeTest {
     void whichStoreCountsIsSettledAheadOfTime() throws Exception {
         String made = generate(Map.of("spillgate.store", "local"));
         assertThat(run(made, Map.of("spillgate.redis.uri", "redis://localhost:1")))
-                .containsExactly("LOCAL", "200", "429", "200", "200", "429");
+                .containsExactly("LOCAL", "200", "429", "200", "200", "429", "[7/1m]");
     }
 
     @Thorough
@@ -131,6 +132,7 @@ class AheadOfTimeTest {
         for (Class<?> told : List.of(
                 SpillgateEndpoint.Overview.class,
                 SpillgateEndpoint.RuleInForce.class,
+                SpillgateEndpoint.LimiterInForce.class,
                 SpillgateEndpoint.LimitUsed.class,
                 SpillgateEndpoint.Wrong.class)) {
             assertInvocable(told);
@@ -179,7 +181,9 @@ class AheadOfTimeTest {
     }
 
     private String generate(Map<String, Object> settings) throws IOException {
-        return generate(directory, new RuntimeHints(), settings);
+        Map<String, Object> all = new HashMap<>(settings);
+        all.put("spillgate.limiters.partner.limits", "1/1s");
+        return generate(directory, new RuntimeHints(), all);
     }
 
     /** Lets Spring generate the application, and returns the class that sets it up. */
@@ -267,6 +271,7 @@ class AheadOfTimeTest {
                         "server.port", "0",
                         "server.address", "127.0.0.1",
                         "spillgate.name", "ahead-" + System.nanoTime(),
+                        "spillgate.limiters.partner.limits", "7/1m",
                         "spillgate.rules[0].name", "address",
                         "spillgate.rules[0].paths", "/limited",
                         "spillgate.rules[0].limits", "1/1m"));
@@ -277,6 +282,7 @@ class AheadOfTimeTest {
                 List<String> told = new ArrayList<>(List.of(source(context.getBean(RateLimiter.class))));
                 Stream.of("/limited", "/limited", "/twice", "/inherited", "/inherited")
                         .forEach(path -> told.add(status(port, path)));
+                told.add(context.getBean(Partner.class).limits());
                 return told;
             }
         }
@@ -325,13 +331,28 @@ class AheadOfTimeTest {
 
     @Configuration(proxyBeanMethods = false)
     @EnableAutoConfiguration
-    @Import(Handlers.class)
+    @Import({Handlers.class, Partner.class})
     static class Application {
 
         @Bean
         SecurityWebFilterChain permitAll(ServerHttpSecurity http) {
             return http.authorizeExchange(exchanges -> exchanges.anyExchange().permitAll())
                     .build();
+        }
+    }
+
+    /** Gets a limiter of the settings by its name, and that of the rules by its type. */
+    static class Partner {
+
+        private final RateLimiter limiter;
+
+        Partner(@Qualifier("partner") RateLimiter limiter, RateLimiter ofRules) {
+            assertThat(ofRules).isNotSameAs(limiter);
+            this.limiter = limiter;
+        }
+
+        String limits() {
+            return limiter.limits().toString();
         }
     }
 

@@ -16,6 +16,7 @@ import io.github.spillgate.webflux.autoconfigure.actuator.SpillgateEndpoint.Limi
 import io.github.spillgate.webflux.autoconfigure.actuator.SpillgateEndpoint.Wrong;
 import java.time.Instant;
 import java.util.List;
+import java.util.Map;
 import java.util.function.BiFunction;
 import java.util.function.Function;
 import java.util.function.Supplier;
@@ -32,8 +33,9 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * The Actuator endpoint {@code spillgate}. It reports the rules in force, from settings and {@code @RateLimited}, and
- * the store that decides. It also reports the usage of a key under a rule. It resets usage only if {@code
+ * The Actuator endpoint {@code spillgate}. It reports the rules in force, from settings and {@code @RateLimited}, the
+ * limiters of {@code spillgate.limiters}, and the store that decides. It also reports the usage of a key under a rule,
+ * or in a limiter, such as {@code limiter:partner}. It resets usage only if {@code
  * management.endpoint.spillgate.access} is {@code unrestricted}.
  */
 @Endpoint(id = "spillgate", defaultAccess = Access.READ_ONLY)
@@ -43,14 +45,24 @@ public final class SpillgateEndpoint {
 
     private static final int LONGEST_ERROR = 200;
 
+    /** In front of the name of a limiter. No rule can have such a name. */
+    private static final String LIMITER = "limiter:";
+
     private final boolean enabled;
     private final RateLimiter limiter;
+    private final Map<String, RateLimiter> named;
     private final Rules rules;
     private final Supplier<List<Rule>> annotated;
 
-    SpillgateEndpoint(boolean enabled, RateLimiter limiter, Rules rules, Supplier<List<Rule>> annotated) {
+    SpillgateEndpoint(
+            boolean enabled,
+            RateLimiter limiter,
+            Map<String, RateLimiter> named,
+            Rules rules,
+            Supplier<List<Rule>> annotated) {
         this.enabled = enabled;
         this.limiter = limiter;
+        this.named = named;
         this.rules = rules;
         this.annotated = annotated;
     }
@@ -71,13 +83,14 @@ public final class SpillgateEndpoint {
                 Stream.concat(
                                 rules.list().stream().map(rule -> RuleInForce.of(rule, false)),
                                 annotated.get().stream().map(rule -> RuleInForce.of(rule, true)))
-                        .toList());
+                        .toList(),
+                named.entrySet().stream().map(LimiterInForce::of).toList());
     }
 
     /**
      * Returns the usage of the limits of a rule by a key; charges nothing.
      *
-     * @param rule the name of the rule
+     * @param rule the name of the rule, or {@code limiter:} and that of a limiter
      * @param key the key, as the rule's key source finds it
      * @return the usage of each limit; or the error, with status 404 or 400, or 503 if a store or the lookup of the
      *     key's limits fails
@@ -88,7 +101,7 @@ public final class SpillgateEndpoint {
                 rule,
                 key,
                 rules::peek,
-                limiter::peek,
+                RateLimiter::peek,
                 decisions -> decisions
                         .concatMapIterable(Decision::limits)
                         .map(LimitUsed::of)
@@ -99,7 +112,7 @@ public final class SpillgateEndpoint {
     /**
      * Resets the limits of a rule for a key.
      *
-     * @param rule the name of the rule
+     * @param rule the name of the rule, or {@code limiter:} and that of a limiter
      * @param key the key, as the rule's key source finds it
      * @return status 204 after the reset; or the error, with status 404 or 400, or 503 if a store or the lookup of the
      *     key's limits fails
@@ -110,21 +123,21 @@ public final class SpillgateEndpoint {
                 rule,
                 key,
                 rules::reset,
-                limiter::reset,
+                RateLimiter::reset,
                 resets -> resets.then().thenReturn(new WebEndpointResponse<>(WebEndpointResponse.STATUS_NO_CONTENT)));
     }
 
     /**
-     * Does something for the key under the rule of that name, and under annotations of that name.
+     * Does something for the key under the rule of that name, and under annotations of that name, or in a limiter.
      *
      * @param ofRule what to do under the rule, which may look up limits
-     * @param ofCharge what to do under annotations, which have limits of their own only
+     * @param ofCharge what to do under annotations and in a limiter, which have limits of their own only
      */
     private <T> Mono<WebEndpointResponse<?>> whenKnown(
             String rule,
             @Nullable String key,
             BiFunction<String, String, Mono<T>> ofRule,
-            Function<Charge, Mono<T>> ofCharge,
+            BiFunction<RateLimiter, Charge, Mono<T>> ofCharge,
             Function<Flux<T>, Mono<? extends WebEndpointResponse<?>>> response) {
         List<Rule> configured = rules.list();
         List<Rule> all =
@@ -135,7 +148,8 @@ public final class SpillgateEndpoint {
                 .map(Rule::limits)
                 .distinct()
                 .toList();
-        if (limits.isEmpty()) {
+        RateLimiter ofCode = rule.startsWith(LIMITER) ? named.get(rule.substring(LIMITER.length())) : null;
+        if (limits.isEmpty() && ofCode == null) {
             return wrong(WebEndpointResponse.STATUS_NOT_FOUND, unknown(rule, all));
         }
         if (key == null || key.isEmpty()) {
@@ -146,9 +160,11 @@ public final class SpillgateEndpoint {
         }
         Flux<T> ofAnnotations = Flux.fromIterable(limits)
                 .skip(configured.stream().anyMatch(one -> one.name().equals(rule)) ? 1 : 0)
-                .concatMap(some -> ofCharge.apply(Charge.of(key, some)));
-        return Mono.<WebEndpointResponse<?>>defer(
-                        () -> response.apply(Flux.concat(ofRule.apply(rule, key), ofAnnotations)))
+                .concatMap(some -> ofCharge.apply(limiter, Charge.of(key, some)));
+        return Mono.<WebEndpointResponse<?>>defer(() -> response.apply(
+                        ofCode == null
+                                ? Flux.concat(ofRule.apply(rule, key), ofAnnotations)
+                                : ofCharge.apply(ofCode, Charge.of(key)).flux()))
                 .onErrorResume(
                         IllegalArgumentException.class,
                         e -> wrong(WebEndpointResponse.STATUS_BAD_REQUEST, String.valueOf(e.getMessage())))
@@ -170,7 +186,10 @@ public final class SpillgateEndpoint {
         if (!enabled) {
             return "the limiter is switched off, so no rule holds: expected spillgate.enabled=true";
         }
-        List<String> names = all.stream().map(Rule::name).distinct().toList();
+        List<String> names = Stream.concat(
+                        all.stream().map(Rule::name).distinct(),
+                        named.keySet().stream().map(LIMITER::concat))
+                .toList();
         return "no rule has this name: "
                 + (names.isEmpty()
                         ? "expected one of spillgate.rules, and there is none"
@@ -196,13 +215,30 @@ public final class SpillgateEndpoint {
      * @param breaker the state of the circuit breaker
      * @param problem the current problem of the store, if there is one
      * @param rules the rules
+     * @param limiters the limiters of {@code spillgate.limiters}
      */
     public record Overview(
             boolean enabled,
             String source,
             String breaker,
             @Nullable String problem,
-            List<RuleInForce> rules) {}
+            List<RuleInForce> rules,
+            List<LimiterInForce> limiters) {}
+
+    /**
+     * A limiter of {@code spillgate.limiters}.
+     *
+     * @param name the name in the settings
+     * @param limits the limits
+     */
+    public record LimiterInForce(String name, List<String> limits) {
+
+        static LimiterInForce of(Map.Entry<String, RateLimiter> named) {
+            return new LimiterInForce(
+                    named.getKey(),
+                    named.getValue().limits().stream().map(Object::toString).toList());
+        }
+    }
 
     /**
      * A rule.

@@ -2,6 +2,7 @@ package io.github.spillgate.webflux.autoconfigure.actuator;
 
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.http.settings.NamedLimiters;
 import io.github.spillgate.webflux.RateLimitedHandlerAdapter;
 import io.github.spillgate.webflux.autoconfigure.SpillgateAutoConfiguration;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties;
@@ -28,12 +29,14 @@ public final class SpillgateEndpointAutoConfiguration {
     @ConditionalOnMissingBean
     SpillgateEndpoint spillgateEndpoint(
             @Qualifier(SpillgateAutoConfiguration.LIMITER) RateLimiter limiter,
+            NamedLimiters named,
             Rules rules,
             SpillgateProperties settings,
             ObjectProvider<RateLimitedHandlerAdapter> annotated) {
         return new SpillgateEndpoint(
                 settings.enabled(),
                 limiter,
+                named.all(),
                 rules,
                 () -> annotated.stream()
                         .flatMap(adapter -> adapter.rules().stream())

@@ -1,6 +1,8 @@
 package io.github.spillgate.webflux.autoconfigure.actuator;
 
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.http.settings.NamedLimiters;
+import io.github.spillgate.metrics.DecisionMetrics;
 import io.github.spillgate.metrics.LimiterMetrics;
 import io.github.spillgate.metrics.OutgoingMetrics;
 import io.github.spillgate.metrics.RuleMetrics;
@@ -9,6 +11,7 @@ import io.github.spillgate.webflux.autoconfigure.SpillgateAutoConfiguration;
 import io.github.spillgate.webflux.autoconfigure.SpillgateOutgoingAutoConfiguration;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties;
 import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.binder.MeterBinder;
 import org.springframework.beans.factory.annotation.Qualifier;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
@@ -44,5 +47,18 @@ public final class SpillgateMetricsAutoConfiguration {
     @ConditionalOnMissingBean
     OutgoingMetrics spillgateOutgoingMetrics(OutgoingLimit limit) {
         return OutgoingMetrics.of(limit.requests());
+    }
+
+    @Bean
+    MeterBinder spillgateNamedLimiterMetrics(NamedLimiters limiters) {
+        return registry -> limiters.all()
+                .values()
+                .forEach(limiter -> LimiterMetrics.of(limiter, limiter.name()).bindTo(registry));
+    }
+
+    /** The main limiter does not have it, because decisions for rules would be counted twice. */
+    @Bean(name = SpillgateAutoConfiguration.LIMITERS_LISTENER, defaultCandidate = false)
+    DecisionMetrics spillgateDecisionMetrics(MeterRegistry registry) {
+        return DecisionMetrics.of(registry);
     }
 }

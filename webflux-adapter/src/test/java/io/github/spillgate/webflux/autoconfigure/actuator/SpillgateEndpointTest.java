@@ -20,6 +20,7 @@ import io.github.spillgate.testkit.WithoutDeadline;
 import io.github.spillgate.webflux.PathPatterns;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
 import reactor.core.publisher.Mono;
@@ -127,7 +128,7 @@ class SpillgateEndpointTest {
                 .timeout(LONG)
                 .build();
         Rules rules = Rules.of(limiter, PathPatterns.ofSpring(), List.of(login));
-        return new SpillgateEndpoint(true, limiter, rules, List::of);
+        return new SpillgateEndpoint(true, limiter, Map.of(), rules, List::of);
     }
 
     private static void assertUnavailable(Mono<WebEndpointResponse<?>> attempt, String why) {
