@@ -1,5 +1,6 @@
 package io.github.spillgate.vertx;
 
+import io.github.spillgate.Limit;
 import io.github.spillgate.http.settings.ClientAddressSettings;
 import io.github.spillgate.http.settings.ClientAddressSettings.Header;
 import io.github.spillgate.http.settings.WrongSettingException;
@@ -9,6 +10,8 @@ import io.github.spillgate.vertx.Settings.Setting;
 import io.vertx.core.json.JsonObject;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
@@ -111,6 +114,10 @@ public final class RateLimitOptions {
     private static final Setting<Boolean> PREFLIGHTS = ALL.flag("preflights", true);
     private static final Setting<Denials> DENIALS = ALL.choice("denials", Denials.class, Denials.RESPOND);
     private static final Setting<Boolean> ENABLED = ALL.flag("enabled", true);
+    private static final Schema LIMITER = new Schema(Map.of());
+    private static final Setting<List<Limit>> LIMITER_LIMITS = LIMITER.list("limits", "10/s", Limit::parse);
+    private static final Setting<Map<String, Settings>> LIMITERS =
+            ALL.named("limiters", "partner", "{\"limits\": \"10/s\"}", LIMITER);
     private static final Setting<List<RuleOptions>> RULES = ALL.objects("rules", RuleOptions.EXAMPLE, RuleOptions::new);
 
     private final Settings settings;
@@ -597,6 +604,40 @@ public final class RateLimitOptions {
     /** {@return whether requests are limited} */
     public boolean isEnabled() {
         return settings.get(ENABLED);
+    }
+
+    /**
+     * Adds a limiter for code, which {@link RateLimiting#limiter(String)} returns.
+     *
+     * @param name a name such as {@code partner}; replaces one of that name
+     * @param limits one or more limits, all of which must allow a call
+     * @return this
+     */
+    public RateLimitOptions addLimiter(String name, Limit... limits) {
+        Map<String, Object> limiters = new LinkedHashMap<>(settings.get(LIMITERS));
+        limiters.put(Checks.present(name, "name", "\"partner\""), Collections.singletonMap("limits", limits));
+        return set(LIMITERS, limiters);
+    }
+
+    /**
+     * Sets the limiters for code.
+     *
+     * @param limiters the limits of each limiter, by its name
+     * @return this
+     */
+    public RateLimitOptions setLimiters(@Nullable Map<String, List<Limit>> limiters) {
+        set(LIMITERS, null);
+        if (limiters != null) {
+            limiters.forEach((name, limits) -> addLimiter(name, limits.toArray(Limit[]::new)));
+        }
+        return this;
+    }
+
+    /** {@return the limits of each limiter for code, by its name} */
+    public Map<String, List<Limit>> getLimiters() {
+        Map<String, List<Limit>> limits = new LinkedHashMap<>();
+        settings.get(LIMITERS).forEach((name, limiter) -> limits.put(name, limiter.get(LIMITER_LIMITS)));
+        return limits;
     }
 
     /**

@@ -18,6 +18,7 @@ import io.github.spillgate.http.RuleTracer;
 import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.response.RateLimitHeaders;
 import io.github.spillgate.http.settings.KeySyntax;
+import io.github.spillgate.http.settings.NamedLimiters;
 import io.github.spillgate.http.settings.RuleReader;
 import io.github.spillgate.http.settings.WrongSettingException;
 import io.github.spillgate.internal.Checks;
@@ -43,6 +44,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import java.util.function.Predicate;
@@ -68,6 +70,10 @@ public final class RateLimiting {
 
     private final Vertx vertx;
     private final RateLimiter limiter;
+
+    /** Those of {@code limiters}, which share the store of the limiter. */
+    private final NamedLimiters named;
+
     private final Rules rules;
 
     /** Reads rules with the functions and the client addresses of the start, if no other setting has changed. */
@@ -84,12 +90,14 @@ public final class RateLimiting {
     private RateLimiting(
             Vertx vertx,
             RateLimiter limiter,
+            NamedLimiters named,
             Rules rules,
             Function<RateLimitOptions, List<Rule>> reader,
             RateLimitOptions options,
             Mono<Void> disconnect) {
         this.vertx = vertx;
         this.limiter = limiter;
+        this.named = named;
         this.rules = rules;
         this.reader = reader;
         this.headers = RateLimitHeaders.all()
@@ -173,6 +181,29 @@ public final class RateLimiting {
     }
 
     /**
+     * Returns a limiter of the setting {@code limiters}, for example for the calls of a partner. It has limits of its
+     * own, and the store of {@link #limiter()}. Its name is that of the limiter, a dot, and its own.
+     *
+     * @param name its name in the settings, such as {@code partner}
+     * @return the limiter, which {@link #close()} closes
+     * @throws IllegalArgumentException if the settings have no limiter of this name; the message has those that exist
+     */
+    public RateLimiter limiter(String name) {
+        return named.get(name);
+    }
+
+    /**
+     * Returns a limiter of the setting {@code limiters} as futures.
+     *
+     * @param name its name in the settings, such as {@code partner}
+     * @return the limiter as futures
+     * @throws IllegalArgumentException as {@link #limiter(String)} does
+     */
+    public FutureRateLimiter futures(String name) {
+        return FutureRateLimiter.of(vertx, limiter(name));
+    }
+
+    /**
      * Returns the limiter as futures, for everything except HTTP. The settings give it rules but no limits of its own,
      * so each charge must name its limits, as in {@code Charge.of("user:42", Limit.perMinute(120))}.
      *
@@ -213,13 +244,15 @@ public final class RateLimiting {
     }
 
     /**
-     * Closes the limiter, without blocking. Grants of its fallback are reconciled with Redis, if Redis answers within a
-     * second.
+     * Closes all limiters, without blocking. Grants of the fallback are reconciled with Redis, if Redis answers within
+     * a second.
      *
-     * @return completes when the limiter and its connection are closed
+     * @return completes when the limiters and their connection are closed
      */
     public Future<Void> close() {
-        return ContextDelivery.future(vertx, limiter.closeLater().then(disconnect));
+        Mono<Void> closed = Mono.when(
+                named.all().values().stream().map(RateLimiter::closeLater).toList());
+        return ContextDelivery.future(vertx, closed.then(limiter.closeLater()).then(disconnect));
     }
 
     /**
@@ -303,7 +336,7 @@ public final class RateLimiting {
         }
 
         /**
-         * Adds a listener of all decisions of the limiter, for example {@code DecisionMetrics}: those for rules, and
+         * Adds a listener of all decisions of all limiters, for example {@code DecisionMetrics}: those for rules, and
          * those that your code requests.
          *
          * @param listener the listener
@@ -349,8 +382,8 @@ public final class RateLimiting {
             if (!options.isEnabled()) {
                 LOG.info("No request is limited (enabled: false)");
                 RateLimiter off = limiter.store(Fallback.allow()).build();
-                return new RateLimiting(
-                        vertx, off, Rules.off(off, RoutePaths.ofVertx()), this::readNewRules, options, Mono.empty());
+                Rules none = Rules.off(off, RoutePaths.ofVertx());
+                return new RateLimiting(vertx, off, named(off), none, this::readNewRules, options, Mono.empty());
             }
             List<Rule> read = readRules(options);
             if (store != null || options.getStore() == StoreType.LOCAL) {
@@ -394,12 +427,23 @@ public final class RateLimiting {
                         "rules",
                         read.stream().map(Rule::name).toList(),
                         names -> Rules.of(built, RoutePaths.ofVertx(), read, instrumentation()));
-                LOG.info("Rules {} use {}", rules, built);
-                return new RateLimiting(vertx, built, rules, this::readNewRules, options, disconnect);
+                NamedLimiters others = named(built);
+                Set<String> names = others.all().keySet();
+                LOG.info("Rules {} use {}{}", rules, built, names.isEmpty() ? "" : "; other limiters: " + names);
+                return new RateLimiting(vertx, built, others, rules, this::readNewRules, options, disconnect);
             } catch (RuntimeException e) {
                 built.close();
                 throw e;
             }
+        }
+
+        private NamedLimiters named(RateLimiter main) {
+            return NamedLimiters.of("limiters", options.getLimiters(), main, limiter -> {
+                if (options.isEnabled()) {
+                    limiter.debt(options.getDebt()).longestHold(options.getLongestHold());
+                    decisionListeners.forEach(limiter::listener);
+                }
+            });
         }
 
         private String requireName() {

@@ -12,6 +12,7 @@ import java.math.BigDecimal;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -146,8 +147,16 @@ final class Settings {
             list.forEach(element -> array.add(written(element)));
             return array;
         }
+        if (value instanceof Map<?, ?> map) {
+            JsonObject object = new JsonObject();
+            map.forEach((key, element) -> object.put(String.valueOf(key), written(element)));
+            return object;
+        }
         if (value instanceof RuleOptions rule) {
             return rule.toJson();
+        }
+        if (value instanceof Settings settings) {
+            return settings.toJson();
         }
         if (value instanceof Enum<?> constant) {
             return text(constant);
@@ -396,6 +405,19 @@ final class Settings {
                     }
                 }
                 return List.copyOf(all);
+            });
+        }
+
+        /** An object of objects, with keys that the application chooses, which have the settings of another schema. */
+        Setting<Map<String, Settings>> named(String name, String key, String example, Schema schema) {
+            return add(name, Map.of(), (at, value) -> {
+                Map<String, Settings> all = new LinkedHashMap<>();
+                for (Map.Entry<String, Object> entry : object(at, value, "{\"" + key + "\": " + example + "}")) {
+                    String element = at + "." + entry.getKey();
+                    JsonObject object = object(element, entry.getValue(), example);
+                    all.put(entry.getKey(), new Settings(schema, element + ".", object));
+                }
+                return Collections.unmodifiableMap(all);
             });
         }
     }

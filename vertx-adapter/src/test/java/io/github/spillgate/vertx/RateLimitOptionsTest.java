@@ -72,6 +72,7 @@ class RateLimitOptionsTest {
               "preflights": false,
               "denials": "fail",
               "enabled": false,
+              "limiters": {"partner": {"limits": "10/s, 5 concurrent"}},
               "rules": [
                 {
                   "name": "login", "paths": ["/login", "/token"], "exclude-paths": "/login/health",
@@ -118,6 +119,7 @@ class RateLimitOptionsTest {
                 .setPreflights(false)
                 .setDenials(Denials.FAIL)
                 .setEnabled(false)
+                .addLimiter("partner", Limit.perSecond(10), Limit.concurrent(5))
                 .addRule(new RuleOptions()
                         .setName("login")
                         .setPaths("/login", "/token")
@@ -148,6 +150,8 @@ class RateLimitOptionsTest {
         assertThat(values(json)).isEqualTo(values(all()));
         assertThat(values(json.getRules().get(0)))
                 .isEqualTo(values(all().getRules().get(0)));
+        assertThat(new RateLimitOptions().setLimiters(json.getLimiters()).getLimiters())
+                .isEqualTo(json.getLimiters());
         // Each was set to something else than its default.
         assertThat(values(json)).doesNotContainAnyElementsOf(values(new RateLimitOptions()));
         assertThat(values(json.getRules().get(0))).doesNotContainAnyElementsOf(values(new RuleOptions()));
@@ -159,7 +163,7 @@ class RateLimitOptionsTest {
         JsonObject all = all().toJson();
         assertThat(all.fieldNames()).containsExactlyInAnyOrderElementsOf(known(new JsonObject()));
         for (String section : all.fieldNames()) {
-            if (all.getValue(section) instanceof JsonObject object) {
+            if (all.getValue(section) instanceof JsonObject object && !section.equals("limiters")) {
                 assertThat(object.fieldNames())
                         .containsExactlyInAnyOrderElementsOf(known(new JsonObject().put(section, new JsonObject())));
             }
@@ -228,6 +232,8 @@ class RateLimitOptionsTest {
                         () -> new RateLimitOptions().addRule(new RuleOptions()).addRule(null))
                 .hasMessage(
                         "rules[1]: expected an object, for example {\"name\": \"address\", \"limits\": \"120/1m\"}");
+        assertThatThrownBy(() -> new RateLimitOptions().addLimiter("partner", Limit.perMinute(1), null))
+                .hasMessage("limiters.partner.limits: expected texts, for example [\"10/s\"]");
         assertThatThrownBy(() -> new RateLimitOptions().setTrustedProxies("10.0.0.0/8", null))
                 .hasMessage("client-address.trusted-proxies: expected texts, for example [\"10.0.0.0/8\"]");
     }
@@ -352,6 +358,11 @@ class RateLimitOptionsTest {
                     {"rules": [{"name": "login", "path": "/login"}]}          | rules[0].path                  | rule "login": there is no such setting: did you mean paths?
                     {"rules": [{"name": "login", "when-missing": "ignore"}]}  | rules[0].when-missing          | rule "login": found "ignore": expected one of
                     {"rules": [{"name": "login", "shadow": "yes"}]}           | rules[0].shadow                | rule "login": found yes
+                    {"limiters": {"partner": {"limit": "10/s"}}}              | limiters.partner.limit         | there is no such setting: did you mean limits?
+                    {"limiters": {"partner": {"limits": "often"}}}            | limiters.partner.limits        | limit "often"
+                    {"limiters": {"partner": "10/s"}}                         | limiters.partner               | expected an object, for example {"limits": "10/s"}
+                    {"limiters": [{"name": "partner"}]}                       | limiters                       | expected an object, for example {"partner": {"limits": "10/s"}}
+                    {"limiter": {"partner": {"limits": "10/s"}}}              | limiter                        | did you mean limiters?
                     {"name": 5}                                               | name                           | expected a text
                     {"deadline": "soon"}                                      | deadline                       | for example "100ms"
                     {"deadline": 5}                                           | deadline                       | found 5, which has no unit: expected a time with its unit, for example "100ms"
@@ -418,6 +429,9 @@ class RateLimitOptionsTest {
                     {"name": "x", "client-address": {"trusted-proxies": "10.0.0.0/8"}}                  | client-address.header           | expected x-forwarded-for or forwarded
                     {"name": "x", "rules": [{"name": "a", "limits": "5/1m", "key": "path:id", "paths": "/users/:user, /a"}]} | rules[0].key     | rule "a": no path of the rule has the variable id: expected one that has, for example /users/:id
                     {"name": "x", "client-address": {"header": "forwarded"}}                            | client-address.trusted-proxies  | no network is trusted
+                    {"name": "x", "limiters": {"partner": {}}}                                          | limiters.partner.limits         | there are none: expected limits, for example 10/s
+                    {"name": "x", "limiters": {"partner": {"limits": "10/s, 20/s"}}}                    | limiters.partner.limits         | share
+                    {"name": "x", "limiters": {"a b": {"limits": "10/s"}}}                              | limiters.a b                    | limiter name "x.a b" is not a name
                     {"name": "x", "secret": "short"}                                                    | secret                          | 16
                     """)
     void invalidSettingsPreventTheStart(String json, String setting, String why) {
