@@ -10,12 +10,6 @@ final class LimiterName {
 
     private LimiterName() {}
 
-    /** Returns the name of another limiter of the application. */
-    static String of(SpillgateProperties settings, Environment environment, String suffix) {
-        String name = of(settings, environment);
-        return name.substring(0, Math.min(LONGEST - suffix.length(), name.length())) + suffix;
-    }
-
     /** Returns the name in the settings, or by default that of the application without invalid characters. */
     static String of(SpillgateProperties settings, Environment environment) {
         String chosen = settings.name();

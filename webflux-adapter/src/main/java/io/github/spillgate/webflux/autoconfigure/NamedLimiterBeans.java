@@ -40,6 +40,9 @@ final class NamedLimiterBeans {
             if (beans.containsBean(name) && beans.isTypeMatch(name, RateLimiter.class)) {
                 throw taken(name, name);
             }
+            if (name.equals(SpillgateOutgoingAutoConfiguration.NAME)) {
+                throw taken(name, "for spillgate." + name);
+            }
             limits.put(name, limiter.limits());
         });
         return limits;

@@ -31,6 +31,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.function.Consumer;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.springframework.beans.factory.ListableBeanFactory;
@@ -107,33 +108,31 @@ public final class SpillgateAutoConfiguration {
             ObjectProvider<DecisionListener> listeners,
             SpillgateProperties settings,
             Environment environment) {
-        return limiter("spillgate.name", LimiterName.of(settings, environment), store, listeners, settings)
-                .build();
-    }
-
-    /** Returns the builder of a limiter with the common settings. */
-    static RateLimiterBuilder limiter(
-            String setting,
-            String name,
-            LimitStore store,
-            ObjectProvider<DecisionListener> listeners,
-            SpillgateProperties settings) {
-        RateLimiterBuilder limiter = WrongSettingException.checked(setting, name, RateLimiter::builder);
-        if (!settings.enabled()) {
-            // Not even a store bean of the application is charged.
-            return limiter.store(Fallback.allow());
-        }
+        RateLimiterBuilder limiter = WrongSettingException.checked(
+                "spillgate.name", LimiterName.of(settings, environment), RateLimiter::builder);
         limiter.store(store);
-        WrongSettingException.checked("spillgate.debt", settings.debt(), limiter::debt);
-        WrongSettingException.checked("spillgate.longest-hold", settings.longestHold(), limiter::longestHold);
-        listeners.orderedStream().forEach(limiter::listener);
+        common(settings, listeners.orderedStream().toList()).accept(limiter);
         // Also for a local store, so that a wrong setting is reported before there is a Redis.
-        if (store.deadline().orElse(Duration.ZERO).isZero()) {
+        if (settings.enabled() && store.deadline().orElse(Duration.ZERO).isZero()) {
             limiter.fallback(fallback(settings));
             WrongSettingException.checked("spillgate.deadline", settings.deadline(), limiter::deadline);
             WrongSettingException.checked("spillgate.cache-denials", settings.cacheDenials(), limiter::cacheDenials);
         }
-        return limiter;
+        return limiter.build();
+    }
+
+    /** Returns what all limiters of the settings have in common. */
+    static Consumer<RateLimiterBuilder> common(SpillgateProperties settings, List<DecisionListener> listeners) {
+        return limiter -> {
+            if (!settings.enabled()) {
+                // Not even a store bean of the application is charged.
+                limiter.store(Fallback.allow());
+                return;
+            }
+            WrongSettingException.checked("spillgate.debt", settings.debt(), limiter::debt);
+            WrongSettingException.checked("spillgate.longest-hold", settings.longestHold(), limiter::longestHold);
+            listeners.forEach(limiter::listener);
+        };
     }
 
     private static LimitStore fallback(SpillgateProperties settings) {
@@ -159,15 +158,8 @@ public final class SpillgateAutoConfiguration {
                 all.add(one);
             }
         });
-        return NamedLimiters.of(NamedLimiterBeans.SETTING, NamedLimiterBeans.limits(settings, beans), main, limiter -> {
-            if (!settings.enabled()) {
-                limiter.store(Fallback.allow());
-                return;
-            }
-            WrongSettingException.checked("spillgate.debt", settings.debt(), limiter::debt);
-            WrongSettingException.checked("spillgate.longest-hold", settings.longestHold(), limiter::longestHold);
-            all.forEach(limiter::listener);
-        });
+        return NamedLimiters.of(
+                NamedLimiterBeans.SETTING, NamedLimiterBeans.limits(settings, beans), main, common(settings, all));
     }
 
     @Bean

@@ -3,17 +3,18 @@ package io.github.spillgate.webflux.autoconfigure;
 import io.github.spillgate.DecisionListener;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.RateLimiterBuilder;
+import io.github.spillgate.http.settings.NamedLimiters;
 import io.github.spillgate.http.settings.WrongSettingException;
-import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.webflux.OutgoingLimit;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.Outgoing;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.OutgoingKey;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.OutgoingRetry;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import org.reactivestreams.Publisher;
 import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.beans.factory.annotation.Qualifier;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
@@ -35,29 +36,31 @@ import org.springframework.core.type.AnnotatedTypeMetadata;
 @Conditional(SpillgateOutgoingAutoConfiguration.LimitsCondition.class)
 public final class SpillgateOutgoingAutoConfiguration {
 
-    private static final String LIMITS = "spillgate.outgoing.limits";
-    private static final String SUFFIX = ".outgoing";
+    /** The part of the settings, and the end of the name of the limiter. */
+    static final String NAME = "outgoing";
+
+    private static final String LIMITS = "spillgate." + NAME + ".limits";
 
     /** Creates the configuration; for Spring. */
     public SpillgateOutgoingAutoConfiguration() {}
 
-    /** Creates the limiter, which must be closed before its store. */
+    /** Creates the limiter, which shares the store of the main one. */
     @Bean(destroyMethod = "closeLater")
     OutgoingLimiter spillgateOutgoingLimiter(
-            LimitStore store,
+            @Qualifier(SpillgateAutoConfiguration.LIMITER) RateLimiter main,
             ObjectProvider<DecisionListener> listeners,
-            SpillgateProperties settings,
-            Environment environment) {
+            SpillgateProperties settings) {
         List<Limit> limits = new ArrayList<>(settings.outgoing().limits());
         if (limits.stream().noneMatch(limit -> limit instanceof Limit.Ban ban && ban.isPause())) {
             limits.add(Limit.pausable());
         }
-        RateLimiterBuilder limiter = SpillgateAutoConfiguration.limiter(
-                "spillgate.name", LimiterName.of(settings, environment, SUFFIX), store, listeners, settings);
-        return new OutgoingLimiter(WrongSettingException.checked(LIMITS, limits, each -> {
-            each.forEach(limiter::limit);
-            return limiter.build();
-        }));
+        return new OutgoingLimiter(NamedLimiters.of(
+                        "spillgate",
+                        Map.of(NAME, limits),
+                        main,
+                        SpillgateAutoConfiguration.common(
+                                settings, listeners.orderedStream().toList()))
+                .get(NAME));
     }
 
     @Bean

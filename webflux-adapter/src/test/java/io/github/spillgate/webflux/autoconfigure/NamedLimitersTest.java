@@ -215,6 +215,9 @@ class NamedLimitersTest {
         runner.withPropertyValues("spillgate.limiters.spillgate.limits=9/s")
                 .run(context -> assertThat(wrongSetting(context.getStartupFailure()))
                         .hasMessageContaining("has a bean spillgateLimiter"));
+        runner.withPropertyValues("spillgate.limiters.outgoing.limits=9/s")
+                .run(context -> assertThat(wrongSetting(context.getStartupFailure()))
+                        .hasMessageStartingWith("spillgate.limiters.outgoing: the application has a bean for"));
     }
 
     @ParameterizedTest
