@@ -160,15 +160,8 @@ final class CountClaim implements HeldClaim {
         }
         List<CountClaim> claims = new ArrayList<>();
         for (int number = 0; number < charges.size(); number++) {
-            int joined = number;
-            List<Claim> some = of(store, limiter, defaults, charges.get(number), number);
-            for (Claim claim : some) {
-                // Charges with a limit on one count are one for a ban.
-                int same = indexOf(claims, (CountClaim) claim);
-                joined = same < 0 ? joined : claims.get(same).charge;
-            }
-            for (Claim claim : some) {
-                add(claims, ((CountClaim) claim).inCharge(joined));
+            for (Claim claim : of(store, limiter, defaults, charges.get(number), number)) {
+                add(claims, (CountClaim) claim);
             }
             checkNumber(claims.size());
         }
@@ -179,22 +172,17 @@ final class CountClaim implements HeldClaim {
         return number == charge ? this : new CountClaim(store, name, key, permits, number, hold);
     }
 
-    private static int indexOf(List<CountClaim> claims, CountClaim claim) {
+    private static void add(List<CountClaim> claims, CountClaim claim) {
         for (int i = 0; i < claims.size(); i++) {
-            if (claims.get(i).name.equals(claim.name)) {
-                return i;
+            CountClaim earlier = claims.get(i);
+            if (earlier.name.equals(claim.name)) {
+                claims.set(i, earlier.plus(claim));
+                // Charges with a limit on one count are one for a ban.
+                claims.replaceAll(one -> one.charge == earlier.charge ? one.inCharge(claim.charge) : one);
+                return;
             }
         }
-        return -1;
-    }
-
-    private static void add(List<CountClaim> claims, CountClaim claim) {
-        int i = indexOf(claims, claim);
-        if (i < 0) {
-            claims.add(claim);
-        } else {
-            claims.set(i, claims.get(i).plus(claim));
-        }
+        claims.add(claim);
     }
 
     private CountClaim plus(CountClaim other) {

@@ -236,4 +236,17 @@ class BanStoresTest extends ScriptedFixture {
         }
         assertThat(ask(limiter, "k").isAllowed()).isTrue();
     }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"local", "lua", "values"})
+    void chargesWithLimitsInCommonAreOne(String kind) {
+        RateLimiter limiter = limiter(kind);
+        Limit first = Limit.perHour(2).named("first");
+        Limit second = Limit.perHour(9).named("second");
+        Limit.Ban once = Limit.ban(Duration.ofHours(1), 1, Duration.ofMinutes(1));
+        Charge[] charges = {Charge.of("k", first), Charge.of("k", second), Charge.of("k", first, second, once)};
+        limiter.tryAcquire(charges).block();
+        limiter.tryAcquire(charges).block();
+        assertThat(limiter.peek(charges).block().violated()).containsExactly(first, once);
+    }
 }
