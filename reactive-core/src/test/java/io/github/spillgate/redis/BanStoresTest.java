@@ -8,12 +8,17 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.RateLimiterBuilder;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Correction;
+import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
 
 /** Bans and pauses in each store, by the clock of the store. */
 class BanStoresTest extends ScriptedFixture {
@@ -235,6 +240,26 @@ class BanStoresTest extends ScriptedFixture {
                     .hasMessageContaining(time + " is out of range: expected 1 ms to PT24H");
         }
         assertThat(ask(limiter, "k").isAllowed()).isTrue();
+    }
+
+    /** Calls of several threads are sent on several connections. */
+    @ParameterizedTest
+    @ValueSource(strings = {"local", "lua", "values"})
+    void ofTwoCallsTheLaterEndCountsInEitherOrder(String kind) {
+        List<Mono<?>> calls = new ArrayList<>();
+        LimitStore late = new Unprotected(stored(kind)) {
+            @Override
+            public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
+                calls.add(0, super.correct(corrections));
+                return Mono.never();
+            }
+        };
+        RateLimiter limiter =
+                RateLimiter.builder("ban").store(late).limit(RATE).limit(BAN).build();
+        limiter.ban("k", Duration.ofHours(9)).subscribe();
+        limiter.ban("k", Duration.ofHours(1)).subscribe();
+        Flux.concat(calls).blockLast();
+        assertThat(ask(limiter, "k").retryAfter().get()).isGreaterThan(Duration.ofHours(8));
     }
 
     @ParameterizedTest

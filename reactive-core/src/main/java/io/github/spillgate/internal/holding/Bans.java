@@ -12,7 +12,7 @@ import java.util.concurrent.atomic.AtomicLong;
 /** The bans and pauses of calls, as reconciliations: the later end counts, however often one is sent. */
 public final class Bans {
 
-    private static final AtomicLong NUMBERS = new AtomicLong();
+    private static final AtomicLong CALLS = new AtomicLong();
 
     private final String limiter;
     private final InstantSource clock;
@@ -61,6 +61,8 @@ public final class Bans {
         }
         long now = clock.millis();
         Grants ban = new Grants(now, now, time.toMillis());
-        return Reconciliation.of(Settlements.PROCESS, NUMBERS.incrementAndGet(), claim, List.of(ban), List.of(), clock);
+        // A source of its own: calls of several threads overtake one another, and the latest end counts.
+        String source = Settlements.PROCESS + "-" + CALLS.incrementAndGet();
+        return Reconciliation.of(source, 1, claim, List.of(ban), List.of(), clock);
     }
 }
