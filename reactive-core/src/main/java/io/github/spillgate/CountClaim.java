@@ -20,6 +20,9 @@ final class CountClaim implements HeldClaim {
 
     private static final String HAS_ID = "a claim that holds permits has an id";
 
+    /** A charge that no other limit is in. */
+    private static final int ALONE = -1;
+
     private final LimitStore store;
     private final CountName name;
     private final String key;
@@ -166,6 +169,11 @@ final class CountClaim implements HeldClaim {
             checkNumber(claims.size());
         }
         return List.copyOf(claims);
+    }
+
+    @Override
+    public CountClaim withoutStrikes() {
+        return inCharge(ALONE);
     }
 
     private CountClaim inCharge(int number) {

@@ -11,6 +11,8 @@ import io.github.spillgate.RateLimiterBuilder;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -260,6 +262,29 @@ class BanStoresTest extends ScriptedFixture {
         limiter.ban("k", Duration.ofHours(1)).subscribe();
         Flux.concat(calls).blockLast();
         assertThat(ask(limiter, "k").retryAfter().get()).isGreaterThan(Duration.ofHours(8));
+    }
+
+    /** Another caller takes the permit between the attempts of the one that waits. */
+    @ParameterizedTest
+    @ValueSource(strings = {"local", "lua", "values"})
+    void aCallerThatWaitsIsNotStruck(String kind) {
+        RateLimiter other = limiter(kind, Limit.perMinute(1), BAN);
+        LimitStore raced = new Unprotected(stored(kind)) {
+            @Override
+            public Mono<StoreDecision> take(StoreRequest request) {
+                Mono<StoreDecision> decision = super.take(request);
+                return request.mode() == StoreRequest.Mode.PEEK
+                        ? decision.delayUntil(peeked -> other.tryAcquire("k"))
+                        : other.tryAcquire("k").then(decision);
+            }
+        };
+        RateLimiter waiting = RateLimiter.builder("ban")
+                .store(raced)
+                .limit(Limit.perMinute(1))
+                .limit(Limit.ban(Duration.ofHours(1), 1, Duration.ofMinutes(10)))
+                .build();
+        assertThat(waiting.acquire("k", Duration.ZERO).block().isAllowed()).isFalse();
+        assertThat(isBanned(other, "k")).isFalse();
     }
 
     @ParameterizedTest

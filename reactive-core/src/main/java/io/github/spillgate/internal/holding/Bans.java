@@ -33,6 +33,18 @@ public final class Bans {
         return claims.stream().filter(claim -> !claim.limit().takesPermits()).toList();
     }
 
+    /** Returns the claims of an attempt for a caller that waits: if it is denied, that counts for no ban. */
+    public static List<Claim> withoutStrikes(List<Claim> claims) {
+        if (among(claims).isEmpty()) {
+            return claims;
+        }
+        return claims.stream()
+                .map(claim -> !claim.limit().takesPermits() && claim instanceof HeldClaim ours
+                        ? ours.withoutStrikes()
+                        : claim)
+                .toList();
+    }
+
     /**
      * Returns a reconciliation for each ban among the claims.
      *

@@ -2,8 +2,11 @@ package io.github.spillgate.internal.holding;
 
 import io.github.spillgate.spi.Claim;
 
-/** A claim that a limiter has created. The methods below are for one with an id under which it holds permits. */
+/** A claim that a limiter has created. The last methods are for one with an id under which it holds permits. */
 public interface HeldClaim extends Claim {
+
+    /** Returns the same claim on a ban, for which a denial of its request does not count. */
+    Claim withoutStrikes();
 
     /** Returns when this claim got its id, by the clock of {@code Time.nanos()}: before the request was sent. */
     long heldSince();

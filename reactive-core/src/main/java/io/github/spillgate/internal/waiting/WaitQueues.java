@@ -3,6 +3,7 @@ package io.github.spillgate.internal.waiting;
 import io.github.spillgate.Decision;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Dropped;
+import io.github.spillgate.internal.holding.Bans;
 import io.github.spillgate.internal.holding.HoldIds;
 import io.github.spillgate.internal.holding.Redemption;
 import io.github.spillgate.spi.Claim;
@@ -163,7 +164,7 @@ public final class WaitQueues {
     Mono<StoreDecision> take(List<Claim> claims) {
         return Mono.defer(() -> {
             for (Claim claim : claims) {
-                if (claim.limit().isCountingDenied()) {
+                if (claim.limit().isCountingDenied() && claim.limit().takesPermits()) {
                     // A waiting request must not be recorded as denied, so this peeks before it takes.
                     return store.take(StoreRequest.peek(claims))
                             .flatMap(decision -> decision.isAllowed() ? takeAtOnce(claims) : Mono.just(decision));
@@ -174,7 +175,7 @@ public final class WaitQueues {
     }
 
     private Mono<StoreDecision> takeAtOnce(List<Claim> claims) {
-        return store.take(StoreRequest.take(HoldIds.assign(claims)));
+        return store.take(StoreRequest.take(HoldIds.assign(Bans.withoutStrikes(claims))));
     }
 
     /** Refunds a decision that no caller uses. Does not wait for that. */
