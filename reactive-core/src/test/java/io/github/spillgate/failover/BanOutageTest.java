@@ -129,6 +129,31 @@ class BanOutageTest {
         assertThat(first.isBanned("k")).isFalse();
     }
 
+    /** A limit that counts denied requests gets them during a ban too. */
+    @Test
+    void aDenialThatAnotherLimitCountsIsNotCached() {
+        Limit counting = Limit.of(100, Duration.ofMinutes(15)).countingDenied();
+        Charge charge = Charge.of("k", counting, BAN);
+        first.limiter.ban(charge, Duration.ofHours(1)).block();
+        for (int i = 0; i < 5; i++) {
+            first.limiter.tryAcquire(charge).block();
+        }
+        assertThat(second.limiter.peek(charge).block().limits().get(0).used()).isEqualTo(5);
+    }
+
+    @Test
+    void aDenialThatTheBanOfAnotherChargeCountsIsNotCached() {
+        Limit other = BAN.named("other");
+        Charge banned = Charge.of("k", Limit.perMinute(9), BAN);
+        Charge denied = Charge.of("k", Limit.perHour(1), other);
+        first.limiter.tryAcquire(denied).block();
+        first.limiter.ban(banned, Duration.ofHours(1)).block();
+        for (int i = 0; i < 4; i++) {
+            first.limiter.tryAcquire(banned, denied).block();
+        }
+        assertThat(second.limiter.peek(denied).block().violated()).contains(other);
+    }
+
     private final class Instance {
 
         private final RedisStore store = RedisStore.create(client);

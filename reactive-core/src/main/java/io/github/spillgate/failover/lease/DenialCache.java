@@ -81,10 +81,9 @@ public final class DenialCache {
         if (longest == 0) {
             return null;
         }
-        boolean isRecorded = isRecorded(claims);
         for (Claim claim : claims) {
-            CachedDenial known = isRecorded && claim.limit().takesPermits() ? null : known(claim);
-            if (known != null && known.covers(room(claim), rate(claim))) {
+            CachedDenial known = known(claim);
+            if (known != null && known.covers(room(claim), rate(claim)) && !isRecorded(claims, claim)) {
                 long now = Time.nanos();
                 if (holds(known, now)) {
                     Reply reply = new Reply(Source.CACHED_DENIAL, known.at(now));
@@ -206,10 +205,13 @@ public final class DenialCache {
         return claim.limit() instanceof Limit.Bucket ? claim.limit().permits() : 0;
     }
 
-    /** Returns whether the store has to record every denial, but for those by a ban. */
-    private static boolean isRecorded(List<Claim> claims) {
+    /** Returns whether the store has to record a denial by one of the claims. A ban counts none that a ban denies. */
+    private static boolean isRecorded(List<Claim> claims, Claim denied) {
         for (Claim claim : claims) {
-            if (claim.limit().isCountingDenied()) {
+            boolean isBanned = !denied.limit().takesPermits()
+                    && !claim.limit().takesPermits()
+                    && claim.charge() == denied.charge();
+            if (claim.limit().isCountingDenied() && !isBanned) {
                 return true;
             }
         }
