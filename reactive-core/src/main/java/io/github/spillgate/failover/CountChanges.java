@@ -91,7 +91,7 @@ final class CountChanges {
                     oldest.add(corrections.get(i).claim());
                 } else if (corrections.get(i) instanceof Reconciliation one
                         && !one.claim().limit().takesPermits()) {
-                    changes.add(ban(one));
+                    changes.add(ban(one, result -> results[place] = result));
                 } else {
                     results[i] = Corrected.of(CorrectionOutcome.UNSUPPORTED);
                 }
@@ -208,15 +208,28 @@ final class CountChanges {
 
     // Bans.
 
-    /** Bans a key by a call. A ban that is made twice is the same, so the fallback bans too if a reply is lost. */
-    private Mono<Void> ban(Reconciliation one) {
+    /**
+     * Bans a key by a call. A ban that is made twice is the same, so the fallback bans too if a reply is lost. It also
+     * does if the key holds the value of another program, because it decides on that key then.
+     */
+    private Mono<Void> ban(Reconciliation one, Consumer<Corrected> result) {
         List<Reconciliation> ban = List.of(one);
         return call(
                 List.of(one.claim()),
-                deadline -> primary.correct(ban)
-                        .doOnNext(results -> results.forEach(grants::settled))
-                        .then(),
-                store -> store.correct(ban).then());
+                deadline -> primary.correct(ban).flatMap(results -> {
+                    Corrected made = results.get(0);
+                    result.accept(made);
+                    grants.settled(made);
+                    return made.outcome() == CorrectionOutcome.NOT_POSSIBLE ? banHere(ban, fallback) : Mono.empty();
+                }),
+                store -> banHere(ban, store));
+    }
+
+    private static Mono<Void> banHere(List<Reconciliation> ban, LimitStore store) {
+        return store.correct(ban)
+                .filter(results -> results.get(0).outcome() == CorrectionOutcome.UNSUPPORTED)
+                .flatMap(refused -> Mono.error(new LimitStoreException(
+                        Kind.UNAVAILABLE, "the store cannot ban the key now, and " + store + " does not count")));
     }
 
     // Refunds of the oldest permits.

@@ -11,12 +11,12 @@ import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import java.time.Duration;
 import java.time.InstantSource;
-import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
 import reactor.core.publisher.Mono;
@@ -113,11 +113,15 @@ public final class Fallback {
             return request.mode() == StoreRequest.Mode.LEASE ? Mono.empty() : decision;
         }
 
-        /** Nothing was charged here. */
+        /** Nothing was charged here, and nothing can be. */
         @Override
         public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
-            return change.then(
-                    Mono.just(Collections.nCopies(corrections.size(), Corrected.of(CorrectionOutcome.WITHOUT_EFFECT))));
+            return change.thenReturn(corrections.stream()
+                    .map(one -> Corrected.of(
+                            one instanceof Reconciliation
+                                    ? CorrectionOutcome.UNSUPPORTED
+                                    : CorrectionOutcome.WITHOUT_EFFECT))
+                    .toList());
         }
 
         /** If every request is allowed, work goes on. */

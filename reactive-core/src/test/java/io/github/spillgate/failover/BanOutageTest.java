@@ -1,14 +1,17 @@
 package io.github.spillgate.failover;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisClient;
 import java.time.Duration;
@@ -152,6 +155,41 @@ class BanOutageTest {
             first.limiter.tryAcquire(banned, denied).block();
         }
         assertThat(second.limiter.peek(denied).block().violated()).contains(other);
+    }
+
+    @Test
+    void aBanThatIsNotMadeIsAnError() {
+        for (LimitStore fallback : List.of(Fallback.allow(), Fallback.deny(), Fallback.error())) {
+            try (RedisStore store = RedisStore.create(client);
+                    ResilientStore resilient =
+                            ResilientStore.builder(store).fallback(fallback).build()) {
+                RateLimiter limiter = RateLimiter.builder("api")
+                        .store(resilient)
+                        .limit(RATE)
+                        .limit(BAN)
+                        .build();
+                limiter.ready().block();
+                limiter.ban("k", Duration.ofHours(1)).block();
+                redis.pause();
+                assertThatThrownBy(() -> limiter.ban("k", Duration.ofHours(2)).block())
+                        .isInstanceOf(LimitStoreException.class);
+                redis.resume();
+            }
+        }
+    }
+
+    @Test
+    void aBanInPlaceOfAForeignValueIsMadeHere() {
+        first.limiter.ban("k", Duration.ofHours(1)).block();
+        try (var connection = client.connect()) {
+            String key = connection.sync().keys("*{k}*").stream()
+                    .filter(name -> !name.contains("!") && connection.sync().strlen(name) == 24)
+                    .findFirst()
+                    .orElseThrow();
+            connection.sync().set(key.replace("{k}", "{other}"), "of another program");
+        }
+        first.limiter.ban("other", Duration.ofHours(1)).block();
+        assertThat(first.ask("other").violated()).contains(BAN);
     }
 
     private final class Instance {
