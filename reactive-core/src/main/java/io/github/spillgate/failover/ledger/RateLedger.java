@@ -383,7 +383,8 @@ public final class RateLedger extends Ledger {
         if (isCharged && isBeyondShare) {
             return false;
         }
-        return isAlone ? used <= limit.capacity() : grantsNow().fits(used + pendingAt(now()));
+        boolean isLimit = isAlone && limit.takesPermits();
+        return isLimit ? used <= limit.capacity() : grantsNow().fits(used + pendingAt(now()));
     }
 
     /** Returns whether a life is the present one, and neither reset nor being reset, as far as is known. */
@@ -587,6 +588,7 @@ public final class RateLedger extends Ledger {
     @Override
     Runnable forget() {
         long grantedBefore = granted.recorded();
+        long bannedBefore = limit().takesPermits() ? 0 : Math.max(granted.wholeAt(), pendingUntil());
         Snapshot seenBefore = seen;
         List<Snapshot> lostBefore = allLost();
         PendingGrants pendingBefore = pending;
@@ -609,7 +611,9 @@ public final class RateLedger extends Ledger {
             lost = newest(Stream.concat(lostBefore.stream(), lost.stream()).toList());
             // The hand-over in flight may have ended, so its grants are handed over again, as of now.
             long handedOver = pendingBefore == null ? 0 : pendingBefore.at(now());
-            if (grantedBefore + handedOver > 0) {
+            if (bannedBefore > 0) {
+                ban(List.of(new Grants(0, 0, bannedBefore - now())));
+            } else if (grantedBefore + handedOver > 0) {
                 take(grantedBefore + handedOver);
             }
             if (hasMore()) {
