@@ -123,12 +123,38 @@ class AcquireOnRedisTest {
         assertThat(decisions).allMatch(Decision::isAllowed);
     }
 
+    /** Also if a concurrency limit denies as well. */
+    @Test
+    void aPardonEndsTheWaitForAPauseAndForAHolder() {
+        Limit[] limits = {Limit.concurrent(1), Limit.pausable()};
+        List<RateLimiter> limiters = new ArrayList<>();
+        for (int i = 0; i < 2; i++) {
+            limiters.add(RateLimiter.builder(name)
+                    .store(RedisStore.create(client))
+                    .limit(limits[0])
+                    .limit(limits[1])
+                    .build());
+        }
+        limiters.forEach(limiter -> limiter.ready().block());
+        Decision holder = limiters.get(0).tryAcquire("a").block();
+        limiters.get(0).pause("a", Duration.ofHours(1)).block();
+        List<Decision> decisions = Collections.synchronizedList(new ArrayList<>());
+        limiters.get(1).acquire("a", Duration.ofHours(2)).subscribe(decisions::add);
+        await().until(() -> limiters.get(1).queues().reserved() == 1);
+        limiters.get(0).release(holder).block();
+        limiters.get(0).pardon("a").block();
+        await().atMost(Duration.ofSeconds(30)).until(() -> decisions.size() == 1);
+        assertThat(decisions).allMatch(Decision::isAllowed);
+    }
+
     private RateLimiter pausable(RedisStore store) {
-        return RateLimiter.builder(name)
+        RateLimiter limiter = RateLimiter.builder(name)
                 .store(store)
                 .limit(Limit.perSecond(100))
                 .limit(Limit.pausable())
                 .build();
+        limiter.ready().block();
+        return limiter;
     }
 
     /** An instance with a faster network gets more of a burst, but each waiting instance gets some permits. */

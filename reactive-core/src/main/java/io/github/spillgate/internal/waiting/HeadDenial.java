@@ -60,9 +60,11 @@ final class HeadDenial {
             boolean isLeased =
                     decision.usages().stream().anyMatch(usage -> usage.isViolated() && mayRefundLeases(usage));
             untilFits = atLeastAMillisecond(isLeased ? waitForWindows(decision) : wait.toMillis());
+            untilRetry = untilFits;
+        }
+        if (decision.violated().stream().anyMatch(limit -> !limit.takesPermits())) {
             // A ban or pause may be ended by a call of any instance.
-            boolean isBanned = decision.violated().stream().anyMatch(limit -> !limit.takesPermits());
-            untilRetry = isBanned ? Math.min(untilFits, withJitter(LONGEST_POLL)) : untilFits;
+            untilRetry = Math.min(untilRetry, withJitter(LONGEST_POLL));
         }
         // Measured from the time of sending, so that the next attempt reaches the store when the permit is free. If it
         // were measured from the reply, an instance with a slow network would always be later than the others.
