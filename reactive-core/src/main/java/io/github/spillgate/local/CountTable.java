@@ -312,7 +312,8 @@ public final class CountTable<C extends Count> {
 
     private void protectIfViolated(Claim claim, C count, StoreDecision decision, int i) {
         StoreUsage usage = decision.usages().get(i);
-        if (usage.isViolated()) {
+        boolean isBanned = !usage.limit().takesPermits() && usage.used() > 0;
+        if (usage.isViolated() || isBanned) {
             long until = usage.wholeAtMillis();
             denied.keep(claim.handle(), count, until, decision.reply().at());
         }

@@ -136,8 +136,18 @@ public final class LocalStore implements LimitStore {
             return refundOldest(correction.claim());
         }
         return correction instanceof Reconciliation one && !one.claim().limit().takesPermits()
-                ? change(one.claim(), true, count -> ((RateCount) count).charge(one.agesToSend()) > 0)
+                ? ban(one)
                 : Corrected.of(CorrectionOutcome.UNSUPPORTED);
+    }
+
+    private Corrected ban(Reconciliation one) {
+        Claim claim = one.claim();
+        Long lasts = counts.apply(claim, true, count -> ((RateCount) count).charge(one.agesToSend()));
+        if (lasts == null || lasts == 0) {
+            return NOTHING;
+        }
+        counts.protect(claim, counts.now() + lasts);
+        return Corrected.of(CorrectionOutcome.APPLIED);
     }
 
     private Corrected refund(Correction.OfDecision one, long permits) {

@@ -99,6 +99,24 @@ class LocalStoreTest {
         assertThat(store.counts().denied().size()).isEqualTo(3);
     }
 
+    /** By denials, or by a call. */
+    @Test
+    void aBanIsProtectedBeforeItDenies() {
+        LocalStore store = LocalStore.bounded(64, clock);
+        RateLimiter limiter = RateLimiter.builder("login")
+                .store(store)
+                .limit(Limit.perMinute(1))
+                .limit(Limit.ban(Duration.ofHours(1), 1, Duration.ofMinutes(1)))
+                .build();
+        limiter.tryAcquire("denied").block();
+        limiter.tryAcquire("denied").block();
+        limiter.ban("called", Duration.ofHours(1)).block();
+        clock.advance(Duration.ofMinutes(2));
+        Flux.range(0, 10_000).concatMap(i -> limiter.tryAcquire("key-" + i)).blockLast();
+        assertThat(limiter.peek("denied").block().isAllowed()).isFalse();
+        assertThat(limiter.peek("called").block().isAllowed()).isFalse();
+    }
+
     @Test
     void aDeniedCountIsProtectedUntilItsResetTime() {
         LocalStore store = LocalStore.bounded(64, clock);
