@@ -92,7 +92,7 @@ final class BanCount extends RateCount {
 
     @Override
     public List<Grants> grants() {
-        return isBanned() ? List.of(new Grants(now, now, end - now)) : List.of();
+        return isBanned() ? List.of(new Grants(start, start, end - start)) : List.of();
     }
 
     /** {@inheritDoc} No request takes anything. */

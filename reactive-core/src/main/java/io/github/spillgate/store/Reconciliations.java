@@ -62,19 +62,28 @@ final class Reconciliations {
         });
     }
 
-    /** Charges grants, unless they were charged in this life of the count before. */
+    /** Charges grants, unless they were charged in this life of the count before, or are a ban from before a reset. */
     private static boolean charge(Page page, RateCount count, Reconciliation one, List<Grants> ages) {
         String key = Page.mark(one.claim(), one.source());
         Matcher before = SOURCE_MARK.matcher(page.text(key));
         boolean isOld = before.matches()
                 && Long.parseLong(before.group(2)) == count.life() / StoreUsage.RESETS
                 && one.number() <= Long.parseLong(before.group(1));
-        long reach = isOld ? 0 : count.charge(ages);
+        long reach = isOld || isPardoned(page, one.claim(), ages) ? 0 : count.charge(ages);
         if (reach > 0) {
             String mark = one.number() + " " + count.lifeAt(page.micros()) / StoreUsage.RESETS;
             page.put(key, mark, page.millis() + Math.min(reach, LONGEST_SOURCE_MARK));
         }
         return reach > 0;
+    }
+
+    /** Returns whether a ban was reset after it had begun. If the clock was set back since, that is not known. */
+    private static boolean isPardoned(Page page, Claim claim, List<Grants> ages) {
+        long now = page.millis();
+        long reset = page.resetAt(claim) / 1_000;
+        return !claim.limit().takesPermits()
+                && reset <= now
+                && ages.stream().allMatch(ban -> now - ban.toMillis() < reset);
     }
 
     /** Restores permits of lost lives, unless the count was reset since they were known. */

@@ -45,11 +45,16 @@ local function readRestored(key, life)
   return restored
 end
 
+-- Returns when a count was reset, in microseconds; -1 if that is not known.
+local function resetAt(mark)
+  local reset = redis.pcall('GETRANGE', mark, '0', '-1')
+  return type(reset) == 'string' and tonumber(reset) or -1
+end
+
 -- Restores permits of a lost life, as far as no other instance has restored them. All permits in the count were granted
 -- since, and count in addition. Returns whether it has restored any.
 local function restore(count, resetMark, key, life, since, grants)
-  local reset = redis.pcall('GETRANGE', resetMark, '0', '-1')
-  if floor(life / RESETS) == lifeOf(count) or type(reset) == 'string' and (tonumber(reset) or -1) >= since then
+  if floor(life / RESETS) == lifeOf(count) or resetAt(resetMark) >= since then
     return false
   end
   local limit, marks, earlier = count.limit, readRestored(key, lifeOf(count)), nil
@@ -73,8 +78,17 @@ local function restore(count, resetMark, key, life, since, grants)
   return true
 end
 
+-- Returns whether a ban was reset after it had begun. If the clock was set back since the reset, that is not known.
+local function isPardoned(count, grants, resetMark)
+  local reset = count.limit.kind.isBan and floor(resetAt(resetMark) / 1000)
+  return reset and reset <= now and now - grants[#grants].to < reset
+end
+
 -- Charges the grants, unless they were charged before or no longer count. Returns whether they have been charged now.
-local function reconcile(count, mark, number, grants)
+local function reconcile(count, mark, number, grants, resetMark)
+  if isPardoned(count, grants, resetMark) then
+    return false
+  end
   local before = redis.pcall('GETRANGE', mark, '0', '-1')
   local last, life = string.match(type(before) == 'string' and before or '', '^(%d+) (%d+)$')
   if tonumber(life) == lifeOf(count) and number <= tonumber(last) then
@@ -110,7 +124,7 @@ for i = 1, #KEYS / 4 do
   lost, at = unpackFrom('<I1', argument, at)
   local kind = limits[l].kind
   local count = kind.read(KEYS[4 * i - 3], limits[l], true)
-  local isAny = count and #grants > 0 and reconcile(count, KEYS[4 * i - 2], number, grants)
+  local isAny = count and #grants > 0 and reconcile(count, KEYS[4 * i - 2], number, grants, KEYS[4 * i - 1])
   for _ = 1, lost do
     local life, since, some
     life, since, at = unpackFrom('<I2I7', argument, at)

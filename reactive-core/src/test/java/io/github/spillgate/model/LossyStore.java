@@ -98,9 +98,15 @@ public final class LossyStore extends StoreModel {
 
     @Override
     boolean charge(Reconciliation reconciliation, long now) {
-        boolean isChanged = !reconciliation.grants().isEmpty() && super.charge(reconciliation, now);
+        Claim claim = reconciliation.claim();
+        long reset = resetMarks.getOrDefault(claim.identity(), Long.MIN_VALUE);
+        boolean isPardoned = !claim.limit().takesPermits()
+                && reset <= now
+                && reconciliation.ages(reconciliation.grants()).stream().allMatch(ban -> now - ban.toMillis() < reset);
+        boolean isChanged =
+                !reconciliation.grants().isEmpty() && !isPardoned && super.charge(reconciliation, now);
         for (LostPermits lost : reconciliation.lost()) {
-            isChanged |= resetMarks.getOrDefault(reconciliation.claim().identity(), Long.MIN_VALUE) < lost.since()
+            isChanged |= reset < lost.since()
                     && restore(reconciliation.claim(), lost.life(), reconciliation.ages(lost.grants()), now);
         }
         return isChanged;

@@ -8,11 +8,15 @@ import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.RateLimiterBuilder;
+import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.spi.Reconciliation;
+import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
+import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -298,5 +302,23 @@ class BanStoresTest extends ScriptedFixture {
         limiter.tryAcquire(charges).block();
         limiter.tryAcquire(charges).block();
         assertThat(limiter.peek(charges).block().violated()).containsExactly(first, once);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"lua", "values"})
+    void aBanThatIsHandedOverAfterALaterPardonDoesNotCount(String kind) {
+        RateLimiter limiter = limiter(kind, RATE, BAN);
+        Claim claim = DecidedClaims.of(limiter.peek("k").block()).get(1);
+        Grants before = new Grants(clock.millis(), clock.millis(), HOUR);
+        pass(1);
+        limiter.pardon("k").block();
+        Grants after = new Grants(clock.millis(), clock.millis(), HOUR);
+        pass(1);
+        for (Grants ban : List.of(before, after)) {
+            stored(kind)
+                    .correct(List.of(Reconciliation.of("other", 1, claim, List.of(ban), List.of(), clock)))
+                    .block();
+            assertThat(isBanned(limiter, "k")).isEqualTo(ban == after);
+        }
     }
 }
