@@ -130,8 +130,7 @@ public abstract sealed class Limit {
     private static final Duration DEFAULT_RETRY = Duration.ofSeconds(1);
     private static final Duration TICK = Duration.ofMillis(1);
 
-    private static final String EXAMPLE = "\"100/1m\" or \"10000/24h counter\"";
-    private static final String QUOTA_EXAMPLE = "\"10000 monthly zone=Europe/Berlin from=15\"";
+    static final String EXAMPLE = "\"100/1m\" or \"10000/24h counter\"";
     private static final String COUNTER_EXAMPLE = "Limit.perDay(10_000).counter()";
     private static final String BURST_EXAMPLE = "Limit.perSecond(10).burst(50)";
     private static final String BAN_EXAMPLE = "Limit.ban(Duration.ofHours(1), 3, Duration.ofMinutes(10))";
@@ -292,7 +291,7 @@ public abstract sealed class Limit {
      * @return the ban, named {@code ban}
      * @throws IllegalArgumentException if an argument is out of range
      */
-    public static Ban ban(Duration time, int denials, Duration within) {
+    public static Ban ban(Duration time, long denials, Duration within) {
         if (denials < 1 || denials > MOST_STRIKES) {
             throw new IllegalArgumentException("denials " + denials + " are out of range: expected 1 to " + MOST_STRIKES
                     + " for a ban, for example " + BAN_EXAMPLE);
@@ -372,11 +371,10 @@ public abstract sealed class Limit {
         try {
             return LimitText.parse(text);
         } catch (IllegalArgumentException e) {
-            String example = LimitText.isQuota(text)
-                    ? QUOTA_EXAMPLE
-                    : LimitText.isBan(text) ? "\"ban 1h after 3/10m\"" : EXAMPLE;
             throw new IllegalArgumentException(
-                    "limit " + Text.quote(text) + " cannot be read: " + e.getMessage() + "; for example " + example, e);
+                    "limit " + Text.quote(text) + " cannot be read: " + e.getMessage() + "; for example "
+                            + LimitText.example(text),
+                    e);
         }
     }
 
@@ -1271,7 +1269,7 @@ public abstract sealed class Limit {
     /**
      * A ban of keys that do not stop: a key that the other limits of its charge deny too often is denied for some time,
      * and so is a key that the application {@linkplain RateLimiter#ban bans} or {@linkplain RateLimiter#pause pauses}.
-     * No request takes permits of it. Needs 24 bytes of memory for a key that was denied lately, and 6 for each denial.
+     * No request takes permits of it. A key that was denied lately has a value of 24 bytes, and 6 for each denial.
      *
      * <p>The length of a ban, and what begins one, are not part of its identity: a change keeps the bans.
      */

@@ -30,6 +30,7 @@ final class LimitText {
     private static final String CONCURRENT = "concurrent";
     private static final String BAN = "ban";
     private static final String PAUSABLE = "pausable";
+    private static final String QUOTA_EXAMPLE = "\"10000 monthly zone=Europe/Berlin from=15\"";
     private static final Map<String, QuotaCalendar.Unit> UNITS = Arrays.stream(QuotaCalendar.Unit.values())
             .collect(Collectors.toUnmodifiableMap(Limit.Quota::nameOf, unit -> unit));
 
@@ -69,19 +70,19 @@ final class LimitText {
             throw new IllegalArgumentException("expected ban, its time, after, and denials/window, but found "
                     + Text.quote(String.join(" ", words)));
         }
-        int denials = (int) Math.max(-1, Math.min(Integer.MAX_VALUE, Long.parseLong(after.group(1))));
+        long denials = Long.parseLong(after.group(1));
         return Words.of(words, 4)
                 .applyTo(Limit.ban(duration("time", words[1]), denials, duration("window", after.group(2))));
     }
 
-    /** Returns whether a text begins like that of a ban. */
-    static boolean isBan(String text) {
-        return text.strip().startsWith(BAN);
-    }
-
-    /** Returns whether a text begins like that of a calendar quota. */
-    static boolean isQuota(String text) {
-        return unit(text.strip().split("\\s+", -1)) != null;
+    /** Returns an example of the kind of limit that a text begins like. */
+    static String example(String text) {
+        String[] words = text.strip().split("\\s+", -1);
+        return switch (words[0]) {
+            case BAN -> "\"ban 1h after 3/10m\"";
+            case PAUSABLE -> "\"pausable name=partner\"";
+            default -> unit(words) == null ? Limit.EXAMPLE : QUOTA_EXAMPLE;
+        };
     }
 
     private static QuotaCalendar.@Nullable Unit unit(String[] words) {

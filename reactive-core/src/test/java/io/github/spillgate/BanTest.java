@@ -46,11 +46,14 @@ class BanTest {
                 "ban 1h after 3/x | window \"x\" is not a number of at most 12 digits and one of ms, s, m, h, d",
                 "ban 1h after 0/10m | denials 0 are out of range: expected 1 to 100 for a ban",
                 "ban 1h after 101/10m | denials 101 are out of range: expected 1 to 100 for a ban",
+                "ban 1h after 99999999999/10m | denials 99999999999 are out of range: expected 1 to 100 for a ban",
                 "ban 999d after 3/10m | time of a ban PT23976H is too long: expected at most 366 days",
                 "ban 1h after 3/999d | window of a ban PT23976H is too long: expected at most 366 days",
                 "ban 1h after 3/10m counting-denied | a ban has only growing and name=…, but found \"counting-denied\"",
                 "ban 1h after 3/10m near=80% | a ban has only growing and name=…, but found \"near=\"",
                 "pausable growing | pausable has only name=…, but found \"growing\"",
+                "pausable growing | but found \"growing\"; for example \"pausable name=partner\"",
+                "bandwidth 10/s | but found \"bandwidth\"; for example \"100/1m\"",
                 "10/1s growing | growing is for a ban only, such as ban 1h after 3/10m",
             })
     void aWrongTextSaysWhatWasExpected(String text, String message) {

@@ -103,8 +103,7 @@ public final class LossyStore extends StoreModel {
         boolean isPardoned = !claim.limit().takesPermits()
                 && reset <= now
                 && reconciliation.ages(reconciliation.grants()).stream().allMatch(ban -> now - ban.toMillis() < reset);
-        boolean isChanged =
-                !reconciliation.grants().isEmpty() && !isPardoned && super.charge(reconciliation, now);
+        boolean isChanged = !reconciliation.grants().isEmpty() && !isPardoned && super.charge(reconciliation, now);
         for (LostPermits lost : reconciliation.lost()) {
             isChanged |= reset < lost.since()
                     && restore(reconciliation.claim(), lost.life(), reconciliation.ages(lost.grants()), now);
