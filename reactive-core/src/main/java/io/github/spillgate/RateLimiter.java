@@ -223,6 +223,7 @@ public final class RateLimiter implements AsyncCloseable {
      *
      * <p><b>Limits that count denied requests.</b> A waiting request is not recorded as denied: the limiter peeks until
      * the charges fit, and then takes them. Only if another request comes first is that attempt denied and recorded.
+     * For a {@linkplain Limit.Ban ban} it does not count.
      *
      * <pre>{@code
      * limiter.acquire(List.of(Charge.of("partner", 3)), Duration.ofSeconds(2));
@@ -703,11 +704,9 @@ public final class RateLimiter implements AsyncCloseable {
     }
 
     private Mono<Void> bans(Charge charge, Function<List<Claim>, Mono<List<Corrected>>> ban) {
-        return change(
-                List.of(Checks.present(charge, "charge", CHARGE)),
-                found -> Mono.defer(() -> ban.apply(found))
-                        .doOnNext(this::checkBanned)
-                        .then());
+        Function<List<Claim>, Mono<Void>> made = found ->
+                Mono.defer(() -> ban.apply(found)).doOnNext(this::checkBanned).then();
+        return change(List.of(Checks.present(charge, "charge", CHARGE)), made, made.apply(List.of()));
     }
 
     private void checkBanned(List<Corrected> banned) {
@@ -951,12 +950,18 @@ public final class RateLimiter implements AsyncCloseable {
 
     /** Refunds or resets. Without a limit nothing is counted, so there is nothing to change. */
     private Mono<Void> change(List<Charge> charges, Function<List<Claim>, Mono<Void>> change) {
+        return change(charges, change, Mono.empty());
+    }
+
+    /** Changes counts, or does something else if the lookup denies the key or finds no limits. */
+    private Mono<Void> change(
+            List<Charge> charges, Function<List<Claim>, Mono<Void>> change, Mono<Void> withoutLimits) {
         Function<List<Claim>, Mono<Void>> changeAndWake = found -> thenWake(found, change.apply(found));
         if (claims.needLookup(charges)) {
             return lookUp(
                     charges,
                     found -> found.isDenied() || found.isUnlimited()
-                            ? Mono.empty()
+                            ? withoutLimits
                             : changeAndWake.apply(found.claims()));
         }
         ChargedClaims known = claims.following(charges);

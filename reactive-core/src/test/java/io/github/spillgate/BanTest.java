@@ -3,12 +3,14 @@ package io.github.spillgate;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.github.spillgate.local.LocalStore;
 import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Mono;
 
 /** The limit that bans or pauses a key; {@code BanStoresTest} has what it does. */
 class BanTest {
@@ -89,5 +91,24 @@ class BanTest {
         assertThat(Limit.ban(Duration.ofHours(2), 3, Duration.ofMinutes(10))).isNotEqualTo(BAN);
         assertThat(Limit.ban(Duration.ofHours(1), 3, Duration.ofMinutes(9))).isNotEqualTo(BAN);
         assertThat(Limit.ban(Duration.ofHours(1), 4, Duration.ofMinutes(10))).isNotEqualTo(BAN);
+    }
+
+    @Test
+    void aKeyWithoutLimitsCannotBeBanned() {
+        LimitLookup lookup = LimitLookup.of(
+                        key -> Mono.just(key.equals("banned") ? List.of(Limit.perMinute(9), BAN) : List.of()))
+                .whenEmpty(LimitLookup.Otherwise.allow());
+        RateLimiter limiter = RateLimiter.builder("api")
+                .store(LocalStore.bounded(16))
+                .limit(Limit.perMinute(9))
+                .lookup(lookup)
+                .build();
+        limiter.ban("banned", Duration.ofHours(1)).block();
+        assertThat(limiter.tryAcquire("banned").block().isAllowed()).isFalse();
+        limiter.pardon("banned").block();
+        assertThat(limiter.tryAcquire("banned").block().isAllowed()).isTrue();
+        assertThatThrownBy(() -> limiter.ban("free", Duration.ofHours(1)).block())
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageStartingWith("limiter api cannot ban this key: expected a limit for that");
     }
 }
