@@ -55,6 +55,7 @@ final class BanCount extends RateCount {
         while (!strikes.isEmpty() && strikes.getLast() > now) {
             strikes.removeLast();
             future++;
+            changed();
         }
         for (; future > 0; future--) {
             strikes.addLast(now);

@@ -34,6 +34,7 @@ kinds[BAN] = function()
     end
     for at = BAN_HEAD + 1, #bytes, STRIKE do
       local struck = unpackFrom('<I6', bytes, at)
+      ban.mustWrite = ban.mustWrite or struck > now
       struck = min(now, struck)
       if struck > now - limit.window then
         ban.strikes[#ban.strikes + 1] = struck

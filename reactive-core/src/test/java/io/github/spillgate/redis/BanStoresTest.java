@@ -321,4 +321,29 @@ class BanStoresTest extends ScriptedFixture {
             assertThat(isBanned(limiter, "k")).isEqualTo(ban == after);
         }
     }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"local", "lua", "values"})
+    void aBanAfterAPardonCountsIfTheClockIsSetBackInBetween(String kind) {
+        RateLimiter limiter = limiter(kind, RATE, BAN);
+        ask(limiter, "k");
+        limiter.pardon("k").block();
+        pass(-HOUR);
+        limiter.ban("k", Duration.ofMinutes(5)).block();
+        assertThat(isBanned(limiter, "k")).isTrue();
+    }
+
+    /** The clock was ahead for a while. */
+    @ParameterizedTest
+    @ValueSource(strings = {"local", "lua", "values"})
+    void denialsInTheFutureCountForOneWindow(String kind) {
+        RateLimiter limiter = limiter(kind, Limit.perDay(1), BAN);
+        ask(limiter, "k");
+        denied(limiter, "k", 2);
+        pass(-10 * HOUR);
+        limiter.peek("k").block();
+        pass(HOUR);
+        denied(limiter, "k", 1);
+        assertThat(isBanned(limiter, "k")).isFalse();
+    }
 }
