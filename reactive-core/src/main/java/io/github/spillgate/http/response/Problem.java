@@ -95,13 +95,16 @@ public final class Problem {
     }
 
     /**
-     * Returns the problem of a request without a key for limits that require one: 429, and waiting does not help.
+     * Returns the problem of a request without a key for limits that require one: 429, and waiting does not help. No
+     * ban or pause is violated.
      *
      * @param limits the limits
      * @return the problem
      */
     public static Problem withoutKey(List<Limit> limits) {
-        return quotaExceeded(limits.stream().map(Limit::name).toList(), OptionalLong.empty());
+        List<String> violated =
+                limits.stream().filter(Limit::takesPermits).map(Limit::name).toList();
+        return quotaExceeded(violated, OptionalLong.empty());
     }
 
     /**

@@ -10,6 +10,7 @@ import static org.assertj.core.api.Assertions.entry;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -139,5 +140,14 @@ class ProblemTest {
         assertThat(json)
                 .hasToString("\"a\\\"b\\\\c/\\u0008\\u000c\\u000a\\u000d\\u0009\\u0000\\u001f "
                         + "\\u007f\\u00fc\\u2028\\ud83d\\ude00\\ud800~\"");
+    }
+
+    @Test
+    void aRequestWithoutAKeyViolatesNoBan() {
+        Limit ban = Limit.ban(Duration.ofHours(1), 3, Duration.ofMinutes(10));
+        assertThat(Problem.withoutKey(List.of(Limit.perMinute(1), ban, Limit.pausable()))
+                        .body())
+                .asString(StandardCharsets.UTF_8)
+                .contains("\"violated-policies\":[\"1m\"]");
     }
 }
