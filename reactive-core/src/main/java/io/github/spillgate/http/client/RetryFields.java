@@ -83,8 +83,8 @@ public final class RetryFields {
     /** Returns the wait of the first usable field; zero if there is none. */
     private Duration wait(Function<String, List<String>> fields) {
         Duration found = longest(fields.apply("Retry-After"));
-        for (String field : fields.apply("RateLimit")) {
-            found = found.isZero() ? ofPolicies(field) : found;
+        if (found.isZero()) {
+            found = ofPolicies(String.join(",", fields.apply("RateLimit")));
         }
         for (String prefix : RESETS) {
             List<String> left = fields.apply(prefix + "Remaining");
