@@ -130,10 +130,13 @@ public final class OutgoingRequests {
                 return limiter.acquire(key, left).flatMap(decision -> {
                     waits.increment();
                     waitedNanos.add(Time.nanos() - now);
-                    return decision.isAllowed()
-                            ? exchange(decision, request, access)
-                                    .flatMap(response -> obey(key, repeatable, response, access))
-                            : Mono.error(new RateLimitedException(decision));
+                    if (!decision.isAllowed()) {
+                        return Mono.error(new RateLimitedException(decision));
+                    }
+                    // Fallback.allow() would grant the next attempt at once.
+                    boolean mayRepeat = repeatable && decision.source() != Source.FALLBACK;
+                    return exchange(decision, request, access)
+                            .flatMap(response -> obey(key, mayRepeat, deadline, response, access));
                 });
             });
             return attempt.retryWhen(Retry.indefinitely()
@@ -152,12 +155,13 @@ public final class OutgoingRequests {
             Disposable held = limiter.keepHolding(decision, lost::tryEmitError);
             return Mono.firstWithSignal(lost.asMono(), request)
                     .map(response -> access.whileHolding(response, lost.asMono(), held::dispose))
+                    .switchIfEmpty(Mono.fromRunnable(held::dispose))
                     .doOnError(error -> held.dispose())
                     .doOnCancel(held::dispose);
         });
     }
 
-    private <R> Mono<R> obey(String key, boolean repeatable, R response, ResponseAccess<R> access) {
+    private <R> Mono<R> obey(String key, boolean mayRepeat, long deadline, R response, ResponseAccess<R> access) {
         int status = access.status(response);
         Instant now = Instant.ofEpochMilli(Time.millis());
         Optional<Duration> required =
@@ -168,13 +172,14 @@ public final class OutgoingRequests {
         Duration pause = required.get();
         // Other requests depend on it, so it does not end if this one is cancelled.
         CompletableFuture<Void> paused = limiter.pause(key, pause).toFuture();
+        boolean repeats = mayRepeat && deadline - Time.nanos() >= pause.toNanos();
         pauses.increment();
         log(key, status, pause);
         return access.release(response)
                 .timeout(LONGEST_RELEASE)
                 .onErrorComplete()
                 .then(Mono.fromFuture(paused, true))
-                .then(Mono.error(() -> repeatable ? new RepeatableException() : refused(now.plus(pause))));
+                .then(Mono.error(() -> repeats ? new RepeatableException() : refused(now.plus(pause))));
     }
 
     private static RateLimitedException refused(Instant until) {

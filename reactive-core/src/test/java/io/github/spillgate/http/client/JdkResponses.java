@@ -12,7 +12,7 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /** Requests with the client of the JDK, which has read the body when it emits a response. */
-final class JdkResponses implements ResponseAccess<HttpResponse<Void>> {
+class JdkResponses implements ResponseAccess<HttpResponse<Void>> {
 
     static final JdkResponses ACCESS = new JdkResponses();
 

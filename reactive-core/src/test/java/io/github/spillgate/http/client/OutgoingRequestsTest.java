@@ -6,11 +6,18 @@ import static org.assertj.core.api.Assertions.catchThrowableOfType;
 import static org.awaitility.Awaitility.await;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.RateLimitedException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.WaitQueueCount;
+import io.github.spillgate.failover.Fallback;
 import io.github.spillgate.http.response.Problem;
 import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.Corrected;
+import io.github.spillgate.spi.Correction;
+import io.github.spillgate.spi.ForwardingLimitStore;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.LogForTests;
 import io.github.spillgate.testkit.MoodyPartner;
 import io.github.spillgate.testkit.MoodyPartner.Arrival;
@@ -18,6 +25,7 @@ import java.net.http.HttpResponse;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -183,6 +191,68 @@ class OutgoingRequestsTest {
         get(requests, KEY).block(PATIENCE);
         assertThat(limiter.holders()).isZero();
         assertThat(partner.arrivals()).extracting(Arrival::status).containsExactly(200, 429, 200, 200);
+    }
+
+    @Test
+    void aRequestWithoutAResponseReleasesItsPermit() {
+        RateLimiter limiter = limiter("1 concurrent hold=30s");
+        OutgoingRequests requests = requests(limiter).build();
+        assertThat(requests.send(KEY, true, Mono.<HttpResponse<Void>>empty(), JdkResponses.ACCESS)
+                        .blockOptional(PATIENCE))
+                .isEmpty();
+        assertThat(limiter.holders()).isZero();
+    }
+
+    @Test
+    void noRequestIsSentAgainAfterTheLongestWait() {
+        partner.refuse(Duration.ofHours(1), "Retry-After:1");
+        OutgoingRequests requests = requests(limiter("10000/s burst=100"))
+                .longestWait(Duration.ofMillis(200))
+                .longestPause(Duration.ofMillis(1))
+                .build();
+        // The pause has ended before the body.
+        ResponseAccess<HttpResponse<Void>> slow = new JdkResponses() {
+            @Override
+            public Mono<Void> release(HttpResponse<Void> response) {
+                return Mono.delay(Duration.ofMillis(50)).then();
+            }
+        };
+        assertThatThrownBy(() -> requests.send(KEY, true, JdkResponses.get(partner.uri("/")), slow)
+                        .block(Duration.ofSeconds(20)))
+                .isInstanceOf(RateLimitedException.class);
+        assertThat(partner.arrivals()).hasSizeBetween(1, 6);
+    }
+
+    @Test
+    void aRefusedRequestIsNotSentAgainAtOnceIfThePauseIsNotStored() {
+        partner.refuse(Duration.ofHours(1), "Retry-After:1");
+        RateLimiter limiter = RateLimiter.builder("partner")
+                .store(new ForwardingLimitStore(LocalStore.bounded(100)) {
+                    @Override
+                    public Optional<Duration> deadline() {
+                        return Optional.empty();
+                    }
+
+                    @Override
+                    public Mono<StoreDecision> take(StoreRequest request) {
+                        return Mono.error(new LimitStoreException(LimitStoreException.Kind.UNAVAILABLE, "down"));
+                    }
+
+                    @Override
+                    public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
+                        return Mono.error(new LimitStoreException(LimitStoreException.Kind.UNAVAILABLE, "down"));
+                    }
+                })
+                .fallback(Fallback.allow())
+                .limit(Limit.parse("10/s"))
+                .limit(Limit.pausable())
+                .build();
+        limiters.add(limiter);
+        OutgoingRequests requests =
+                requests(limiter).longestWait(Duration.ofMillis(2_500)).build();
+        assertThatThrownBy(() -> get(requests, KEY).block(Duration.ofSeconds(20)))
+                .isInstanceOf(RateLimitedException.class);
+        assertThat(partner.arrivals()).hasSizeLessThanOrEqualTo(3);
     }
 
     @Test
