@@ -10,6 +10,7 @@ import io.vertx.core.Vertx;
 import io.vertx.core.http.HttpClientResponse;
 import io.vertx.core.http.HttpResponseHead;
 import java.util.List;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.function.Supplier;
 import reactor.core.Disposable;
 import reactor.core.publisher.Mono;
@@ -69,15 +70,22 @@ public final class FutureRequests {
         requests.send(key, repeatable, started, new Responses<R>(context))
                 .subscribe(
                         response -> on(context, () -> result.complete(response)),
-                        error -> on(context, () -> result.fail(error)));
+                        error -> on(context, () -> result.fail(error)),
+                        // A function may return a future of null.
+                        () -> on(context, result::tryComplete));
         return result.future();
     }
 
     private static void on(Context context, Runnable task) {
         if (Vertx.currentContext() == context) {
             task.run();
-        } else {
+            return;
+        }
+        try {
             context.runOnContext(ignored -> task.run());
+        } catch (RejectedExecutionException e) {
+            // The context is closed, but the caller may still wait.
+            task.run();
         }
     }
 

@@ -23,6 +23,8 @@ import io.vertx.core.http.HttpClientResponse;
 import io.vertx.core.http.HttpMethod;
 import io.vertx.core.http.HttpServer;
 import io.vertx.core.http.PoolOptions;
+import io.vertx.core.internal.ContextInternal;
+import io.vertx.core.internal.VertxInternal;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -152,6 +154,44 @@ class FutureRequestsTest {
                 .hasRootCauseMessage("x");
         done(requests.send("partner", true, this::get));
         await().until(() -> limiter.holders() == 0);
+    }
+
+    @Test
+    void aBodyArrivesOnEachKindOfContext() throws Exception {
+        FutureRequests requests =
+                requests(outgoing(limiter("10000/s burst=100")).build());
+        ContextInternal loop = (ContextInternal) vertx.getOrCreateContext();
+        for (Context context : List.of(loop.duplicate(), ((VertxInternal) vertx).createWorkerContext())) {
+            for (int i = 0; i < 200; i++) {
+                Promise<String> body = Promise.promise();
+                context.runOnContext(ignored -> requests.send("partner", true, this::get)
+                        .compose(HttpClientResponse::body)
+                        .map(Object::toString)
+                        .onComplete(body));
+                assertThat(done(body.future())).hasSize(2_000);
+            }
+        }
+    }
+
+    @Test
+    void aFutureEndsWithoutAResponse() throws Exception {
+        RateLimiter limiter = limiter("1 concurrent hold=30s");
+        FutureRequests requests = requests(outgoing(limiter).build());
+        assertThat(done(requests.<HttpClientResponse>send("partner", true, Future::succeededFuture)))
+                .isNull();
+        assertThat(limiter.holders()).isZero();
+    }
+
+    @Test
+    void aFutureEndsAfterItsVertxWasClosed() throws Exception {
+        FutureRequests requests = requests(outgoing(limiter("1/1h burst=1"))
+                .longestWait(Duration.ofHours(12))
+                .build());
+        done(requests.send("partner", true, this::get));
+        Future<HttpClientResponse> waiting = requests.send("partner", true, this::get);
+        done(vertx.close());
+        limiters.forEach(RateLimiter::close);
+        assertThatThrownBy(() -> done(waiting)).hasCauseInstanceOf(IllegalStateException.class);
     }
 
     private Future<HttpClientResponse> get() {
