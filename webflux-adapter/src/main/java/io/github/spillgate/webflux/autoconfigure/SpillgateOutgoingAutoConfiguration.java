@@ -36,6 +36,9 @@ import org.springframework.core.type.AnnotatedTypeMetadata;
 @Conditional(SpillgateOutgoingAutoConfiguration.LimitsCondition.class)
 public final class SpillgateOutgoingAutoConfiguration {
 
+    /** The name of the filter of the settings. The application may have filters of its own. */
+    public static final String LIMIT = "spillgateOutgoingLimit";
+
     /** The part of the settings, and the end of the name of the limiter. */
     static final String NAME = "outgoing";
 
@@ -63,8 +66,8 @@ public final class SpillgateOutgoingAutoConfiguration {
                 .get(NAME));
     }
 
-    @Bean
-    @ConditionalOnMissingBean
+    @Bean(LIMIT)
+    @ConditionalOnMissingBean(name = LIMIT)
     OutgoingLimit spillgateOutgoingLimit(OutgoingLimiter limiter, SpillgateProperties settings) {
         Outgoing outgoing = settings.outgoing();
         OutgoingLimit.Builder limit = OutgoingLimit.builder(limiter.limiter);
@@ -80,7 +83,7 @@ public final class SpillgateOutgoingAutoConfiguration {
     }
 
     @Bean
-    WebClientCustomizer spillgateWebClientCustomizer(OutgoingLimit limit) {
+    WebClientCustomizer spillgateWebClientCustomizer(@Qualifier(LIMIT) OutgoingLimit limit) {
         return client -> client.filter(limit);
     }
 

@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimitedException;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.testkit.MoodyPartner;
 import io.github.spillgate.testkit.MoodyPartner.Arrival;
 import io.github.spillgate.webflux.OutgoingLimit;
@@ -164,6 +165,38 @@ class OutgoingSettingsTest {
                                     .count())
                             .isEqualTo(2);
                 });
+    }
+
+    @Test
+    void limitsOfTheApplicationDoNotReplaceThoseOfTheSettings() {
+        ReactiveWebApplicationContextRunner own = runner.withConfiguration(AutoConfigurations.of(
+                        MetricsAutoConfiguration.class,
+                        CompositeMeterRegistryAutoConfiguration.class,
+                        SpillgateMetricsAutoConfiguration.class))
+                .withBean(MeterRegistry.class, SimpleMeterRegistry::new)
+                .withBean("one", OutgoingLimit.class, () -> ofTheApplication("one"))
+                .withBean("two", OutgoingLimit.class, () -> ofTheApplication("two"));
+        own.run(context -> assertThat(context).hasNotFailed());
+        own.withPropertyValues("spillgate.outgoing.limits=1/1h burst=1").run(context -> {
+            assertThat(context).hasNotFailed();
+            get(context, "/").block(PATIENCE);
+            assertThatThrownBy(() -> get(context, "/").block(PATIENCE)).isInstanceOf(RateLimitedException.class);
+            assertThat(context.getBean(MeterRegistry.class)
+                            .get("spillgate.outgoing.waits")
+                            .tag("limiter", "shop.outgoing")
+                            .functionTimer()
+                            .count())
+                    .isEqualTo(2);
+        });
+    }
+
+    private static OutgoingLimit ofTheApplication(String name) {
+        return OutgoingLimit.builder(RateLimiter.builder(name)
+                        .store(LocalStore.bounded(100))
+                        .limit(Limit.perHour(1_000))
+                        .limit(Limit.pausable())
+                        .build())
+                .build();
     }
 
     private Mono<?> get(ApplicationContext context, String path) {

@@ -43,9 +43,9 @@ public final class SpillgateMetricsAutoConfiguration {
     }
 
     @Bean
-    @ConditionalOnBean(OutgoingLimit.class)
-    @ConditionalOnMissingBean
-    OutgoingMetrics spillgateOutgoingMetrics(OutgoingLimit limit) {
+    @ConditionalOnBean(name = SpillgateOutgoingAutoConfiguration.LIMIT)
+    @ConditionalOnMissingBean(name = "spillgateOutgoingMetrics")
+    OutgoingMetrics spillgateOutgoingMetrics(@Qualifier(SpillgateOutgoingAutoConfiguration.LIMIT) OutgoingLimit limit) {
         return OutgoingMetrics.of(limit.requests());
     }
 
