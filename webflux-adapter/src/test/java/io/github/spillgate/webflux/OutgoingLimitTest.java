@@ -19,12 +19,15 @@ import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.springframework.core.io.buffer.DataBuffer;
+import org.springframework.core.io.buffer.DataBufferUtils;
 import org.springframework.http.HttpMethod;
 import org.springframework.http.client.reactive.ReactorClientHttpConnector;
 import org.springframework.web.reactive.function.BodyInserters;
@@ -239,6 +242,104 @@ class OutgoingLimitTest {
         } finally {
             server.disposeNow();
         }
+    }
+
+    @Test
+    void aPermitIsReleasedHoweverAResponseIsUsed() {
+        limiter.close();
+        limiter = limiter("1 concurrent hold=30s");
+        WebClient client = client(OutgoingLimit.builder(limiter).build());
+        assertThat(get(client)
+                        .exchangeToMono(
+                                response -> Mono.just(response.statusCode().value()))
+                        .block(PATIENCE))
+                .isEqualTo(200);
+        await("unread").until(() -> limiter.holders() == 0);
+        assertThatThrownBy(() -> get(client)
+                        .exchangeToMono(response -> Mono.error(new IllegalStateException("mine")))
+                        .block(PATIENCE))
+                .hasMessage("mine");
+        await("error").until(() -> limiter.holders() == 0);
+        client.head().uri(partner.uri("/")).retrieve().toBodilessEntity().block(PATIENCE);
+        await("head").until(() -> limiter.holders() == 0);
+        get(client)
+                .retrieve()
+                .bodyToFlux(DataBuffer.class)
+                .doOnNext(DataBufferUtils::release)
+                .take(1)
+                .blockLast(PATIENCE);
+        await("take").until(() -> limiter.holders() == 0);
+        get(client).retrieve().bodyToMono(Void.class).block(PATIENCE);
+        await("void").until(() -> limiter.holders() == 0);
+        assertThatThrownBy(() -> get(client)
+                        .retrieve()
+                        .onStatus(status -> true, response -> Mono.error(new IllegalStateException("status")))
+                        .bodyToMono(String.class)
+                        .block(PATIENCE))
+                .hasMessage("status");
+        await("onStatus").until(() -> limiter.holders() == 0);
+        AtomicInteger arrived = new AtomicInteger();
+        WebClient slow = client.mutate()
+                .filters(all -> all.add(
+                        0,
+                        (request, next) -> next.exchange(request).flatMap(response -> {
+                            arrived.incrementAndGet();
+                            return Mono.never();
+                        })))
+                .build();
+        Disposable call = body(get(slow)).subscribe();
+        await("held").until(() -> arrived.get() == 1);
+        assertThat(limiter.holders()).isEqualTo(1);
+        call.dispose();
+        await("cancelled before the body").until(() -> limiter.holders() == 0);
+    }
+
+    @Test
+    void aRefusedResponseWithoutAnEndReleasesItsPermitAndConnection() {
+        limiter.close();
+        limiter = limiter("1 concurrent hold=30s");
+        AtomicInteger closed = new AtomicInteger();
+        DisposableServer server = HttpServer.create()
+                .port(0)
+                .doOnConnection(connection -> connection.onDispose(closed::incrementAndGet))
+                .handle((request, response) -> response.status(429)
+                        .header("Retry-After", "1")
+                        .sendString(Flux.just("begin").concatWith(Flux.never()), StandardCharsets.UTF_8))
+                .bindNow();
+        try {
+            WebClient client = client(
+                    OutgoingLimit.builder(limiter).retry(request -> false).build());
+            assertThatThrownBy(() -> client.get()
+                            .uri("http://127.0.0.1:" + server.port())
+                            .retrieve()
+                            .bodyToMono(String.class)
+                            .block(PATIENCE))
+                    .isInstanceOf(RateLimitedException.class);
+            await().until(() -> limiter.holders() == 0);
+            await().until(() -> closed.get() == 1);
+        } finally {
+            server.disposeNow();
+        }
+    }
+
+    @Test
+    void theResponseIsEmittedWhereItArrivesAndTheContextIsKept() {
+        partner.refuse(Duration.ofMillis(500), "Retry-After:1");
+        List<String> seen = new CopyOnWriteArrayList<>();
+        WebClient client = client(OutgoingLimit.builder(limiter).build())
+                .mutate()
+                .filter((request, next) -> Mono.deferContextual(view -> {
+                    seen.add(view.getOrDefault("a", "none"));
+                    return next.exchange(request);
+                }))
+                .build();
+        String thread = get(client)
+                .exchangeToMono(response ->
+                        response.releaseBody().thenReturn(Thread.currentThread().getName()))
+                .contextWrite(view -> view.put("a", "b"))
+                .block(PATIENCE);
+        assertThat(thread).contains("reactor-http");
+        assertThat(seen).containsExactly("b", "b");
     }
 
     private static RateLimiter limiter(String limit) {
