@@ -27,10 +27,12 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.Disposable;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
@@ -159,16 +161,36 @@ class OutgoingRequestsTest {
         assertThat(partner.arrivals()).hasSize(1);
     }
 
-    @Test
-    void theKeyIsPausedAlsoIfTheCallerCancels() throws InterruptedException {
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void theKeyIsPausedAlsoIfTheCallerCancels(boolean whileReading) {
         partner.refuse(Duration.ofMinutes(5), "Retry-After:300");
-        RateLimiter limiter = limiter("100/s burst=1");
+        RateLimiter limiter = RateLimiter.builder("partner")
+                .store(new ForwardingLimitStore(LocalStore.bounded(100)) {
+                    @Override
+                    public Mono<List<Corrected>> correct(List<? extends Correction> corrections) {
+                        return Mono.delay(Duration.ofMillis(300)).then(super.correct(corrections));
+                    }
+                })
+                .limit(Limit.parse("100/s burst=1"))
+                .limit(Limit.pausable())
+                .build();
+        limiters.add(limiter);
         OutgoingRequests requests =
                 requests(limiter).longestWait(Duration.ofHours(1)).build();
-        Disposable call = get(requests, KEY).subscribe();
-        await().until(() -> requests.pauses() == 1);
+        AtomicInteger released = new AtomicInteger();
+        ResponseAccess<HttpResponse<Void>> access = new JdkResponses() {
+            @Override
+            public Mono<Void> release(HttpResponse<Void> response) {
+                return Mono.<Void>fromRunnable(released::incrementAndGet)
+                        .then(whileReading ? Mono.never() : Mono.empty());
+            }
+        };
+        Disposable call = requests.send(KEY, true, JdkResponses.get(partner.uri("/")), access)
+                .subscribe();
+        await().until(() -> released.get() == 1);
         call.dispose();
-        await().until(() -> !limiter.peek(KEY).block().isAllowed());
+        await().until(() -> limiter.peek(KEY).block().violated().contains(Limit.pausable()));
         assertThat(WaitQueueCount.of(limiter)).isZero();
     }
 
