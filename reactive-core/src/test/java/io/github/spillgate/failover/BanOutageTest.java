@@ -192,6 +192,13 @@ class BanOutageTest {
         assertThat(first.ask("other").violated()).contains(BAN);
     }
 
+    @Test
+    void aBanByACallHoldsDuringAnOutageWithoutARequestBefore() {
+        first.limiter.ban("k", Duration.ofHours(1)).block();
+        stop();
+        assertThat(first.ask("k").violated()).contains(BAN);
+    }
+
     private final class Instance {
 
         private final RedisStore store = RedisStore.create(client);

@@ -346,4 +346,30 @@ class BanStoresTest extends ScriptedFixture {
         denied(limiter, "k", 1);
         assertThat(isBanned(limiter, "k")).isFalse();
     }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"local", "lua", "values"})
+    void aBanAfterAPardonIsAFirstOne(String kind) {
+        Limit.Ban growing =
+                Limit.ban(Duration.ofHours(5), 1, Duration.ofMinutes(1)).growing();
+        RateLimiter limiter = limiter(kind, Limit.of(1, Duration.ofDays(60)), growing);
+        denied(limiter, "k", 1);
+        limiter.pardon("k").block();
+        denied(limiter, "k", 1);
+        pass(5 * HOUR);
+        assertThat(isBanned(limiter, "k")).isFalse();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"local", "lua", "values"})
+    void aBanGrowsUntilADayAfterTheLastOne(String kind) {
+        Limit.Ban growing =
+                Limit.ban(Duration.ofHours(5), 1, Duration.ofMinutes(1)).growing();
+        RateLimiter limiter = limiter(kind, Limit.of(1, Duration.ofDays(60)), growing);
+        denied(limiter, "k", 1);
+        pass(29 * HOUR - 1);
+        denied(limiter, "k", 1);
+        pass(10 * HOUR - 1);
+        assertThat(isBanned(limiter, "k")).isTrue();
+    }
 }
