@@ -3,6 +3,7 @@ package io.github.spillgate.http.client;
 import io.github.spillgate.Decision;
 import io.github.spillgate.HoldExpiredException;
 import io.github.spillgate.Limit;
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.RateLimitedException;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
@@ -36,8 +37,9 @@ import reactor.util.retry.Retry;
  * <p>The adapters have the filters and methods for their clients; this class is for others.
  *
  * <p><b>Refused requests.</b> The body of the response is discarded. A request that is repeatable waits again, behind
- * the requests that wait already. Otherwise, or if the longest wait would pass before the pause ends, the result is a
- * {@link RateLimitedException}. All other responses are passed on, such as a 503 that does not say how long.
+ * the requests that wait already. Otherwise, if neither the store nor its fallback can pause the key, or if the longest
+ * wait would pass before the pause ends, the result is a {@link RateLimitedException}. All other responses are passed
+ * on, such as a 503 that does not say how long.
  *
  * <p><b>The longest wait</b> is one deadline for all attempts. The time that the service takes is part of it, but no
  * response is awaited for a limited time: set a timeout in the client.
@@ -133,10 +135,8 @@ public final class OutgoingRequests {
                     if (!decision.isAllowed()) {
                         return Mono.error(new RateLimitedException(decision));
                     }
-                    // Fallback.allow() would grant the next attempt at once.
-                    boolean mayRepeat = repeatable && decision.source() != Source.FALLBACK;
                     return exchange(decision, request, access)
-                            .flatMap(response -> obey(key, mayRepeat, deadline, response, access));
+                            .flatMap(response -> obey(key, repeatable, deadline, response, access));
                 });
             });
             return attempt.retryWhen(Retry.indefinitely()
@@ -161,7 +161,7 @@ public final class OutgoingRequests {
         });
     }
 
-    private <R> Mono<R> obey(String key, boolean mayRepeat, long deadline, R response, ResponseAccess<R> access) {
+    private <R> Mono<R> obey(String key, boolean repeatable, long deadline, R response, ResponseAccess<R> access) {
         int status = access.status(response);
         Instant now = Instant.ofEpochMilli(Time.millis());
         Optional<Duration> required =
@@ -172,14 +172,16 @@ public final class OutgoingRequests {
         Duration pause = required.get();
         // Other requests depend on it, so it does not end if this one is cancelled.
         CompletableFuture<Void> paused = limiter.pause(key, pause).toFuture();
-        boolean repeats = mayRepeat && deadline - Time.nanos() >= pause.toNanos();
+        boolean repeats = repeatable && deadline - Time.nanos() >= pause.toNanos();
         pauses.increment();
         log(key, status, pause);
         return access.release(response)
                 .timeout(LONGEST_RELEASE)
                 .onErrorComplete()
                 .then(Mono.fromFuture(paused, true))
-                .then(Mono.error(() -> repeats ? new RepeatableException() : refused(now.plus(pause))));
+                .then(Mono.<R>error(() -> repeats ? new RepeatableException() : refused(now.plus(pause))))
+                // Without a pause, the next permit would be granted at once.
+                .onErrorMap(LimitStoreException.class, down -> refused(now.plus(pause)));
     }
 
     private static RateLimitedException refused(Instant until) {
