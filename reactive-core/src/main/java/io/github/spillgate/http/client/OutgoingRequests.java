@@ -133,7 +133,7 @@ public final class OutgoingRequests {
                     waits.increment();
                     waitedNanos.add(Time.nanos() - now);
                     if (!decision.isAllowed()) {
-                        return Mono.error(new RateLimitedException(decision));
+                        return Mono.error(denied(decision));
                     }
                     return exchange(decision, request, access)
                             .flatMap(response -> obey(key, repeatable, deadline, response, access));
@@ -184,6 +184,13 @@ public final class OutgoingRequests {
                 .onErrorMap(LimitStoreException.class, down -> refused(now.plus(pause)));
     }
 
+    private static RateLimitedException denied(Decision decision) {
+        return decision.retryAfter()
+                .map(wait -> refused(Instant.ofEpochMilli(Time.millis()).plus(wait)))
+                .orElseGet(() -> refused(Instant.ofEpochMilli(StoreDecision.NEVER)));
+    }
+
+    /** Whatever limits requests to the service, a client of this application has not exceeded it: so it is a pause. */
     private static RateLimitedException refused(Instant until) {
         long now = Time.millis();
         return new RateLimitedException(StoreDecision.denied(

@@ -80,6 +80,20 @@ class OutgoingRequestsTest {
         assertThat(partner.arrivals()).extracting(Arrival::body).containsExactly("order 1");
     }
 
+    /** A client of this application must not see the limit of a partner, which it has not exceeded. */
+    @Test
+    void aRequestWithoutAPermitIsNotTheFaultOfAClient() {
+        OutgoingRequests requests =
+                requests(limiter("1/1h burst=1")).longestWait(Duration.ZERO).build();
+        get(requests, KEY).block(PATIENCE);
+        RateLimitedException denied = catchThrowableOfType(
+                RateLimitedException.class, () -> get(requests, KEY).block(PATIENCE));
+        assertThat(denied.decision().violated()).containsExactly(Limit.pausable());
+        assertThat(denied.decision().limits()).isEmpty();
+        assertThat(denied.retryAfter().orElseThrow()).isGreaterThan(Duration.ofMinutes(58));
+        assertThat(Problem.of(List.of(denied.decision())).status()).isEqualTo(503);
+    }
+
     @Test
     void aBodyIsSentAgainByConsent() {
         partner.refuse(Duration.ofSeconds(1), "Retry-After:1");
