@@ -59,6 +59,7 @@ class ClusterTest {
 
     private static final Duration LONG = Duration.ofSeconds(60);
     private static final Limit LIMIT = Limit.perHour(1_000);
+    private static final Limit BAN = Limit.ban(Duration.ofHours(1), 3, Duration.ofMinutes(10));
 
     private static RedisClusterForTests cluster;
 
@@ -102,6 +103,26 @@ class ClusterTest {
         assertThat(commandsFor(Charge.of("a"), Charge.of("b"), Charge.of("c")))
                 .as("keys of three slots")
                 .isEqualTo(3);
+        assertThat(commandsFor(Charge.of("a", LIMIT, BAN), Charge.of("b", LIMIT, BAN, Limit.pausable())))
+                .as("keys of two slots with bans")
+                .isEqualTo(2);
+    }
+
+    /** The first slot that denies ends the decision: the others are peeked at. */
+    @Test
+    void aDenialCountsForTheBanOfItsOwnSlotOnly() {
+        RateLimiter limiter = limiter(LIMIT);
+        Charge free = Charge.of("a", LIMIT, BAN);
+        Charge full = Charge.of("b", Limit.perHour(1), BAN);
+        for (int i = 0; i < 4; i++) {
+            limiter.tryAcquire(free, full).block(LONG);
+        }
+        assertThat(limiter.peek(free).block(LONG).isAllowed()).isTrue();
+        assertThat(limiter.peek(full).block(LONG).violated()).containsExactly(Limit.perHour(1), BAN);
+        limiter.ban(free, Duration.ofMinutes(1)).block(LONG);
+        assertThat(limiter.tryAcquire(full, free).block(LONG).violated()).contains(BAN);
+        limiter.pardon(free, full).block(LONG);
+        assertThat(limiter.peek(free, full).block(LONG).violated()).containsExactly(Limit.perHour(1));
     }
 
     private long commandsFor(Charge... charges) {

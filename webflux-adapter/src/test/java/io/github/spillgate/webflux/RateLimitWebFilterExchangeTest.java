@@ -7,6 +7,10 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.RuleInstrumentation;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.local.LocalStore;
+import io.github.spillgate.spi.ForwardingLimitStore;
+import io.github.spillgate.spi.StoreDecision;
+import io.github.spillgate.spi.StoreRequest;
 import io.netty.channel.EventLoop;
 import io.netty.util.concurrent.SingleThreadEventExecutor;
 import java.net.http.HttpClient;
@@ -88,8 +92,17 @@ class RateLimitWebFilterExchangeTest {
     void aRetryAfterACancelledDenialIsDenied() {
         AtomicBoolean armed = new AtomicBoolean();
         AtomicInteger decided = new AtomicInteger();
+        // Decides on another thread. A connection to Redis might be on the loop that is busy.
+        RateLimiter limiter = RateLimiter.builder("elsewhere")
+                .store(new ForwardingLimitStore(LocalStore.bounded(100)) {
+                    @Override
+                    public Mono<StoreDecision> take(StoreRequest request) {
+                        return super.take(request).publishOn(Schedulers.parallel());
+                    }
+                })
+                .build();
         Rules rules = Rules.of(
-                redis.limiter(),
+                limiter,
                 PathPatterns.ofSpring(),
                 List.of(Limiters.address("address", 1).build()),
                 RuleInstrumentation.none().listener((match, outcome, decision, took) -> decided.incrementAndGet()));
