@@ -16,8 +16,7 @@ final class BanCount extends RateCount {
     //
     // A request costs nothing here, so a key that is not denied needs no value. A denial by another limit of the charge
     // is recorded with its time; as many as the limit says, within its window, begin a ban, and are forgotten then.
-    // While
-    // the key is banned, no denial is recorded, so a ban does not extend itself.
+    // While the key is banned, no denial is recorded, so a ban does not extend itself.
     //
     // Of two bans, the one that ends later counts. That makes every merge idempotent: a call, a hand-over of the
     // fallback and a restoration all extend the ban to their end. There, the time of the ban has the place of permits,
