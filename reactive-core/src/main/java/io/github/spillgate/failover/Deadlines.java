@@ -47,7 +47,7 @@ final class Deadlines {
     /** The longest time between two runs of the timer. */
     private final long interval;
 
-    private final Queue<DeadlineEntry> queue = new ConcurrentLinkedQueue<>();
+    private final Queue<TimedCall> queue = new ConcurrentLinkedQueue<>();
 
     /** A lock of the head of the queue, for which no thread waits. */
     private final AtomicBoolean isHeadLocked = new AtomicBoolean();
@@ -74,12 +74,13 @@ final class Deadlines {
     /** Adds a call that begins now, and returns the time. */
     long add(TimedCall call) {
         long now = Time.nanos();
-        queue.add(new DeadlineEntry(call, now + nanos));
+        call.due = now + nanos;
+        queue.add(call);
         if (isHeadLocked.compareAndSet(false, true)) {
             dropEnded();
             if (++unswept >= SWEEP) {
                 unswept = 0;
-                queue.removeIf(entry -> entry.call.isDone());
+                queue.removeIf(TimedCall::isDone);
             }
             isHeadLocked.set(false);
         }
@@ -95,12 +96,12 @@ final class Deadlines {
     void add(BooleanSupplier isDone, Runnable onDeadline) {
         add(new TimedCall() {
             @Override
-            public boolean isDone() {
+            boolean isDone() {
                 return isDone.getAsBoolean();
             }
 
             @Override
-            public boolean onDeadline(boolean stalled) {
+            boolean onDeadline(boolean stalled) {
                 onDeadline.run();
                 return false;
             }
@@ -121,7 +122,7 @@ final class Deadlines {
     }
 
     private void dropEnded() {
-        for (DeadlineEntry head = queue.peek(); head != null && head.call.isDone(); head = queue.peek()) {
+        for (TimedCall head = queue.peek(); head != null && head.isDone(); head = queue.peek()) {
             queue.poll();
         }
     }
@@ -135,7 +136,7 @@ final class Deadlines {
         if (now - timerAt >= interval) {
             stalledUntil = now;
         }
-        List<DeadlineEntry> due = new ArrayList<>();
+        List<TimedCall> due = new ArrayList<>();
         long next = SHORTEST;
         // A thread that has locked the head only drops calls that have ended, so it is quick. If one has, the next run
         // takes what is due.
@@ -154,10 +155,10 @@ final class Deadlines {
     }
 
     /** Takes what is due from the queue, and returns the time until the next deadline. */
-    private long takeDue(List<DeadlineEntry> due, long now) {
+    private long takeDue(List<TimedCall> due, long now) {
         while (true) {
             dropEnded();
-            DeadlineEntry head = queue.peek();
+            TimedCall head = queue.peek();
             if (head == null) {
                 return nanos;
             }
@@ -169,22 +170,22 @@ final class Deadlines {
         }
     }
 
-    private void report(List<DeadlineEntry> due, long stalledUntil) {
-        List<DeadlineEntry> unanswered = new ArrayList<>(due.size());
-        for (DeadlineEntry entry : due) {
-            if (mustAnswer(entry, stalledUntil)) {
-                unanswered.add(entry);
+    private void report(List<TimedCall> due, long stalledUntil) {
+        List<TimedCall> unanswered = new ArrayList<>(due.size());
+        for (TimedCall call : due) {
+            if (mustAnswer(call, stalledUntil)) {
+                unanswered.add(call);
             }
         }
         for (int i = 0; i < unanswered.size(); i += ANSWERED_TOGETHER) {
-            List<DeadlineEntry> some = unanswered.subList(i, Math.min(i + ANSWERED_TOGETHER, unanswered.size()));
+            List<TimedCall> some = unanswered.subList(i, Math.min(i + ANSWERED_TOGETHER, unanswered.size()));
             Schedulers.parallel().schedule(() -> answerFrom(0, some, stalledUntil));
         }
     }
 
-    private boolean mustAnswer(DeadlineEntry entry, long stalledUntil) {
+    private boolean mustAnswer(TimedCall call, long stalledUntil) {
         try {
-            return entry.call.onDeadline(isStalled(entry, stalledUntil));
+            return call.onDeadline(isStalled(call, stalledUntil));
         } catch (Throwable e) {
             // It must not affect the next call, and this one still needs an answer.
             Exceptions.throwIfFatal(e);
@@ -193,8 +194,8 @@ final class Deadlines {
         }
     }
 
-    private boolean isStalled(DeadlineEntry entry, long stalledUntil) {
-        return stalledUntil - (entry.due - nanos) > 0;
+    private boolean isStalled(TimedCall call, long stalledUntil) {
+        return stalledUntil - (call.due - nanos) > 0;
     }
 
     /** Returns whether this process was stalled since a time, even if its timer is still overdue. */
@@ -203,7 +204,7 @@ final class Deadlines {
     }
 
     /** Answers one after another; if one throws a fatal error, another thread continues with the rest. */
-    private void answerFrom(int from, List<DeadlineEntry> unanswered, long stalledUntil) {
+    private void answerFrom(int from, List<TimedCall> unanswered, long stalledUntil) {
         int next = from;
         try {
             while (next < unanswered.size()) {
@@ -217,9 +218,9 @@ final class Deadlines {
         }
     }
 
-    private void answer(DeadlineEntry entry, long stalledUntil) {
+    private void answer(TimedCall call, long stalledUntil) {
         try {
-            entry.call.answer(isStalled(entry, stalledUntil));
+            call.answer(isStalled(call, stalledUntil));
         } catch (Throwable e) {
             // Thrown by a subscriber, which must not affect the next call.
             Exceptions.throwIfFatal(e);
@@ -232,11 +233,13 @@ final class Deadlines {
         return queue.size();
     }
 
-    /** A call with a deadline. */
-    interface TimedCall {
+    /** A call with a deadline. It is added once. */
+    abstract static class TimedCall {
+
+        private long due;
 
         /** Returns whether the call has ended, and needs no deadline any more. */
-        boolean isDone();
+        abstract boolean isDone();
 
         /**
          * Judges that the deadline has passed. Runs on the {@linkplain Background background} thread, and no code of
@@ -245,11 +248,9 @@ final class Deadlines {
          * @param stalled whether this process was stalled since the call began
          * @return whether the caller has to be {@linkplain #answer answered}
          */
-        boolean onDeadline(boolean stalled);
+        abstract boolean onDeadline(boolean stalled);
 
         /** Answers the caller, on a thread of {@code Schedulers.parallel()}. */
-        default void answer(boolean stalled) {}
+        void answer(boolean stalled) {}
     }
-
-    private record DeadlineEntry(TimedCall call, long due) {}
 }

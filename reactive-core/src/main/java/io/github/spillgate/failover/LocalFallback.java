@@ -440,11 +440,12 @@ public final class LocalFallback implements LimitStore {
 
     /** Returns whether this instance may take these permits, soon after an outage. */
     boolean haveShare(List<Claim> claims) {
-        return claims.stream()
-                .noneMatch(claim -> Boolean.FALSE.equals(ledgers.apply(
-                        claim,
-                        false,
-                        ledger -> !(ledger instanceof RateLedger rate) || rate.hasShare(claim.permits()))));
+        boolean haveShare = true;
+        for (Claim claim : claims) {
+            haveShare &= !Boolean.FALSE.equals(ledgers.apply(
+                    claim, false, ledger -> !(ledger instanceof RateLedger rate) || rate.hasShare(claim.permits())));
+        }
+        return haveShare;
     }
 
     /** Returns whether grants on one of these counts cannot be charged, because another program has written its key. */

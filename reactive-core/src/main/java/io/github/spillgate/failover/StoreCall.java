@@ -30,7 +30,7 @@ import reactor.util.context.Context;
  *
  * @param <T> the type of the result
  */
-final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.TimedCall {
+final class StoreCall<T> extends Deadlines.TimedCall implements CoreSubscriber<T>, Subscription {
     // Design notes.
     //
     // Three things happen at most once each; a flag stands for each of them. If a lease or a cached denial decides,
@@ -380,12 +380,12 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
     // The deadline.
 
     @Override
-    public boolean isDone() {
+    boolean isDone() {
         return has(ENDED);
     }
 
     @Override
-    public boolean onDeadline(boolean stalled) {
+    boolean onDeadline(boolean stalled) {
         if (has(ENDED)) {
             return false;
         }
@@ -424,7 +424,7 @@ final class StoreCall<T> implements CoreSubscriber<T>, Subscription, Deadlines.T
     }
 
     @Override
-    public void answer(boolean stalled) {
+    void answer(boolean stalled) {
         if (mark(SERVED)) {
             if (gate.recordMissedDeadline(stalled)) {
                 failover.fallbacks().countMissedDeadline();

@@ -255,7 +255,7 @@ class DeadlinesTest {
         assertThat(early).isEmpty();
     }
 
-    private static final class Waiter implements Deadlines.TimedCall {
+    private static final class Waiter extends Deadlines.TimedCall {
 
         private final Runnable onDeadline;
         private volatile boolean answered;
@@ -266,19 +266,19 @@ class DeadlinesTest {
         }
 
         @Override
-        public boolean isDone() {
+        boolean isDone() {
             return answered;
         }
 
         @Override
-        public boolean onDeadline(boolean stalled) {
+        boolean onDeadline(boolean stalled) {
             answered = true;
             this.stalled = stalled;
             return true;
         }
 
         @Override
-        public void answer(boolean stalled) {
+        void answer(boolean stalled) {
             onDeadline.run();
         }
     }

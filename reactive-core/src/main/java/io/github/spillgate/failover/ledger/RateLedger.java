@@ -356,7 +356,11 @@ public final class RateLedger extends Ledger {
         if (isBucket()) {
             return seen.arrived() + new BucketState(levelAtReply(), 0).wholeAt(limit());
         }
-        return snapshots().stream().mapToLong(Snapshot::localEnd).max().orElse(0);
+        long end = 0;
+        for (Snapshot one : snapshots()) {
+            end = Math.max(end, one.localEnd());
+        }
+        return end;
     }
 
     private long pendingAt(long time) {
