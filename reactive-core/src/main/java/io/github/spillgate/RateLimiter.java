@@ -72,9 +72,9 @@ import reactor.core.scheduler.Schedulers;
  *   <li><b>Lazy.</b> Nothing happens before the subscription. Each subscription is a new attempt.
  *   <li><b>Non-blocking.</b> No method blocks the calling thread.
  *   <li><b>Threads.</b> A decision of Redis is emitted on the event loop that requested it, if the store has a
- *       connection there, and otherwise on the store's scheduler, by default {@code Schedulers.parallel()}. A
- *       decision of the fallback is emitted on the subscribing thread or, after the deadline, on {@code
- *       Schedulers.parallel()}.
+ *       connection there, and otherwise on {@code Schedulers.parallel()} or on the thread that reads from Redis, if it
+ *       is one of few and callers are quick; see {@code RedisStore.Builder.deliverOn}. A decision of the fallback is
+ *       emitted on the subscribing thread or, after the deadline, on {@code Schedulers.parallel()}.
  *   <li><b>Errors.</b> A denial is a value, not an error. {@link LimitStoreException} means that the store could not
  *       decide and there is no fallback; {@link LimitLookupException} that a lookup of limits failed and is configured
  *       to fail. Invalid arguments throw {@link IllegalArgumentException} or {@link NullPointerException} when the

@@ -12,13 +12,14 @@ import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 
 /**
- * The turns that callers take on a thread of {@code Schedulers.parallel()}.
+ * The turns that callers take on a thread of {@code Schedulers.parallel()}, or on a {@linkplain #share shared} one.
  *
  * <p>A decision that is made at once, by a local store or from a cached denial, continues its caller on the same
  * thread. A stream such as {@code keys.flatMap(limiter::tryAcquire)} then requests the next decision there, and would
  * hold the thread for as long as it lasts, while the replies for other callers wait. So a thread makes a bounded number
- * of decisions at once. The next ones wait until the thread has run what was scheduled on it before. Other threads,
- * such as event loops, belong to the application.
+ * of decisions at once. The next ones wait until the thread has run what was scheduled on it before; from a shared
+ * thread, which reads the replies for other callers, they move to {@code Schedulers.parallel()}. Other threads, such as
+ * event loops, belong to the application.
  */
 public final class Turns {
 
@@ -40,6 +41,9 @@ public final class Turns {
 
     private static final ThreadLocal<Turns> OF_THREAD = ThreadLocal.withInitial(Turns::new);
 
+    /** Whether any thread is shared. */
+    private static volatile boolean isAnyShared;
+
     private final Thread thread = Thread.currentThread();
     private final Queue<Runnable> waiting = new ConcurrentLinkedQueue<>();
     private final AtomicInteger numberWaiting = new AtomicInteger();
@@ -52,14 +56,32 @@ public final class Turns {
     private volatile Scheduler.@Nullable Worker worker;
 
     // Used by this thread only.
+    private boolean isShared;
     private long made;
     private long endOfTurn = LENGTH;
 
     private Turns() {}
 
+    /** Shares the current thread: decisions for all callers of a store are emitted on it. */
+    public static void share() {
+        OF_THREAD.get().isShared = true;
+        isAnyShared = true;
+    }
+
+    /** Returns whether the current thread is shared. */
+    public static boolean isShared() {
+        return isAnyShared && OF_THREAD.get().isShared;
+    }
+
+    /** Begins a turn on the current thread, which is shared. */
+    public static void begin() {
+        Turns turns = OF_THREAD.get();
+        turns.endOfTurn = turns.made + LENGTH;
+    }
+
     /** Counts a decision that is made at once on this thread. */
     public static void count() {
-        if (Thread.currentThread() instanceof NonBlocking) {
+        if (mayTakeTurns()) {
             OF_THREAD.get().made++;
         }
     }
@@ -70,11 +92,15 @@ public final class Turns {
      * @return whether the turn of this thread is over
      */
     public static boolean isOver() {
-        if (!(Thread.currentThread() instanceof NonBlocking)) {
+        if (!mayTakeTurns()) {
             return false;
         }
         Turns turns = OF_THREAD.get();
-        return turns.made >= turns.endOfTurn && turns.isWorker;
+        return turns.made >= turns.endOfTurn && (turns.isWorker || turns.isShared);
+    }
+
+    private static boolean mayTakeTurns() {
+        return Thread.currentThread() instanceof NonBlocking || isAnyShared;
     }
 
     /**
@@ -84,6 +110,10 @@ public final class Turns {
      */
     public static void join(Runnable task) {
         Turns turns = OF_THREAD.get();
+        if (turns.isShared) {
+            Schedulers.parallel().schedule(task);
+            return;
+        }
         // With the context of this caller, as if each task were scheduled by itself.
         turns.waiting.add(Schedulers.onSchedule(task));
         if (turns.numberWaiting.incrementAndGet() > MOST_WAITING) {

@@ -99,13 +99,14 @@ public final class RedisStore implements LimitStore, AsyncCloseable {
         AbstractRedisClient client = builder.client == null ? RedisClient.create(builder.nodes.get(0)) : builder.client;
         keys = new CountKeys(builder.namespace);
         LoopLanes loops = LoopLanes.of(client, builder.nodes, toString());
-        deliverOn = builder.deliverOn;
+        deliverOn = builder.deliverOn == null ? Schedulers.parallel() : builder.deliverOn;
         waiting = new WaitingDecisions(builder.bounds, deliverOn);
         Server.Settings settings = new Server.Settings(
                 keys,
                 Script.readAll(builder.change),
                 builder.bounds,
                 deliverOn,
+                builder.deliverOn == null,
                 loops,
                 new EvictionPolicy(toString()),
                 builder.longestSilence);
@@ -185,7 +186,7 @@ public final class RedisStore implements LimitStore, AsyncCloseable {
      * Returns a store with the default settings, on a client of the caller.
      *
      * <p>A {@link RedisClient} does not reveal where its server is, so the store connects on threads of the client, and
-     * each decision takes two thread switches. {@link #create(RedisURI)} avoids that on event loops; so does {@link
+     * each decision takes one or two thread switches. {@link #create(RedisURI)} avoids that on event loops; so does {@link
      * Builder#nodes}, with the caller's client. If the nodes of a cluster need TLS, or a user and a password, see that
      * method too.
      *
@@ -384,7 +385,10 @@ public final class RedisStore implements LimitStore, AsyncCloseable {
         private Duration longestPeek = Duration.ofMillis(50);
         private Duration longestSilence = OpenConnection.LONGEST_SILENCE;
         private String namespace = "spillgate";
-        private Scheduler deliverOn = Schedulers.parallel();
+
+        /** Null for the default. */
+        private @Nullable Scheduler deliverOn;
+
         private BatchBounds bounds = BatchBounds.DEFAULT;
         private UnaryOperator<String> change = UnaryOperator.identity();
 
@@ -437,11 +441,13 @@ public final class RedisStore implements LimitStore, AsyncCloseable {
         }
 
         /**
-         * Sets the scheduler on which decisions are emitted; {@link Schedulers#parallel()} by default. Decisions that
-         * were requested on an event loop with a connection of its own are emitted there instead; see {@link #nodes}.
-         * With {@link Schedulers#immediate()} decisions are emitted on the thread that reads from Redis, which saves a
-         * thread switch. Everything that follows a decision must then be short, because all other decisions wait for
-         * it.
+         * Sets the scheduler on which decisions are emitted. Decisions that were requested on an event loop with a
+         * connection of its own are emitted there instead; see {@link #nodes}.
+         *
+         * <p>By default the thread that reads from Redis emits up to 8 decisions that arrive together, which saves a
+         * thread switch. {@link Schedulers#parallel()} emits all others, and all while what follows a decision takes
+         * more than 50 µs: the other decisions on this connection would wait for it. With {@link
+         * Schedulers#immediate()} they do, however long that takes.
          *
          * @param scheduler a scheduler that does not block
          * @return this builder

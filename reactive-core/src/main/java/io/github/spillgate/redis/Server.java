@@ -9,6 +9,7 @@ import io.github.spillgate.redis.lane.BatchBounds;
 import io.github.spillgate.redis.lane.BatchQueue;
 import io.github.spillgate.redis.lane.CommandSender;
 import io.github.spillgate.redis.lane.CountKeys;
+import io.github.spillgate.redis.lane.Delivery;
 import io.github.spillgate.redis.lane.Lane;
 import io.github.spillgate.redis.lane.LoopLanes;
 import io.github.spillgate.redis.lane.OpenConnection;
@@ -74,7 +75,7 @@ final class Server implements LoopLanes.Target {
         this.settings = settings;
         settings.scripts().forEach((purpose, script) -> scripts.put(purpose, new ScriptRunner(script, Time::nanos)));
         this.waiting = new WaitingDecisions(settings.bounds(), settings.deliverOn());
-        this.lane = newLane(connect, settings.deliverOn());
+        this.lane = newLane(connect, () -> Delivery.on(settings.deliverOn(), settings.emitsFew()));
     }
 
     String name() {
@@ -130,11 +131,10 @@ final class Server implements LoopLanes.Target {
 
     @Override
     public Lane newLane(Supplier<RedisClient> client) {
-        return newLane(() -> connectOn.apply(client.get()), null);
+        return newLane(() -> connectOn.apply(client.get()), Delivery::onLoop);
     }
 
-    /** Returns a lane with this scheduler for answers; null if all callers are on the event loop of the connection. */
-    private Lane newLane(Supplier<StatefulRedisConnection<byte[], byte[]>> connect, @Nullable Scheduler deliverOn) {
+    private Lane newLane(Supplier<StatefulRedisConnection<byte[], byte[]>> connect, Supplier<Delivery> delivery) {
         return new Lane(
                 connect,
                 commands -> script(Script.Purpose.DECIDE)
@@ -146,7 +146,7 @@ final class Server implements LoopLanes.Target {
                         batch -> decide(batch, open),
                         settings.keys(),
                         settings.bounds(),
-                        deliverOn,
+                        delivery.get(),
                         this::hasAnsweredSince));
     }
 
@@ -261,6 +261,7 @@ final class Server implements LoopLanes.Target {
      * @param scripts the scripts
      * @param bounds the bounds of batches
      * @param deliverOn emits the decisions of callers that are on no event loop with a lane
+     * @param emitsFew whether the thread that reads from Redis may emit a few of them itself
      * @param loops the lanes on the event loops of callers; null if there are none
      * @param eviction the eviction policies of the servers
      * @param longestSilence how long commands may be in flight on a connection without any reply
@@ -270,6 +271,7 @@ final class Server implements LoopLanes.Target {
             Map<Script.Purpose, Script> scripts,
             BatchBounds bounds,
             Scheduler deliverOn,
+            boolean emitsFew,
             @Nullable LoopLanes loops,
             EvictionPolicy eviction,
             Duration longestSilence) {}

@@ -310,8 +310,12 @@ class RedisStoreTest {
 
     /** Often, because otherwise a thread that is still subscribing when the reply arrives could emit it. */
     @Test
-    void answersAreNotDeliveredOnTheConnectionsThread() {
-        RateLimiter limiter = limiter(store, LIMIT, Limit.concurrent(10));
+    void answersAreDeliveredOnTheSchedulerOfTheUser() {
+        RedisStore onParallel = RedisStore.builder(client)
+                .namespace(keyspace.namespace())
+                .deliverOn(Schedulers.parallel())
+                .build();
+        RateLimiter limiter = limiter(onParallel, LIMIT, Limit.concurrent(10));
         Set<String> threads = ConcurrentHashMap.newKeySet();
         for (int i = 0; i < 300; i++) {
             Decision decision = limiter.tryAcquire("a").block();
@@ -327,6 +331,7 @@ class RedisStoreTest {
             }
         }
         assertThat(threads).containsExactly("parallel");
+        onParallel.close();
         RateLimiter immediate = limiter(
                 RedisStore.builder(client)
                         .namespace(keyspace.namespace())

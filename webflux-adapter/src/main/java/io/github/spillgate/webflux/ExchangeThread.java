@@ -1,5 +1,6 @@
 package io.github.spillgate.webflux;
 
+import io.github.spillgate.internal.Turns;
 import io.netty.channel.Channel;
 import io.netty.channel.EventLoop;
 import java.util.concurrent.Executor;
@@ -12,7 +13,7 @@ import reactor.core.scheduler.Schedulers;
 /**
  * The thread on which an exchange continues after a decision. If Reactor Netty serves the exchange, that is the event
  * loop of its connection, or a thread that may block if the exchange arrived on one. With another server it is the
- * thread that emits the decision.
+ * thread that emits the decision, but never one that reads from Redis.
  */
 final class ExchangeThread {
     // Design notes.
@@ -25,7 +26,9 @@ final class ExchangeThread {
     // connection again. If Redis fails and recovers, a limiter causes exactly this mix: some responses from another
     // thread, and some at once. If a client pipelines, the event loop does not avoid it.
 
-    private static final ExchangeThread ANY = new ExchangeThread(Runnable::run, () -> true);
+    /** Not a thread that reads the replies for other callers: handlers of a servlet container may take long. */
+    private static final ExchangeThread ANY =
+            new ExchangeThread(task -> Schedulers.parallel().schedule(task), () -> !Turns.isShared());
 
     /** For an exchange that a filter has moved to a thread that may block. A test may replace the scheduler. */
     private static final ExchangeThread BLOCKING = new ExchangeThread(

@@ -10,7 +10,6 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Queue;
-import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
@@ -20,7 +19,6 @@ import org.jspecify.annotations.Nullable;
 import org.reactivestreams.Subscription;
 import reactor.core.CoreSubscriber;
 import reactor.core.publisher.Mono;
-import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 
 /**
@@ -77,8 +75,7 @@ public final class BatchQueue {
     private final CountKeys keys;
     private final BatchBounds bounds;
 
-    /** Emits the answers; null if their callers are on the event loop, and continue there. */
-    private final @Nullable Scheduler deliverOn;
+    private final Delivery delivery;
 
     /** Returns whether Redis has replied, on any connection, to a command that was sent after a time. */
     private final LongPredicate serverAnsweredSince;
@@ -105,14 +102,19 @@ public final class BatchQueue {
             Function<Batch, Mono<byte[]>> decide,
             CountKeys keys,
             BatchBounds bounds,
-            @Nullable Scheduler deliverOn,
+            Delivery delivery,
             LongPredicate serverAnsweredSince) {
         this.connection = connection;
         this.decide = decide;
         this.keys = keys;
         this.bounds = bounds;
-        this.deliverOn = deliverOn;
+        this.delivery = delivery;
         this.serverAnsweredSince = serverAnsweredSince;
+    }
+
+    /** Prepares the event loop of the connection, before the first decision. */
+    void prepareLoop() {
+        connection.run(delivery::prepareThread);
     }
 
     /** Sends the decision, at the end of the event loop's current run or in a later batch. */
@@ -121,7 +123,7 @@ public final class BatchQueue {
         if (waiting.incrementAndGet() > bounds.waiting()) {
             waiting.decrementAndGet();
             decision.fail(bounds.tooManyWait());
-        } else if (deliverOn == null) {
+        } else if (delivery.isOnLoop()) {
             enqueue(decision);
         } else {
             enqueueLater(decision);
@@ -130,7 +132,7 @@ public final class BatchQueue {
 
     /** As a task even if this is the event loop: decisions of other threads that were requested before may be tasks. */
     private void enqueueLater(PendingDecision decision) {
-        if (!connection.runLater(0, () -> enqueue(decision))) {
+        if (!connection.runLater(0, decision)) {
             waiting.decrementAndGet();
             decision.fail(loopEnded());
         }
@@ -146,7 +148,7 @@ public final class BatchQueue {
 
     /** Runs a task after the next run of the event loop; returns false if that is not the loop of the callers. */
     boolean runAfterReading(Runnable task) {
-        return deliverOn == null && connection.runLater(0, () -> connection.runLater(NEXT_RUN, task));
+        return delivery.isOnLoop() && connection.runLater(0, () -> connection.runLater(NEXT_RUN, task));
     }
 
     /** Finds out whether Redis has had this time for its reply to a decision, and replies to no later command. */
@@ -157,7 +159,7 @@ public final class BatchQueue {
             }
         };
         Runnable ask = () -> {
-            Run joined = decision.run();
+            Run joined = decision.joinedRun();
             long left = joined == null ? 0 : joined.endedAt + nanos - connection.now();
             if (!connection.runLater(Math.max(NEXT_RUN, left), answer)) {
                 answer.run();
@@ -171,12 +173,12 @@ public final class BatchQueue {
 
     /** Returns whether Redis replies to later commands, here, or elsewhere while only this connection is silent. */
     private boolean isReplying(long nanos, PendingDecision decision) {
-        Run joined = decision.run();
+        Run joined = decision.joinedRun();
         return (joined != null && connection.hasAnsweredSince(joined.endedAt))
                 || connection.isSilentAlone(nanos, serverAnsweredSince);
     }
 
-    private void enqueue(PendingDecision decision) {
+    void enqueue(PendingDecision decision) {
         queue.add(decision);
         Run run = currentRun;
         if (run == null) {
@@ -253,7 +255,7 @@ public final class BatchQueue {
             queue.remove();
             waiting.decrementAndGet();
             if (StoreClock.isAfter(next.deadline(), now)) {
-                deliver(() -> next.fail(tooLate()));
+                delivery.deliver(() -> next.fail(tooLate()));
             } else if (next.markSent()) {
                 addOrFail(flight, next);
             }
@@ -266,7 +268,7 @@ public final class BatchQueue {
         try {
             flight.add(decision);
         } catch (RuntimeException e) {
-            deliver(() -> decision.fail(Errors.translate(e)));
+            delivery.deliver(() -> decision.fail(Errors.translate(e)));
         }
     }
 
@@ -274,25 +276,7 @@ public final class BatchQueue {
         for (PendingDecision next = queue.poll(); next != null; next = queue.poll()) {
             PendingDecision waiter = next;
             waiting.decrementAndGet();
-            deliver(() -> waiter.fail(why));
-        }
-    }
-
-    private void deliver(Runnable answer) {
-        if (deliverOn == null) {
-            answer.run();
-        } else {
-            deliver(deliverOn, answer);
-        }
-    }
-
-    /** Emits an answer on a scheduler, so that no caller continues on the thread that reads from Redis. */
-    static void deliver(Scheduler deliverOn, Runnable answer) {
-        try {
-            deliverOn.schedule(answer);
-        } catch (RejectedExecutionException e) {
-            // The user has shut down the scheduler before the last decision.
-            answer.run();
+            delivery.deliver(() -> waiter.fail(why));
         }
     }
 
@@ -428,14 +412,14 @@ public final class BatchQueue {
                 return;
             }
             if (!connection.run(() -> replied(decoded, whyUnwritten, roundTrip))) {
-                batch.parts().forEach(part -> deliver(Schedulers.parallel(), () -> part.answer(decoded)));
+                batch.parts().forEach(part -> Delivery.deliver(Schedulers.parallel(), () -> part.answer(decoded)));
             }
         }
 
         @Override
         public void onError(Throwable e) {
             if (!connection.run(() -> failed(e))) {
-                batch.parts().forEach(part -> deliver(Schedulers.parallel(), () -> part.fail(e)));
+                batch.parts().forEach(part -> Delivery.deliver(Schedulers.parallel(), () -> part.fail(e)));
             }
         }
 
@@ -459,7 +443,7 @@ public final class BatchQueue {
             flight.batchEnded();
             // First the next batches, so that Redis works on them while these answers are emitted.
             send();
-            batch.parts().forEach(part -> deliver(() -> part.answer(reply)));
+            delivery.deliver(batch, connection, part -> part.answer(reply));
         }
 
         private void failed(Throwable e) {
@@ -473,7 +457,7 @@ public final class BatchQueue {
             }
             flight.batchEnded();
             send();
-            batch.parts().forEach(part -> deliver(() -> part.fail(e)));
+            delivery.deliver(batch, connection, part -> part.fail(e));
         }
 
         private void retry() {

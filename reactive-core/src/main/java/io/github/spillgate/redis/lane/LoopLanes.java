@@ -3,6 +3,7 @@ package io.github.spillgate.redis.lane;
 import static java.util.Objects.requireNonNull;
 
 import io.github.spillgate.LimitStoreException;
+import io.github.spillgate.internal.Turns;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.ClientOptions;
 import io.lettuce.core.RedisClient;
@@ -87,7 +88,7 @@ public final class LoopLanes {
     public static @Nullable LoopLanes of(AbstractRedisClient client, List<RedisURI> nodes, String store) {
         if (nodes.isEmpty()) {
             LOG.info(
-                    "{} does not know the URI of its client, so each decision takes two thread switches: expected"
+                    "{} does not know the URI of its client, so each decision takes a thread switch or two: expected"
                             + " .nodes(List.of(uri)) on its builder, with the URI of the client",
                     store);
         }
@@ -109,10 +110,13 @@ public final class LoopLanes {
         return executor instanceof EventLoop loop ? loop : null;
     }
 
-    /** Returns the lane to a server on the event loop that runs the current thread; null if there is none. */
+    /**
+     * Returns the lane to a server on the event loop that runs the current thread; null if there is none, such as on a
+     * loop on which a store decides for callers on any thread.
+     */
     @Nullable
     public Lane current(Target server) {
-        EventLoop current = currentLoop();
+        EventLoop current = Turns.isShared() ? null : currentLoop();
         if (current == null || closed || current.isShuttingDown()) {
             return null;
         }
@@ -174,7 +178,7 @@ public final class LoopLanes {
     private void reportIncompatible(EventLoop loop, @Nullable Throwable why) {
         if (isReported.compareAndSet(false, true)) {
             LOG.info(
-                    "Event loops of {} reject connections of Lettuce; each decision takes two thread switches: {}",
+                    "Event loops of {} reject connections of Lettuce; each decision takes a thread switch or two: {}",
                     loop.getClass().getSimpleName(),
                     String.valueOf(why));
         }

@@ -104,6 +104,7 @@ public final class OpenConnection implements CommandSender {
         this.longestSilence = longestSilence.toNanos();
         this.openedAt = nanoTime.getAsLong();
         this.queue = newQueue.apply(this);
+        queue.prepareLoop();
     }
 
     public BatchQueue queue() {

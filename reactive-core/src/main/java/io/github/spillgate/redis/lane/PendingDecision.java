@@ -8,6 +8,7 @@ import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreRequest.Mode;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
 import java.util.function.Consumer;
@@ -20,7 +21,7 @@ import reactor.core.publisher.Operators;
  * A decision between its request and its answer, and the subscription of its caller. It is answered at most once, and
  * never after a cancellation.
  */
-public final class PendingDecision implements RemoteSubscription {
+public final class PendingDecision implements RemoteSubscription, Runnable {
 
     private static final AtomicIntegerFieldUpdater<PendingDecision> STAGE =
             AtomicIntegerFieldUpdater.newUpdater(PendingDecision.class, "stage");
@@ -132,11 +133,17 @@ public final class PendingDecision implements RemoteSubscription {
         queue = joined;
     }
 
+    /** Joins the queue that it was added to last, as a task of its event loop. */
+    @Override
+    public void run() {
+        Objects.requireNonNull(queue, "it joined none").enqueue(this);
+    }
+
     void setRun(BatchQueue.Run joined) {
         run = joined;
     }
 
-    BatchQueue.@Nullable Run run() {
+    BatchQueue.@Nullable Run joinedRun() {
         return run;
     }
 

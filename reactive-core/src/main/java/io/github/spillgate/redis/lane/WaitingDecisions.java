@@ -26,6 +26,6 @@ public final class WaitingDecisions {
         }
         awaited.publishOn(deliverOn)
                 .doFinally(end -> number.decrementAndGet())
-                .subscribe(then, error -> BatchQueue.deliver(deliverOn, () -> decision.fail(Errors.translate(error))));
+                .subscribe(then, error -> Delivery.deliver(deliverOn, () -> decision.fail(Errors.translate(error))));
     }
 }

@@ -74,7 +74,12 @@ abstract class BatchQueueFixture {
     /** A queue to which no decision is added. */
     private static BatchQueue idleQueue(OpenConnection connection) {
         return new BatchQueue(
-                connection, batch -> Mono.never(), new CountKeys("idle"), BatchBounds.DEFAULT, null, time -> false);
+                connection,
+                batch -> Mono.never(),
+                new CountKeys("idle"),
+                BatchBounds.DEFAULT,
+                Delivery.onLoop(),
+                time -> false);
     }
 
     /** A connection without a script and without decisions. */
