@@ -8,13 +8,14 @@ import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Text;
 import io.github.spillgate.internal.syntax.Spelling;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import reactor.core.Disposable;
 import reactor.core.publisher.Mono;
@@ -36,11 +37,14 @@ public final class RequestVerdicts {
 
     private static final String EXPOSE = "Access-Control-Expose-Headers";
 
-    private final Set<Rule> applied = ConcurrentHashMap.newKeySet();
-    private final Map<Rule, Verdict> denials = new ConcurrentHashMap<>(0);
-    private final List<Decision> decisions = new ArrayList<>(2);
-    private final List<Verdict> dependOnStatus = new ArrayList<>(0);
-    private final List<Verdict> charged = new CopyOnWriteArrayList<>();
+    // These are immutable, and replaced under the monitor of this object: most requests have one rule, one verdict and
+    // nothing else.
+    private volatile List<Rule> applied = List.of();
+    private volatile Map<Rule, Verdict> denials = Map.of();
+    private volatile List<Verdict> noted = List.of();
+
+    /** The real costs that the service has set, by the name of the rule. */
+    private volatile Map<String, Long> costs = Map.of();
 
     /** The permits of concurrency limits that the request holds. Guards the next three fields, too. */
     private final List<Disposable> held = new ArrayList<>(0);
@@ -51,9 +55,6 @@ public final class RequestVerdicts {
     private boolean isWatched;
     private boolean hasEnded;
 
-    /** The real costs that the service has set, by the name of the rule. */
-    private final Map<String, Long> costs = new ConcurrentHashMap<>(0);
-
     /** The real cost of all rules without one of their own; null if the service has not set it. */
     private volatile @Nullable Long cost;
 
@@ -61,16 +62,32 @@ public final class RequestVerdicts {
     public RequestVerdicts() {}
 
     /** Returns whether the rule is applied for the first time, and records it. */
-    boolean isNew(Rule rule) {
-        return applied.add(rule);
+    synchronized boolean isNew(Rule rule) {
+        boolean isNew = !applied.contains(rule);
+        if (isNew) {
+            applied = with(applied, rule);
+        }
+        return isNew;
+    }
+
+    private static <T> List<T> with(List<T> some, T another) {
+        return some.isEmpty()
+                ? List.of(another)
+                : Stream.concat(some.stream(), Stream.of(another)).toList();
+    }
+
+    private static <K, V> Map<K, V> with(Map<K, V> some, K key, V value) {
+        Map<K, V> all = new HashMap<>(some);
+        all.put(key, value);
+        return all;
     }
 
     /**
      * Records a denial: if the same rule is applied again, because the first verdict was lost or not delivered, the
      * request is denied again.
      */
-    void denied(Rule rule, Verdict verdict) {
-        denials.put(rule, verdict);
+    synchronized void denied(Rule rule, Verdict verdict) {
+        denials = with(denials, rule, verdict);
     }
 
     @Nullable
@@ -82,13 +99,13 @@ public final class RequestVerdicts {
      * Records that a denial has been delivered. Further processing, such as dispatching to an error page of the
      * service, is not denied again.
      */
-    public void denialSent() {
-        denials.clear();
+    public synchronized void denialSent() {
+        denials = Map.of();
     }
 
     /** Removes the record that a rule was applied, because the verdict was not delivered. */
-    void forget(Rule rule) {
-        applied.remove(rule);
+    synchronized void forget(Rule rule) {
+        applied = applied.stream().filter(one -> !one.equals(rule)).toList();
     }
 
     /**
@@ -98,15 +115,11 @@ public final class RequestVerdicts {
      * @return the problem of the denied request; empty if the request is allowed
      */
     public Optional<Problem> note(Verdict verdict) {
-        verdict.decision().filter(made -> !decisions.contains(made)).ifPresent(decisions::add);
-        if (verdict.dependsOnStatus()) {
-            dependOnStatus.add(verdict);
-        }
-        if (verdict.isCharged()) {
-            charged.add(verdict);
+        synchronized (this) {
+            noted = with(noted, verdict);
         }
         // From all decisions, so that limits have the same names as in the header fields.
-        return verdict.problem().map(problem -> verdict.decision().isPresent() ? Problem.of(decisions) : problem);
+        return verdict.problem().map(problem -> verdict.decision().isPresent() ? Problem.of(decisions()) : problem);
     }
 
     /**
@@ -115,7 +128,13 @@ public final class RequestVerdicts {
      * @return the decisions, in order
      */
     public List<Decision> decisions() {
-        return List.copyOf(decisions);
+        List<Verdict> verdicts = noted;
+        return verdicts.size() == 1
+                ? verdicts.get(0).decision().map(List::of).orElse(List.of())
+                : verdicts.stream()
+                        .flatMap(verdict -> verdict.decision().stream())
+                        .distinct()
+                        .toList();
     }
 
     /**
@@ -126,6 +145,7 @@ public final class RequestVerdicts {
      * @param response the fields of the response
      */
     public void write(RateLimitHeaders headers, ResponseFields response) {
+        List<Decision> decisions = decisions();
         if (decisions.isEmpty()) {
             return;
         }
@@ -177,7 +197,11 @@ public final class RequestVerdicts {
      * @throws IllegalArgumentException if the cost is negative
      */
     public void cost(String rule, long actual) {
-        costs.put(Checks.present(rule, "rule", "\"tokens\""), Checks.cost(actual));
+        Checks.present(rule, "rule", "\"tokens\"");
+        Checks.cost(actual);
+        synchronized (this) {
+            costs = with(costs, rule, actual);
+        }
     }
 
     /**
@@ -263,7 +287,7 @@ public final class RequestVerdicts {
      * @return true if {@link #settle()} may have something to settle
      */
     public boolean hasCosts() {
-        return (cost != null || !costs.isEmpty()) && !charged.isEmpty();
+        return (cost != null || !costs.isEmpty()) && noted.stream().anyMatch(Verdict::isCharged);
     }
 
     /**
@@ -278,7 +302,7 @@ public final class RequestVerdicts {
                 return Mono.empty();
             }
             costs.keySet().forEach(this::warnIfUnknown);
-            return Mono.whenDelayError(charged.stream()
+            return Mono.whenDelayError(noted.stream()
                             .map(verdict -> verdict.settle(rule -> costs.getOrDefault(rule.name(), cost)))
                             .toList())
                     .onErrorResume(e -> {
@@ -308,14 +332,17 @@ public final class RequestVerdicts {
      * @return completes when the permits are refunded; never an error, because errors are logged
      */
     public Mono<Void> refund(int status) {
-        return dependOnStatus.isEmpty()
+        List<Mono<Void>> refunds = new ArrayList<>(0);
+        for (Verdict verdict : noted) {
+            if (verdict.dependsOnStatus()) {
+                refunds.add(verdict.refund(status));
+            }
+        }
+        return refunds.isEmpty()
                 ? Mono.empty()
-                : Mono.whenDelayError(dependOnStatus.stream()
-                                .map(verdict -> verdict.refund(status))
-                                .toList())
-                        .onErrorResume(e -> {
-                            LOG.warn("Refund for response status {} failed: {}", status, Text.quote(e.toString()));
-                            return Mono.empty();
-                        });
+                : Mono.whenDelayError(refunds).onErrorResume(e -> {
+                    LOG.warn("Refund for response status {} failed: {}", status, Text.quote(e.toString()));
+                    return Mono.empty();
+                });
     }
 }

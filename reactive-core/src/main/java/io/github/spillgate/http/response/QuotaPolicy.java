@@ -29,31 +29,32 @@ record QuotaPolicy(String name, Limit limit, @Nullable State state, boolean viol
      * The usage of a limit by a key.
      *
      * @param remaining the number of permits left
-     * @param at the time of the decision
+     * @param at the time of the decision, in milliseconds
      * @param until when more permits are available: after a denial, when the same request fits; with no permits left,
      *     when all are back; otherwise one window later at most
      * @param violated whether the limit has denied the request
      */
-    record State(long remaining, Instant at, Instant until, boolean violated) {
+    record State(long remaining, long at, long until, boolean violated) {
 
         static State of(Usage usage, Instant at) {
-            return new State(usage.remaining(), at, until(usage, at), usage.isViolated());
+            return new State(usage.remaining(), at.toEpochMilli(), until(usage, at), usage.isViolated());
         }
 
         /** With no permits left a client waits for this time, so it is never before the next permit. */
-        private static Instant until(Usage usage, Instant at) {
+        private static long until(Usage usage, Instant at) {
+            long now = at.toEpochMilli();
             if (usage.isViolated()) {
-                return usage.fitsAt().isBefore(at) ? at : usage.fitsAt();
+                return Math.max(now, usage.fitsAt().toEpochMilli());
             }
-            if (usage.wholeAt().isAfter(at) && usage.remaining() == 0) {
-                return usage.wholeAt();
+            long wholeAt = usage.wholeAt().toEpochMilli();
+            boolean isUsed = wholeAt > now;
+            if (isUsed && (usage.remaining() == 0 || usage.limit() instanceof Limit.Quota)) {
+                return wholeAt;
             }
-            boolean isUsed = usage.wholeAt().isAfter(at);
-            if (usage.limit() instanceof Limit.Quota quota) {
-                return isUsed ? usage.wholeAt() : quota.periodEnd(at);
-            }
-            Instant window = at.plus(usage.limit().quotaWindow());
-            return isUsed && usage.wholeAt().isBefore(window) ? usage.wholeAt() : window;
+            long windowEnd = usage.limit() instanceof Limit.Quota quota
+                    ? quota.periodEnd(at).toEpochMilli()
+                    : now + usage.limit().quotaWindow().toMillis();
+            return isUsed ? Math.min(wholeAt, windowEnd) : windowEnd;
         }
 
         /** Returns whether this state restricts a client more than another one. */
@@ -63,7 +64,7 @@ record QuotaPolicy(String name, Limit limit, @Nullable State state, boolean viol
             }
             // After a denial the longest wait matters; otherwise the permits that run out first.
             if (violated || remaining == other.remaining) {
-                return until.isAfter(other.until);
+                return until > other.until;
             }
             return remaining < other.remaining;
         }
@@ -74,14 +75,13 @@ record QuotaPolicy(String name, Limit limit, @Nullable State state, boolean viol
          * includes that. A period of a quota may be longer than its window, by what clocks are set back.
          */
         long seconds(Limit limit) {
-            long wait = ceilToSeconds(until.toEpochMilli() - at.toEpochMilli());
             Duration window = limit.quotaWindow().plusDays(limit instanceof Limit.Quota ? 1 : 0);
-            return Math.max(1, Math.min(wait, ceilToSeconds(window.toMillis())));
+            return Math.max(1, Math.min(ceilToSeconds(until - at), ceilToSeconds(window.toMillis())));
         }
 
         /** Returns {@link #until} in seconds since 1970. */
         long resetEpochSecond() {
-            return ceilToSeconds(until.toEpochMilli());
+            return ceilToSeconds(until);
         }
     }
 
