@@ -11,6 +11,7 @@ import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState.Breaker;
 import io.github.spillgate.redis.RedisStore;
+import io.github.spillgate.testkit.LogForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.netty.channel.EventLoop;
 import io.netty.channel.EventLoopGroup;
@@ -23,6 +24,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -108,6 +110,22 @@ class ResilientStoreBusyLoopTest {
             work();
         });
         observe();
+    }
+
+    @Test
+    void aBlockedLoopIsLoggedWithThePlace() {
+        try (LogForTests log = LogForTests.listen()) {
+            AtomicBoolean isLogged = new AtomicBoolean();
+            busy.execute(() -> {
+                requestMany();
+                holdUntil(isLogged::get);
+            });
+            String place = " is blocked at " + getClass().getName() + ".holdUntil(";
+            await().atMost(LONG)
+                    .untilAsserted(() -> assertThat(log.lines("Event loop ")).anyMatch(line -> line.contains(place)));
+            isLogged.set(true);
+            await().atMost(LONG).until(this::isAnswered);
+        }
     }
 
     private void requestMany() {

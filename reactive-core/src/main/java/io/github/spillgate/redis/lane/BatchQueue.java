@@ -81,6 +81,7 @@ public final class BatchQueue {
     private final LongPredicate serverAnsweredSince;
 
     private final OpenConnection connection;
+    private final BlockedLoopLog blocked;
     private final Queue<PendingDecision> queue = new ArrayDeque<>();
 
     /** The number of decisions in the queue, or on their way to it from other threads. */
@@ -105,6 +106,7 @@ public final class BatchQueue {
             Delivery delivery,
             LongPredicate serverAnsweredSince) {
         this.connection = connection;
+        this.blocked = new BlockedLoopLog(connection);
         this.decide = decide;
         this.keys = keys;
         this.bounds = bounds;
@@ -114,7 +116,10 @@ public final class BatchQueue {
 
     /** Prepares the event loop of the connection, before the first decision. */
     void prepareLoop() {
-        connection.run(delivery::prepareThread);
+        connection.run(() -> {
+            delivery.prepareThread();
+            blocked.noteThread();
+        });
     }
 
     /** Sends the decision, at the end of the event loop's current run or in a later batch. */
@@ -165,6 +170,7 @@ public final class BatchQueue {
                 answer.run();
             }
         };
+        blocked.look();
         // After the task by which it joins the queue.
         if (!connection.runLater(0, ask)) {
             answer.run();

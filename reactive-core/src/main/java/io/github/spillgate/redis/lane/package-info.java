@@ -11,6 +11,6 @@ package io.github.spillgate.redis.lane;
 //                    of the application. Handshake: the first commands; CommandSender: all others
 //   The scripts      ScriptRequest encodes the argument, ScriptReply decodes the reply; CountKeys; StoreClock
 //                    translates deadlines to the server's clock
-//   Errors           Errors translates those of Lettuce and Redis; Redirect, ConnectionLostException
+//   Errors           Errors translates those of Lettuce and Redis; Redirect, ConnectionLostException; BlockedLoopLog
 
 import org.jspecify.annotations.NullMarked;
