@@ -60,9 +60,10 @@ final class Claims {
         current = limitSet(limits);
     }
 
-    /** Returns the current limits, to find out later whether they were replaced. */
-    LimitSet currentLimits() {
-        return current;
+    /** Returns the current limits, to find out later whether they were replaced; null if a charge has its own. */
+    @Nullable
+    LimitSet limitsOf(Charge charge) {
+        return charge.limits().isEmpty() ? current : null;
     }
 
     // Claims without a lookup.
@@ -86,10 +87,12 @@ final class Claims {
      * Returns the claims of a charge under the current limits: known ones, unless the limits were replaced since.
      *
      * @param known the claims that {@link #of(Charge)} has returned for the charge
-     * @param under what {@link #currentLimits()} has returned before that
+     * @param under what {@link #limitsOf} has returned for it before that
+     * @param permits the cost of the charge
      */
-    List<Claim> underCurrentLimits(List<Claim> known, LimitSet under, Charge charge) {
-        return under == current ? known : of(charge);
+    List<Claim> underCurrentLimits(List<Claim> known, @Nullable LimitSet under, long permits) {
+        LimitSet now = current;
+        return under == null || under == now ? known : CountClaim.under(now.prefixes, known.get(0), permits);
     }
 
     /**

@@ -91,7 +91,11 @@ final class CountClaim implements HeldClaim {
 
     /** Returns a claim with the same key under another limit, which holds nothing. */
     CountClaim under(Prefix limit) {
-        return claim(store, name.under(limit), key, permits, charge);
+        return under(limit, permits);
+    }
+
+    private CountClaim under(Prefix limit, long cost) {
+        return claim(store, name.under(limit), key, cost, charge);
     }
 
     @Override
@@ -138,6 +142,13 @@ final class CountClaim implements HeldClaim {
             claims.add(claim(store, new CountName(limit, encoded, group), key, charge.permits(), number));
         }
         return claims;
+    }
+
+    /** Returns claims with the key of a given one, under other limits. */
+    static List<Claim> under(List<Prefix> limits, Claim claim, long permits) {
+        return limits.stream()
+                .<Claim>map(limit -> ((CountClaim) claim).under(limit, permits))
+                .toList();
     }
 
     private static CountClaim claim(LimitStore store, CountName name, String key, long permits, int charge) {

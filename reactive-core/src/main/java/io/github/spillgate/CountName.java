@@ -71,9 +71,10 @@ final class CountName implements Comparable<CountName> {
         return hash;
     }
 
+    /** {@inheritDoc} The order has no meaning. Without equal hash codes, it does not need the texts. */
     @Override
     public int compareTo(CountName other) {
-        return text().compareTo(other.text());
+        return hash == other.hash ? text().compareTo(other.text()) : Integer.compare(hash, other.hash);
     }
 
     @Override

@@ -848,9 +848,10 @@ public final class RateLimiter implements AsyncCloseable {
         if (claims.hasLookup()) {
             return reported(decide(List.of(charge), this::takeClaims));
         }
-        LimitSet under = claims.currentLimits();
+        LimitSet under = claims.limitsOf(charge);
         List<Claim> known = claims.of(charge);
-        return reported(Mono.defer(() -> takeClaims(claims.underCurrentLimits(known, under, charge))));
+        long permits = charge.permits();
+        return reported(Mono.defer(() -> takeClaims(claims.underCurrentLimits(known, under, permits))));
     }
 
     private Mono<Decision> acquire(List<Charge> charges, long longestWait) {
@@ -936,7 +937,7 @@ public final class RateLimiter implements AsyncCloseable {
         if (closed) {
             return Mono.error(closedException());
         }
-        StoreDecision neverFits = LimiterDecisions.ifNeverFits(clock.millis(), claims);
+        StoreDecision neverFits = LimiterDecisions.ifNeverFits(clock, claims);
         return neverFits == null ? null : atOnce(neverFits);
     }
 

@@ -22,7 +22,12 @@ class CountNameTest {
         for (CountName one : names) {
             for (CountName other : names) {
                 assertThat(one.equals(other)).isEqualTo(one.text().equals(other.text()));
-                assertThat(one.compareTo(other)).isEqualTo(one.text().compareTo(other.text()));
+                assertThat(one.compareTo(other) == 0).isEqualTo(one.equals(other));
+                for (CountName third : names) {
+                    assertThat(one.compareTo(other) < 0 && other.compareTo(third) < 0 && third.compareTo(one) <= 0)
+                            .as("a circle of %s, %s and %s", one, other, third)
+                            .isFalse();
+                }
             }
         }
         assertThat(name("x", "y", "z"))

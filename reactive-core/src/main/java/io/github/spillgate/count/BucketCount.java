@@ -84,7 +84,7 @@ final class BucketCount extends RateCount {
     private long mark;
     private long olderMark;
 
-    private Limit limit = Limit.perSecond(1);
+    private Limit limit = NO_LIMIT;
     private long now;
 
     @Override

@@ -23,6 +23,9 @@ public abstract class Count {
     /** The shortest time for which a reset is known, in milliseconds. */
     private static final long LEAST_LIFE_OF_RESET = 600_000;
 
+    /** In place of a limit, before the first step. */
+    static final Limit NO_LIMIT = Limit.perSecond(1);
+
     /** Where the table keeps a count. */
     private enum Place {
         CACHE,

@@ -26,15 +26,27 @@ final class CounterCount extends RateCount {
     private long seenPrevious;
     private long seenCurrent;
 
+    /** The permits in use by the state that is seen. */
+    private long used;
+
     private long lastTaken;
 
-    private Limit limit = Limit.perSecond(1);
+    private Limit limit = NO_LIMIT;
     private long now;
 
     @Override
     public void advance(Claim claim, long now) {
         limit = claim.limit();
         this.now = now;
+        if (CounterState.isPresent(limit, now, storedStart, storedPrevious, storedCurrent)) {
+            long present = CounterState.used(limit, now, storedStart, storedPrevious, storedCurrent);
+            see(storedStart, storedPrevious, storedCurrent, present);
+        } else {
+            moveOn();
+        }
+    }
+
+    private void moveOn() {
         CounterState stored = new CounterState(storedStart, storedPrevious, storedCurrent);
         see(stored.at(limit, now));
         if (stored.isAheadOf(limit, now)) {
@@ -44,12 +56,12 @@ final class CounterCount extends RateCount {
 
     @Override
     public long used() {
-        return seen().used(limit, now);
+        return used;
     }
 
     @Override
     public boolean fits(long cost) {
-        return seen().used(limit, now) + cost <= limit.permits();
+        return used + cost <= limit.permits();
     }
 
     @Override
@@ -88,7 +100,8 @@ final class CounterCount extends RateCount {
 
     @Override
     public void take(long cost) {
-        store(seen().plus(cost));
+        see(seenStart, seenPrevious, seenCurrent + cost, used + cost);
+        storeSeen();
         lastTaken = now;
     }
 
@@ -251,8 +264,12 @@ final class CounterCount extends RateCount {
     }
 
     private void store(CounterState state) {
-        changed();
         see(state);
+        storeSeen();
+    }
+
+    private void storeSeen() {
+        changed();
         storedStart = seenStart;
         storedPrevious = seenPrevious;
         storedCurrent = seenCurrent;
@@ -263,8 +280,13 @@ final class CounterCount extends RateCount {
     }
 
     private void see(CounterState state) {
-        seenStart = state.start();
-        seenPrevious = state.previous();
-        seenCurrent = state.current();
+        see(state.start(), state.previous(), state.current(), state.used(limit, now));
+    }
+
+    private void see(long start, long previous, long current, long usedNow) {
+        seenStart = start;
+        seenPrevious = previous;
+        seenCurrent = current;
+        used = usedNow;
     }
 }

@@ -65,6 +65,9 @@ public record CounterState(long start, long previous, long current) implements S
      * request.
      */
     public CounterState at(Limit limit, long now) {
+        if (isPresent(limit, now, start, previous, current)) {
+            return this;
+        }
         long window = limit.window().toMillis();
         long then = start;
         long before = previous;
@@ -77,10 +80,13 @@ public record CounterState(long start, long previous, long current) implements S
             before = now - start >= 2 * window ? 0 : current;
             within = 0;
             then = start + window;
-        } else if (!isEmpty()) {
-            return this;
         }
         return new CounterState(before == 0 && within == 0 ? windowStart(limit, now) : then, before, within);
+    }
+
+    /** Returns whether a state with permits is {@linkplain #at the same} at another time. */
+    static boolean isPresent(Limit limit, long now, long start, long previous, long current) {
+        return previous + current > 0 && now - start < limit.window().toMillis() && start <= windowStart(limit, now);
     }
 
     /** Returns whether this state's window is in the future, which happens if the clock stepped back. */
@@ -97,6 +103,10 @@ public record CounterState(long start, long previous, long current) implements S
      * Returns the estimated usage, rounded up. A cost fits if the usage plus the cost is at most the limit's permits.
      */
     public long used(Limit limit, long now) {
+        return used(limit, now, start, previous, current);
+    }
+
+    static long used(Limit limit, long now, long start, long previous, long current) {
         if (previous == 0) {
             return current;
         }
@@ -104,7 +114,7 @@ public record CounterState(long start, long previous, long current) implements S
         long left = window - (now - start);
         long faded = Math.min(previous, (long) Math.ceil((double) previous * left / window));
         // Never too large, because rounding changes no order. If both products are equal only by rounding, add one.
-        while (faded < previous && !covers(faded, left, window)) {
+        while (faded < previous && !covers(previous, faded, left, window)) {
             faded++;
         }
         return current + faded;
@@ -176,7 +186,7 @@ public record CounterState(long start, long previous, long current) implements S
         return new CounterState(start, previous - older, Math.max(0, current - (permits - older)));
     }
 
-    private boolean covers(long faded, long left, long window) {
+    private static boolean covers(long previous, long faded, long left, long window) {
         double taken = (double) previous * left;
         double held = (double) faded * window;
         return taken < held || (taken == held && taken < EXACT);

@@ -50,41 +50,47 @@ final class LogCount extends RateCount {
     private long expires;
     private long emptiedSlot;
 
+    // Of the limit; read again only if a claim is under another one.
+
+    private Limit limit;
+    private long window;
+    private long resolution;
+    private long leaseTime;
+
     // As of the last "advance".
 
     private long now;
     private long slotOfNow;
-
-    /** The slot of permits that are leased now. */
-    private long lastSlot;
-
-    private long mostPermits;
-    private long window;
-    private long resolution;
     private int expired;
 
     /** The permits of the entries that have not expired. */
     private long used;
 
+    LogCount() {
+        see(NO_LIMIT);
+    }
+
     @Override
     public void advance(Claim claim, long now) {
-        Limit limit = claim.limit();
+        if (!claim.limit().equals(limit)) {
+            see(claim.limit());
+        }
         this.now = now;
-        mostPermits = limit.permits();
-        window = limit.window().toMillis();
-        resolution = limit.resolution().toMillis();
-        long leaseEnd = now + limit.leaseTime().toMillis();
-        slotOfNow = resolution == 1 ? now : now / resolution; // a division takes long
-        lastSlot = resolution == 1 ? leaseEnd : leaseEnd / resolution;
-        pull(lastSlot);
-        if (size > 0 && goneAt(slot(size - 1)) <= now) {
+        slotOfNow = slotAt(now);
+        expired = 0;
+        used = total;
+        if (size == 0) {
+            return;
+        }
+        long newest = newestSlot();
+        if (newest > slotOfNow && newest > leaseSlot()) {
+            pull(leaseSlot());
+        } else if (goneAt(newest) <= now) {
             expired = size;
             used = 0;
             return;
         }
-        expired = 0;
-        used = total;
-        while (expired < size && goneAt(slot(expired)) <= now) {
+        while (goneAt(slot(expired)) <= now) {
             used -= permits(expired);
             expired++;
         }
@@ -94,11 +100,24 @@ final class LogCount extends RateCount {
         }
     }
 
+    private void see(Limit limit) {
+        this.limit = limit;
+        window = limit.window().toMillis();
+        resolution = limit.resolution().toMillis();
+        leaseTime = limit.leaseTime().toMillis();
+    }
+
+    private long slotAt(long time) {
+        return resolution == 1 ? time : time / resolution; // a division takes long
+    }
+
+    /** Returns the slot of permits that are leased now. */
+    private long leaseSlot() {
+        return slotAt(now + leaseTime);
+    }
+
     /** Merges all entries that are later than a slot into one of that slot. */
     private void pull(long slot) {
-        if (size == 0 || slot(size - 1) <= slot) {
-            return;
-        }
         long pulled = 0;
         while (size > 0 && slot(size - 1) >= slot) {
             pulled += permits(size - 1);
@@ -110,7 +129,7 @@ final class LogCount extends RateCount {
 
     @Override
     public boolean fits(long cost) {
-        return used + cost <= mostPermits;
+        return used + cost <= limit.permits();
     }
 
     @Override
@@ -120,9 +139,9 @@ final class LogCount extends RateCount {
 
     @Override
     public long lease(long most, int parts) {
-        long leased = Math.min(most, Math.max(0, mostPermits - used) / parts);
+        long leased = Math.min(most, Math.max(0, limit.permits() - used) / parts);
         if (leased > 0) {
-            add(lastSlot, leased);
+            add(leaseSlot(), leased);
         }
         return leased;
     }
@@ -147,7 +166,7 @@ final class LogCount extends RateCount {
 
     @Override
     public void recordDenied(long cost) {
-        long kept = Math.max(used, mostPermits);
+        long kept = Math.max(used, limit.permits());
         take(cost);
         trim(used - kept);
     }
@@ -376,7 +395,7 @@ final class LogCount extends RateCount {
 
     @Override
     public long fitsAt(long cost) {
-        long missing = used + cost - mostPermits;
+        long missing = used + cost - limit.permits();
         long fitsAt = now;
         for (int i = expired; missing > 0; i++) {
             missing -= permits(i);
@@ -423,8 +442,7 @@ final class LogCount extends RateCount {
         base = in.next(6);
         int room = (int) in.next(2);
         expires = in.next(6);
-        window = limit.window().toMillis();
-        resolution = limit.resolution().toMillis();
+        see(limit);
         long gone = goneAt(emptiedSlot);
         boolean isWhole = first <= last && last <= room && value.length == HEAD + room * ENTRY;
         boolean isEmpty = total == 0;

@@ -13,7 +13,6 @@ import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
 import java.time.InstantSource;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
@@ -33,7 +32,7 @@ public final class CountTable<C extends Count> {
     // Design notes.
     //
     // Locking. A count is guarded by its own monitor: uncontended, that is one compare-and-set. A decision on several
-    // counts takes their monitors in the order of their identities, so that no two decisions wait for each other in a
+    // counts takes their monitors in the order of their handles, so that no two decisions wait for each other in a
     // circle. No cache operation happens while a monitor is held: the cache calls the eviction listener under a lock of
     // its own, and the listener takes the monitor of the count. So the order is the lock of the cache, then the
     // monitor.
@@ -279,7 +278,7 @@ public final class CountTable<C extends Count> {
                 entries.add(new Entry<>(claim, findOrCreate(claim, charging)));
             }
             List<Entry<C>> ordered = new ArrayList<>(entries);
-            ordered.sort(Comparator.comparing(entry -> entry.claim.identity()));
+            ordered.sort(CountTable::order);
             StoreDecision decision =
                     lockFrom(0, ordered, attempt == ATTEMPTS, () -> decideLocked(claims, entries, charging));
             if (decision != null) {
@@ -289,6 +288,11 @@ public final class CountTable<C extends Count> {
                 return decision;
             }
         }
+    }
+
+    @SuppressWarnings("unchecked") // the handles of claims are comparable with each other
+    private static int order(Entry<?> one, Entry<?> other) {
+        return ((Comparable<Object>) one.claim.handle()).compareTo(other.claim.handle());
     }
 
     private C findOrCreate(Claim claim, boolean charging) {

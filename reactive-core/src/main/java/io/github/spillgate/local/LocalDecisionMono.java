@@ -5,7 +5,6 @@ import io.github.spillgate.internal.Turns;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.StoreDecision;
 import java.util.List;
-import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
 import org.reactivestreams.Subscription;
 import reactor.core.CoreSubscriber;
 import reactor.core.publisher.Mono;
@@ -45,19 +44,16 @@ final class LocalDecisionMono extends Mono<StoreDecision> {
 
     private static final class LocalDecisionSubscription implements Subscription {
 
-        private static final AtomicIntegerFieldUpdater<LocalDecisionSubscription> STATE =
-                AtomicIntegerFieldUpdater.newUpdater(LocalDecisionSubscription.class, "state");
-
-        private static final int NEW = 0;
-        private static final int REQUESTED = 1;
-        private static final int CANCELLED = 2;
-
         private final CountTable<?> table;
         private final List<Claim> claims;
         private final boolean charging;
         private final boolean takesTurns;
         private final CoreSubscriber<? super StoreDecision> actual;
-        private volatile int state;
+
+        /** Not volatile: the calls of a subscriber to its subscription are serial (Reactive Streams, rule 2.7). */
+        private boolean isRequested;
+
+        private volatile boolean isCancelled;
 
         LocalDecisionSubscription(
                 CountTable<?> table,
@@ -74,9 +70,10 @@ final class LocalDecisionMono extends Mono<StoreDecision> {
 
         @Override
         public void request(long n) {
-            if (!Operators.validate(n) || !STATE.compareAndSet(this, NEW, REQUESTED)) {
+            if (!Operators.validate(n) || isRequested) {
                 return;
             }
+            isRequested = true;
             if (takesTurns && Turns.isOver()) {
                 Turns.join(this::decide);
             } else {
@@ -85,7 +82,7 @@ final class LocalDecisionMono extends Mono<StoreDecision> {
         }
 
         private void decide() {
-            if (state == CANCELLED) {
+            if (isCancelled) {
                 return;
             }
             if (takesTurns) {
@@ -95,14 +92,14 @@ final class LocalDecisionMono extends Mono<StoreDecision> {
             try {
                 decision = table.decide(claims, charging);
             } catch (Throwable e) {
-                if (state == CANCELLED) {
+                if (isCancelled) {
                     Operators.onErrorDropped(e, actual.currentContext());
                 } else {
                     actual.onError(e);
                 }
                 return;
             }
-            if (state == CANCELLED) {
+            if (isCancelled) {
                 release(decision);
                 Operators.onDiscard(decision, actual.currentContext());
                 return;
@@ -123,7 +120,7 @@ final class LocalDecisionMono extends Mono<StoreDecision> {
 
         @Override
         public void cancel() {
-            state = CANCELLED;
+            isCancelled = true;
         }
     }
 }

@@ -20,7 +20,6 @@ public final class StoreDecision implements Decision {
     private final Reply reply;
     private final Admission admission;
     private final List<StoreUsage> usages;
-    private final List<Usage> near;
     private final int fallbacks;
 
     /** Created on demand: few decisions are refunded. */
@@ -30,15 +29,13 @@ public final class StoreDecision implements Decision {
         this.reply = reply;
         this.admission = admission;
         this.usages = usages;
-        this.near = List.of();
         this.fallbacks = 0;
     }
 
-    private StoreDecision(StoreDecision other, List<Usage> near, int fallbacks) {
+    private StoreDecision(StoreDecision other, Admission admission, int fallbacks) {
         this.reply = other.reply;
-        this.admission = other.admission;
+        this.admission = admission;
         this.usages = other.usages;
-        this.near = near;
         this.fallbacks = fallbacks;
         this.use = other.permitUse();
     }
@@ -83,7 +80,7 @@ public final class StoreDecision implements Decision {
      * @param violated the limits that deny
      */
     public static StoreDecision denied(Reply reply, long fitsAt, List<StoreUsage> usages, List<Limit> violated) {
-        Admission admission = new Admission(false, false, fitsAt, List.copyOf(violated));
+        Admission admission = new Admission(false, false, fitsAt, List.copyOf(violated), List.of());
         return new StoreDecision(reply, admission, List.copyOf(usages));
     }
 
@@ -114,7 +111,7 @@ public final class StoreDecision implements Decision {
 
     /** {@return this decision as that of a store that has fallen back to this one} Both share {@link #permitUse()}. */
     public StoreDecision byFallback() {
-        return new StoreDecision(this, near, fallbacks + 1);
+        return new StoreDecision(this, admission, fallbacks + 1);
     }
 
     /**
@@ -123,7 +120,7 @@ public final class StoreDecision implements Decision {
      * @param near the usages
      */
     public StoreDecision withNear(List<? extends Usage> near) {
-        return new StoreDecision(this, List.copyOf(near), fallbacks);
+        return new StoreDecision(this, admission.with(List.copyOf(near)), fallbacks);
     }
 
     /**
@@ -199,7 +196,7 @@ public final class StoreDecision implements Decision {
 
     @Override
     public List<Usage> near() {
-        return near;
+        return admission.near;
     }
 
     @Override
@@ -220,10 +217,15 @@ public final class StoreDecision implements Decision {
                 + (violated().isEmpty() ? "" : ", violated=" + violated()) + ", limits=" + usages + "]";
     }
 
-    /** Whether the request is allowed, and what denies it. Only a denial allocates one. */
-    private record Admission(boolean isAllowed, boolean isCharged, long fitsAt, List<Limit> violated) {
+    /** What nearly all allowed decisions have in common, and what others have in addition. */
+    private record Admission(
+            boolean isAllowed, boolean isCharged, long fitsAt, List<Limit> violated, List<Usage> near) {
 
-        private static final Admission CHARGED = new Admission(true, true, 0, List.of());
-        private static final Admission FREE = new Admission(true, false, 0, List.of());
+        private static final Admission CHARGED = new Admission(true, true, 0, List.of(), List.of());
+        private static final Admission FREE = new Admission(true, false, 0, List.of(), List.of());
+
+        Admission with(List<Usage> others) {
+            return new Admission(isAllowed, isCharged, fitsAt, violated, others);
+        }
     }
 }

@@ -7,6 +7,7 @@ import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreUsage;
+import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -17,7 +18,7 @@ public final class LimiterDecisions {
     private LimiterDecisions() {}
 
     /** Returns a denial if a cost is above its limit, so that it can never fit; otherwise null. */
-    public static @Nullable StoreDecision ifNeverFits(long at, List<Claim> claims) {
+    public static @Nullable StoreDecision ifNeverFits(InstantSource clock, List<Claim> claims) {
         List<Limit> tooSmall = List.of();
         for (int i = 0; i < claims.size(); i++) {
             Claim claim = claims.get(i);
@@ -26,7 +27,7 @@ public final class LimiterDecisions {
                 tooSmall.add(claim.limit());
             }
         }
-        return tooSmall.isEmpty() ? null : neverFits(at, tooSmall);
+        return tooSmall.isEmpty() ? null : neverFits(clock.millis(), tooSmall);
     }
 
     private static StoreDecision neverFits(long at, List<Limit> tooSmall) {

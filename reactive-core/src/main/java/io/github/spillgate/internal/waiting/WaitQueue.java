@@ -201,7 +201,7 @@ final class WaitQueue {
             tasks.add(() -> waiter.fail(e));
             return;
         }
-        Decision neverFits = LimiterDecisions.ifNeverFits(queues.clock().millis(), waiter.claims);
+        Decision neverFits = LimiterDecisions.ifNeverFits(queues.clock(), waiter.claims);
         if (neverFits != null) {
             tasks.add(() -> waiter.deny(neverFits));
         } else if (WaitQueues.name(waiter.claims).equals(name)) {
