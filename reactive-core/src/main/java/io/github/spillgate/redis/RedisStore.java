@@ -186,7 +186,7 @@ public final class RedisStore implements LimitStore, AsyncCloseable {
      * Returns a store with the default settings, on a client of the caller.
      *
      * <p>A {@link RedisClient} does not reveal where its server is, so the store connects on threads of the client, and
-     * each decision takes one or two thread switches. {@link #create(RedisURI)} avoids that on event loops; so does {@link
+     * each decision takes a thread switch or two. {@link #create(RedisURI)} avoids that on event loops; so does {@link
      * Builder#nodes}, with the caller's client. If the nodes of a cluster need TLS, or a user and a password, see that
      * method too.
      *

@@ -4,12 +4,12 @@ import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.internal.Time;
+import io.github.spillgate.redis.lane.AnswerDelivery;
 import io.github.spillgate.redis.lane.Batch;
 import io.github.spillgate.redis.lane.BatchBounds;
 import io.github.spillgate.redis.lane.BatchQueue;
 import io.github.spillgate.redis.lane.CommandSender;
 import io.github.spillgate.redis.lane.CountKeys;
-import io.github.spillgate.redis.lane.Delivery;
 import io.github.spillgate.redis.lane.Lane;
 import io.github.spillgate.redis.lane.LoopLanes;
 import io.github.spillgate.redis.lane.OpenConnection;
@@ -75,7 +75,7 @@ final class Server implements LoopLanes.Target {
         this.settings = settings;
         settings.scripts().forEach((purpose, script) -> scripts.put(purpose, new ScriptRunner(script, Time::nanos)));
         this.waiting = new WaitingDecisions(settings.bounds(), settings.deliverOn());
-        this.lane = newLane(connect, () -> Delivery.on(settings.deliverOn(), settings.emitsFew()));
+        this.lane = newLane(connect, () -> AnswerDelivery.on(settings.deliverOn(), settings.emitsFew()));
     }
 
     String name() {
@@ -131,10 +131,10 @@ final class Server implements LoopLanes.Target {
 
     @Override
     public Lane newLane(Supplier<RedisClient> client) {
-        return newLane(() -> connectOn.apply(client.get()), Delivery::onLoop);
+        return newLane(() -> connectOn.apply(client.get()), AnswerDelivery::onLoop);
     }
 
-    private Lane newLane(Supplier<StatefulRedisConnection<byte[], byte[]>> connect, Supplier<Delivery> delivery) {
+    private Lane newLane(Supplier<StatefulRedisConnection<byte[], byte[]>> connect, Supplier<AnswerDelivery> delivery) {
         return new Lane(
                 connect,
                 commands -> script(Script.Purpose.DECIDE)

@@ -120,7 +120,7 @@ class ResilientStoreBusyLoopTest {
                 requestMany();
                 holdUntil(isLogged::get);
             });
-            String place = " is blocked at " + getClass().getName() + ".holdUntil(";
+            String place = "; it is at " + getClass().getName() + ".holdUntil(";
             await().atMost(LONG)
                     .untilAsserted(() -> assertThat(log.lines("Event loop ")).anyMatch(line -> line.contains(place)));
             isLogged.set(true);

@@ -75,7 +75,7 @@ public final class BatchQueue {
     private final CountKeys keys;
     private final BatchBounds bounds;
 
-    private final Delivery delivery;
+    private final AnswerDelivery delivery;
 
     /** Returns whether Redis has replied, on any connection, to a command that was sent after a time. */
     private final LongPredicate serverAnsweredSince;
@@ -103,7 +103,7 @@ public final class BatchQueue {
             Function<Batch, Mono<byte[]>> decide,
             CountKeys keys,
             BatchBounds bounds,
-            Delivery delivery,
+            AnswerDelivery delivery,
             LongPredicate serverAnsweredSince) {
         this.connection = connection;
         this.blocked = new BlockedLoopLog(connection);
@@ -418,14 +418,15 @@ public final class BatchQueue {
                 return;
             }
             if (!connection.run(() -> replied(decoded, whyUnwritten, roundTrip))) {
-                batch.parts().forEach(part -> Delivery.deliver(Schedulers.parallel(), () -> part.answer(decoded)));
+                batch.parts()
+                        .forEach(part -> AnswerDelivery.deliver(Schedulers.parallel(), () -> part.answer(decoded)));
             }
         }
 
         @Override
         public void onError(Throwable e) {
             if (!connection.run(() -> failed(e))) {
-                batch.parts().forEach(part -> Delivery.deliver(Schedulers.parallel(), () -> part.fail(e)));
+                batch.parts().forEach(part -> AnswerDelivery.deliver(Schedulers.parallel(), () -> part.fail(e)));
             }
         }
 

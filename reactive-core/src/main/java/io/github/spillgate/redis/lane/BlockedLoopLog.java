@@ -66,11 +66,11 @@ final class BlockedLoopLog {
         String place = Arrays.stream(blocked.getStackTrace())
                 .filter(frame -> !frame.getClassName().matches("(java|javax|jdk|sun)\\..*"))
                 .findFirst()
-                .map(frame -> " at " + frame.toString().replaceFirst(".*/", ""))
-                .orElse("");
+                .map(frame -> frame.toString().replaceFirst(".*/", ""))
+                .orElse("an unknown place");
         LOG.warn(
-                "Event loop {} has read no reply of Redis for a second, because it is blocked{}: expected callers that"
-                        + " do not block it, for example with publishOn(Schedulers.boundedElastic())",
+                "Event loop {} has read no reply of Redis for a second, because a caller blocks it: expected none that"
+                        + " does, for example with publishOn(Schedulers.boundedElastic()); it is at {}",
                 blocked.getName(),
                 place);
     }

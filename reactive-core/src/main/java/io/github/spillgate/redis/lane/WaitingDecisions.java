@@ -26,6 +26,7 @@ public final class WaitingDecisions {
         }
         awaited.publishOn(deliverOn)
                 .doFinally(end -> number.decrementAndGet())
-                .subscribe(then, error -> Delivery.deliver(deliverOn, () -> decision.fail(Errors.translate(error))));
+                .subscribe(
+                        then, error -> AnswerDelivery.deliver(deliverOn, () -> decision.fail(Errors.translate(error))));
     }
 }

@@ -5,7 +5,7 @@ package io.github.spillgate.redis.lane;
 // Design notes: where to read. Each class has its own notes under its opening brace.
 //
 //   A decision       a PendingDecision waits in a BatchQueue, which sends it in a Batch, as one call of a script;
-//                    BatchBounds. WaitingDecisions until there is a connection. Delivery: on which thread it is
+//                    BatchBounds. WaitingDecisions until there is a connection. AnswerDelivery: on which thread it is
 // answered
 //   Connections      Lane opens an OpenConnection and replaces it; LoopLanes and LoopClient do so on the event loops
 //                    of the application. Handshake: the first commands; CommandSender: all others

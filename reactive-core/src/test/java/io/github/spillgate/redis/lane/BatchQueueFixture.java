@@ -78,7 +78,7 @@ abstract class BatchQueueFixture {
                 batch -> Mono.never(),
                 new CountKeys("idle"),
                 BatchBounds.DEFAULT,
-                Delivery.onLoop(),
+                AnswerDelivery.onLoop(),
                 time -> false);
     }
 

@@ -32,7 +32,7 @@ class BatchRetentionTest extends LaneFixture {
                         .asMono(),
                 new CountKeys("retention"),
                 new BatchBounds(128, 1, 1_000),
-                Delivery.onLoop(),
+                AnswerDelivery.onLoop(),
                 time -> false);
         Mono<StoreDecision> first = decision(queue, 0);
         Mono<StoreDecision> second = decision(queue, 1);

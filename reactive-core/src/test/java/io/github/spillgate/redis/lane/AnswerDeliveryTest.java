@@ -22,7 +22,7 @@ import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
 /** On which thread a caller continues that is on no event loop of the application. */
-class DeliveryTest extends BatchQueueFixture {
+class AnswerDeliveryTest extends BatchQueueFixture {
 
     private static final String OF_CONNECTION = "lettuce-";
     private static final String ELSEWHERE = "parallel-";

@@ -13,7 +13,7 @@ import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 
 /** Emits the answers of one connection, on its event loop or elsewhere. Used by that loop. */
-public final class Delivery {
+public final class AnswerDelivery {
     // Design notes.
     //
     // A thread switch takes longer than most callers go on for. So a few answers are emitted on the event loop that has
@@ -30,7 +30,7 @@ public final class Delivery {
         Schedulers.registerNonBlockingThreadPredicate(LOOPS::contains);
     }
 
-    /** The most answers of a batch that are emitted on the loop. More are worth a thread switch, and several threads. */
+    /** The most answers of a batch that are emitted on the loop. More are worth a thread switch, or two threads. */
     private static final int FEW = 8;
 
     /** A longer time for one answer is long, in nanoseconds. */
@@ -47,14 +47,14 @@ public final class Delivery {
     /** The number of batches that are emitted elsewhere before one is tried on the loop again. */
     private long skipped;
 
-    private Delivery(@Nullable Scheduler elsewhere, boolean emitsFew) {
+    private AnswerDelivery(@Nullable Scheduler elsewhere, boolean emitsFew) {
         this.elsewhere = elsewhere;
         this.emitsFew = emitsFew;
     }
 
     /** Returns a delivery to callers on the event loop of the connection. */
-    public static Delivery onLoop() {
-        return new Delivery(null, false);
+    public static AnswerDelivery onLoop() {
+        return new AnswerDelivery(null, false);
     }
 
     /**
@@ -63,8 +63,8 @@ public final class Delivery {
      * @param elsewhere emits answers
      * @param emitsFew whether the event loop may emit a few answers itself
      */
-    public static Delivery on(Scheduler elsewhere, boolean emitsFew) {
-        return new Delivery(elsewhere, emitsFew);
+    public static AnswerDelivery on(Scheduler elsewhere, boolean emitsFew) {
+        return new AnswerDelivery(elsewhere, emitsFew);
     }
 
     /** Prepares the current thread, which is that of the event loop. */
