@@ -89,19 +89,6 @@ record BenchmarkRounds(Map<String, List<BigDecimal>> values) {
         return ratio(all(column, work, contender), all(column, work, base));
     }
 
-    /** Returns the median of the ratios of what two contenders add to a third. */
-    BigDecimal added(String column, String work, String contender, String base, String to) {
-        return ratio(minus(column, work, contender, to), minus(column, work, base, to));
-    }
-
-    private List<BigDecimal> minus(String column, String work, String contender, String other) {
-        List<BigDecimal> all = all(column, work, contender);
-        List<BigDecimal> others = all(column, work, other);
-        return IntStream.range(0, all.size())
-                .mapToObj(i -> all.get(i).subtract(others.get(i)))
-                .toList();
-    }
-
     private static BigDecimal ratio(List<BigDecimal> ours, List<BigDecimal> theirs) {
         return middle(IntStream.range(0, ours.size())
                 .mapToObj(i -> ours.get(i).divide(theirs.get(i), MathContext.DECIMAL64))
