@@ -106,7 +106,7 @@ public final class RateLimiter implements AsyncCloseable {
 
     private final String name;
     private final LimitStore store;
-    private final LimitStore deciding;
+    private final NearMarks marks;
     private final @Nullable ResilientStore ownStore;
     private final InstantSource clock;
     private final Claims claims;
@@ -122,11 +122,10 @@ public final class RateLimiter implements AsyncCloseable {
         List<Limit> limits = Charge.distinct(builder.limits);
         this.name = builder.name;
         this.ownStore = builder.resilient(store);
-        this.deciding = ownStore == null ? store : ownStore;
-        NearMarks marks = new NearMarks(deciding);
-        this.store = marks;
+        this.store = ownStore == null ? store : ownStore;
+        this.marks = new NearMarks(this.store);
         this.clock = builder.clock;
-        this.claims = new Claims(deciding, name, limits, builder.lookup);
+        this.claims = new Claims(this.store, name, limits, builder.lookup);
         this.settlements = new Settlements(builder.debt);
         this.queues = new WaitQueues(marks, clock, builder.maxPerQueue, builder.maxInTotal, claims::renewed);
         this.listeners = DecisionListeners.of(name, builder.listeners);
@@ -828,7 +827,7 @@ public final class RateLimiter implements AsyncCloseable {
 
     /** Returns the store that decides, with its deadline and fallback if this limiter has created them. */
     LimitStore deciding() {
-        return deciding;
+        return store;
     }
 
     private StoreDecision checkOurs(Decision decision) {
@@ -911,8 +910,13 @@ public final class RateLimiter implements AsyncCloseable {
 
     private Mono<StoreDecision> takeAttempt(List<Claim> claims) {
         List<Claim> sent = HoldIds.assign(claims);
-        Mono<StoreDecision> made = Objects.requireNonNull(store.take(StoreRequest.take(sent)), NO_ANSWER);
+        Mono<StoreDecision> made = Objects.requireNonNull(storeFor(sent).take(StoreRequest.take(sent)), NO_ANSWER);
         return sent == claims ? made : holds.releasingIfCancelled(made, sent);
+    }
+
+    /** Returns the store that decides, and says which decisions are near a limit if any limit has a mark. */
+    private LimitStore storeFor(List<Claim> claims) {
+        return NearMarks.isAnyMarked(claims) ? marks : store;
     }
 
     private Mono<Decision> peekClaims(List<Claim> claims) {

@@ -14,8 +14,8 @@ import org.jspecify.annotations.Nullable;
  */
 public final class PermitUse<D> {
 
-    /** The costs since, by the handles of the claims that were redeemed. */
-    private final Map<Object, Long> redeemed = new HashMap<>();
+    /** The costs since, by the handles of the claims that were redeemed. Few decisions have any. */
+    private Map<Object, Long> redeemed = Map.of();
 
     private @Nullable D holder;
 
@@ -28,7 +28,9 @@ public final class PermitUse<D> {
     public synchronized Redeemed<D> redeem(Map<Object, Long> costs) {
         Set<Object> handles = new HashSet<>(costs.keySet());
         handles.removeAll(redeemed.keySet());
-        handles.forEach(handle -> redeemed.put(handle, costs.get(handle)));
+        Map<Object, Long> all = new HashMap<>(redeemed);
+        handles.forEach(handle -> all.put(handle, costs.get(handle)));
+        redeemed = all;
         return new Redeemed<>(handles, holder);
     }
 

@@ -73,7 +73,8 @@ public final class NearMarks extends ForwardingLimitStore {
                 : made;
     }
 
-    private static boolean isAnyMarked(List<Claim> claims) {
+    /** Returns whether a decision on any of these claims may have to say so. */
+    public static boolean isAnyMarked(List<Claim> claims) {
         for (int i = 0; i < claims.size(); i++) {
             if (isMarked(claims.get(i).limit())) {
                 return true;
