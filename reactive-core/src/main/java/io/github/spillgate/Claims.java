@@ -1,6 +1,8 @@
 package io.github.spillgate;
 
 import io.github.spillgate.CountName.Prefix;
+import io.github.spillgate.fleet.Publication;
+import io.github.spillgate.internal.Text;
 import io.github.spillgate.internal.waiting.WaitQueues;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.LimitStore;
@@ -14,12 +16,16 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
+import reactor.util.Logger;
+import reactor.util.Loggers;
 
 /**
  * Creates the claims of one limiter from charges, under the charges' own limits, looked-up limits or the limiter's,
  * which can be replaced. Thread-safe.
  */
 final class Claims {
+
+    private static final Logger LOG = Loggers.getLogger(RateLimiter.class);
 
     private final LimitStore store;
     private final String limiter;
@@ -31,11 +37,16 @@ final class Claims {
     /** One reference, so that a decision falls under the old limits or under the new ones. */
     private volatile LimitSet current;
 
+    // Guarded by this.
+    private List<Limit> configured;
+    private @Nullable Publication published;
+
     Claims(LimitStore store, String limiter, List<Limit> limits, @Nullable LimitLookup lookup) {
         this.store = store;
         this.limiter = limiter;
         this.first = limitSet(limits);
         this.current = first;
+        this.configured = limits;
         this.lookup = lookup;
     }
 
@@ -55,9 +66,37 @@ final class Claims {
         return current.limits;
     }
 
-    /** Replaces the limits of the limiter. */
-    void replace(List<Limit> limits) {
-        current = limitSet(limits);
+    /** Replaces the limits that apply unless others are published. */
+    synchronized void replace(List<Limit> limits) {
+        configured = limits;
+        if (published == null) {
+            current = limitSet(limits);
+        }
+    }
+
+    /** Applies published limits, or the configured ones again; keeps the present ones if those cannot be applied. */
+    synchronized void publish(@Nullable Publication value) {
+        List<Limit> before = current.limits;
+        List<Limit> next = value == null ? configured : value.limits();
+        try {
+            current = limitSet(Charge.distinct(next));
+        } catch (IllegalArgumentException e) {
+            LOG.warn(
+                    "Limiter {} keeps {}, because {} cannot be applied: {}",
+                    limiter,
+                    before,
+                    value,
+                    Text.line(e.getMessage()));
+            return;
+        }
+        published = value;
+        if (!next.equals(before)) {
+            LOG.info(
+                    "Limiter {} is limited to {} instead of {}",
+                    limiter,
+                    value == null ? "its configured " + next : "published " + value,
+                    before);
+        }
     }
 
     /** Returns the current limits, to find out later whether they were replaced; null if a charge has its own. */

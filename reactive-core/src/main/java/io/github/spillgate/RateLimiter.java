@@ -5,9 +5,12 @@ import io.github.spillgate.Claims.FoundClaims;
 import io.github.spillgate.Claims.LimitSet;
 import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.failover.ResilientStore;
+import io.github.spillgate.fleet.Publication;
+import io.github.spillgate.fleet.PublicationConflictException;
 import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Names;
 import io.github.spillgate.internal.Turns;
+import io.github.spillgate.internal.fleet.Fleet;
 import io.github.spillgate.internal.holding.Bans;
 import io.github.spillgate.internal.holding.HoldIds;
 import io.github.spillgate.internal.holding.Holds;
@@ -36,6 +39,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.LongFunction;
@@ -115,6 +119,7 @@ public final class RateLimiter implements AsyncCloseable {
     private final Settlements settlements;
     private final Holds holds;
     private final Bans bans;
+    private final Fleet.Member fleet;
     private volatile boolean closed;
 
     RateLimiter(RateLimiterBuilder builder, LimitStore store) {
@@ -131,7 +136,7 @@ public final class RateLimiter implements AsyncCloseable {
         this.listeners = DecisionListeners.of(name, builder.listeners);
         this.holds = new Holds(this.store, builder.longestHold, queues::wake);
         this.bans = new Bans(name, clock);
-        this.store.use(name);
+        this.fleet = Fleet.of(this.store).joinLimiter(this, name, this::applyPublished);
     }
 
     /**
@@ -745,7 +750,8 @@ public final class RateLimiter implements AsyncCloseable {
      * <p>Usage is kept for each limit with the same name, window and kind: permits and bursts are not part of the
      * count's identity. The usage of a removed limit expires. Limits of charges and of a {@linkplain
      * RateLimiterBuilder#lookup(LimitLookup) lookup} are not affected, and other processes keep their limits until they
-     * replace them too.
+     * replace them too; {@link #publish(Publication)} changes all of them. While limits are published, these apply, and
+     * the new ones only when those end.
      *
      * @param limits the new limits, at least one
      * @throws IllegalArgumentException if there is none, or two of them would share a count
@@ -761,7 +767,62 @@ public final class RateLimiter implements AsyncCloseable {
     }
 
     /**
-     * Prepares the store: connects, loads the scripts, and makes one decision that charges nothing. Once this has
+     * Publishes limits for this limiter in all instances that use its store. They apply here when this completes, and
+     * everywhere within 6 s, until they end or are {@linkplain #unpublish withdrawn}, also after a restart. They apply
+     * in place of those of the builder and of {@link #replaceLimits(Collection)}, and change what waiters wait for as
+     * that does. Limits that a lookup finds for a key apply in place of both.
+     *
+     * <pre>{@code
+     * limiter.publish(Publication.of(Limit.perMinute(30)).comment("partner is overloaded"));
+     * }</pre>
+     *
+     * <p>During an outage of the store nothing can be published, and each instance applies what it knows. An instance
+     * that does not know such a limit, because it is older, keeps those that it has.
+     *
+     * @param value the limits, with the version of the value that they replace; 0 if none is published
+     * @return the value with its version. It is not {@linkplain Publication#isShared() shared} if the store is in the
+     *     memory of this process. A {@link PublicationConflictException} if another version is published; {@link
+     *     UnsupportedOperationException} if the store cannot publish; {@link IllegalStateException} if it has no room
+     * @throws IllegalArgumentException if two limits would share a count, or the value is a dry run
+     */
+    public Mono<Publication> publish(Publication value) {
+        Charge.distinct(Checks.present(value, "value", "Publication.of(Limit.perMinute(30))")
+                .limits());
+        if (value.isShadow()) {
+            throw new IllegalArgumentException(value + " is a dry run, and limiter " + name
+                    + " has none: expected a rule, for example rules.publish(\"login\", value), or .shadow(false)");
+        }
+        return unlessClosed(() -> fleet.publish("", value));
+    }
+
+    /**
+     * Withdraws published limits in all instances that use the store: the present configuration of each applies again.
+     *
+     * @param version the version of the value that is published
+     * @return completes when it is withdrawn; errors as those of {@link #publish(Publication)}
+     */
+    public Mono<Void> unpublish(long version) {
+        return unlessClosed(() -> fleet.unpublish("", version));
+    }
+
+    /**
+     * Returns the published limits of this limiter, as far as this instance knows.
+     *
+     * @return the value; empty if none is published, or it has ended
+     */
+    public Optional<Publication> published() {
+        return Optional.ofNullable(fleet.published().get(""));
+    }
+
+    private void applyPublished(Map<String, Publication> values) {
+        claims.publish(values.get(""));
+        // On another thread, because waiters run code of callers.
+        Schedulers.parallel().schedule(queues::renew);
+    }
+
+    /**
+     * Prepares the store: connects, loads the scripts, reads what is published, and makes one decision that charges
+     * nothing. Once this has
      * completed, the next decision waits for none of that. A limiter also works earlier: until it has connected, its
      * fallback decides. If an earlier attempt to connect has opened the circuit breaker, this waits until the store
      * decides again; with {@code Fallback.error()} it fails.
@@ -772,7 +833,7 @@ public final class RateLimiter implements AsyncCloseable {
      *     now, or does not decide within 3 s; {@link IllegalStateException} if the limiter is closed
      */
     public Mono<Void> ready() {
-        return unlessClosed(() -> store.prepare(""))
+        return unlessClosed(() -> store.prepare("").then(fleet.beat()))
                 .then(Mono.defer(() -> store.take(StoreRequest.peek(claims.of(READY))))
                         .filter(made -> made.fallbacks() == 0)
                         .repeatWhenEmpty(made -> made.take(READY_LONGEST, Schedulers.parallel())
@@ -815,7 +876,8 @@ public final class RateLimiter implements AsyncCloseable {
         return Mono.defer(() -> {
             closed = true;
             queues.close(this::closedException);
-            return ownStore == null ? Mono.empty() : ownStore.closeLater();
+            Mono<Void> left = fleet.leave();
+            return ownStore == null ? left : Mono.when(left, ownStore.closeLater());
         });
     }
 

@@ -34,6 +34,8 @@ class ArchitectureTest {
     private static final String WAITING = "io.github.spillgate.internal.waiting";
     private static final String SYNTAX = "io.github.spillgate.internal.syntax";
     private static final String HOLDING = "io.github.spillgate.internal.holding";
+    private static final String PUBLISHED = "io.github.spillgate.fleet";
+    private static final String FLEET = "io.github.spillgate.internal.fleet";
     private static final String REDIS = "io.github.spillgate.redis";
     private static final String LANE = "io.github.spillgate.redis.lane";
     private static final String COUNT = "io.github.spillgate.count";
@@ -54,7 +56,7 @@ class ArchitectureTest {
     void theApiAndTheSpiDependOnNoOtherPackage() {
         classes()
                 .that()
-                .resideInAnyPackage(API, SPI)
+                .resideInAnyPackage(API, PUBLISHED, SPI)
                 .and()
                 .areNotAssignableTo(RateLimiter.class)
                 .and()
@@ -63,10 +65,12 @@ class ArchitectureTest {
                 .onlyDependOnClassesThat()
                 .resideInAnyPackage(
                         API,
+                        PUBLISHED,
                         SPI,
                         INTERNAL,
                         WAITING,
                         HOLDING,
+                        FLEET,
                         "java..",
                         "reactor.core..",
                         "reactor.util",
@@ -84,8 +88,13 @@ class ArchitectureTest {
     }
 
     @Test
-    void waitingAndHoldingUseOnlyTheApiTheSpiAndTheKinds() {
-        noClasses().that().resideInAPackage(SPI).should(use(WAITING, HOLDING)).check(OurClasses.ALL);
+    void waitingHoldingAndTheFleetUseOnlyTheApiTheSpiAndTheKinds() {
+        noClasses()
+                .that()
+                .resideInAPackage(SPI)
+                .should(use(WAITING, HOLDING, FLEET))
+                .check(OurClasses.ALL);
+        onlyUses(FLEET, FLEET, PUBLISHED, API, SPI, INTERNAL, "java..", "reactor..", "org.jspecify..");
         onlyUses(
                 WAITING,
                 WAITING,
@@ -121,7 +130,7 @@ class ArchitectureTest {
                 .areAssignableTo(RateLimiterBuilder.class)
                 .should()
                 .dependOnClassesThat(resideInAPackage(API + "..")
-                        .and(not(resideInAnyPackage(API, SPI, INTERNAL, WAITING, HOLDING)))
+                        .and(not(resideInAnyPackage(API, PUBLISHED, SPI, INTERNAL, WAITING, HOLDING, FLEET)))
                         .and(not(assignableTo(ResilientStore.class)))
                         .and(not(assignableTo(ResilientStore.Builder.class))))
                 .check(OurClasses.ALL);
@@ -141,6 +150,7 @@ class ArchitectureTest {
                 API,
                 SPI,
                 INTERNAL,
+                FLEET,
                 COUNT,
                 "java..",
                 "reactor.core..",
@@ -200,6 +210,7 @@ class ArchitectureTest {
                 API,
                 SPI,
                 INTERNAL,
+                FLEET,
                 COUNT,
                 LOCAL,
                 "io.github.resilience4j..",
@@ -220,7 +231,7 @@ class ArchitectureTest {
 
     @Test
     void ledgersAndLeasesDoNotUseTheCallsAroundThem() {
-        onlyUses(LEDGER, LEDGER, API, SPI, INTERNAL, COUNT, LOCAL, "java..", "reactor.core..", "org.jspecify..");
+        onlyUses(LEDGER, LEDGER, API, SPI, INTERNAL, FLEET, COUNT, LOCAL, "java..", "reactor.core..", "org.jspecify..");
         onlyUses(LEASE, LEASE, API, SPI, INTERNAL, "java..", "reactor.core..", "org.jspecify..");
     }
 
@@ -232,8 +243,10 @@ class ArchitectureTest {
                 ADDRESS,
                 RESPONSE,
                 API,
+                PUBLISHED,
                 SPI,
                 INTERNAL,
+                FLEET,
                 SYNTAX,
                 "java..",
                 "javax.crypto..",

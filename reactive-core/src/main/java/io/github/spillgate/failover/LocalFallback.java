@@ -3,11 +3,12 @@ package io.github.spillgate.failover;
 import io.github.spillgate.StoreState;
 import io.github.spillgate.failover.ledger.HandOvers;
 import io.github.spillgate.failover.ledger.HoldLedger;
-import io.github.spillgate.failover.ledger.Instances;
 import io.github.spillgate.failover.ledger.Ledger;
 import io.github.spillgate.failover.ledger.OutageShare;
 import io.github.spillgate.failover.ledger.RateLedger;
 import io.github.spillgate.failover.ledger.Snapshot;
+import io.github.spillgate.internal.fleet.Fleet;
+import io.github.spillgate.internal.fleet.Instances;
 import io.github.spillgate.local.CountTable;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
@@ -186,10 +187,9 @@ public final class LocalFallback implements LimitStore {
      * Makes this store the fallback of a primary store.
      *
      * @param way the way of grants to it
-     * @return the instances of each limiter
      * @throws IllegalArgumentException if it already is the fallback of a store
      */
-    synchronized Instances bindTo(LimitStore store, HandOvers.Store way) {
+    synchronized void bindTo(LimitStore store, HandOvers.Store way) {
         Primary before = primary;
         if (before != null) {
             throw new IllegalArgumentException("this fallback is already in use for " + before.store
@@ -197,9 +197,7 @@ public final class LocalFallback implements LimitStore {
                     + " several limiters share");
         }
         handOvers.bindTo(way);
-        Instances instances = new Instances(store, () -> share.fixed().isEmpty());
-        primary = new Primary(store, instances);
-        return instances;
+        primary = new Primary(store, Fleet.of(store).instances());
     }
 
     // Replies of the primary store.

@@ -3,7 +3,8 @@ package io.github.spillgate.failover;
 import io.github.spillgate.Limit;
 import io.github.spillgate.failover.lease.DenialCache;
 import io.github.spillgate.failover.lease.Leases;
-import io.github.spillgate.failover.ledger.Instances;
+import io.github.spillgate.internal.fleet.Fleet;
+import io.github.spillgate.internal.fleet.Instances;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.HoldAction;
@@ -27,6 +28,7 @@ import reactor.core.publisher.Mono;
 final class LocalGrants implements Leases.Charges {
 
     private final LimitStore primary;
+    private final Instances instances;
     private final @Nullable Local local;
     private final CircuitGates gates;
     private final DenialCache denials;
@@ -36,6 +38,7 @@ final class LocalGrants implements Leases.Charges {
 
     LocalGrants(LimitStore primary, LimitStore fallback, CircuitGates gates, DenialCache denials) {
         this.primary = primary;
+        this.instances = Fleet.of(primary).instances();
         this.gates = gates;
         this.denials = denials;
         this.releases = new Releases(primary, gates);
@@ -44,7 +47,8 @@ final class LocalGrants implements Leases.Charges {
 
     private Local bind(LocalFallback recording) {
         GrantOutbox outbox = new GrantOutbox(primary, recording, gates, this::refundCharged);
-        return new Local(recording, recording.bindTo(primary, outbox), outbox);
+        recording.bindTo(primary, outbox);
+        return new Local(recording, outbox);
     }
 
     /** Returns the fallback that records its grants; null if there is none. */
@@ -259,21 +263,9 @@ final class LocalGrants implements Leases.Charges {
 
     // The instances of limiters.
 
-    /** Notes that a limiter uses the store, so that its instances are counted. */
-    void use(String limiter) {
-        if (local != null) {
-            local.instances.register(limiter);
-        }
-    }
-
-    /** Registers this instance of each limiter, so that the number of instances is known; never an error. */
-    Mono<Void> register() {
-        return local == null ? Mono.empty() : local.instances.registerAll();
-    }
-
     @Override
     public int instances(String limiter) {
-        return local == null ? 1 : local.instances.of(limiter).number();
+        return instances.of(limiter).number();
     }
 
     // State.
@@ -291,15 +283,13 @@ final class LocalGrants implements Leases.Charges {
     /** Makes a last attempt to reconcile, and ends. */
     Mono<Void> end() {
         Mono<Void> released = releases.end();
-        return local == null
-                ? released
-                : Mono.when(local.outbox.end(), local.instances.end(gates.isAnyDeciding()), released);
+        return local == null ? released : Mono.when(local.outbox.end(), released);
     }
 
     private static long permits(StoreDecision decision) {
         return decision.claims().stream().mapToLong(Claim::permits).sum();
     }
 
-    /** A fallback that records its grants, the instances of each limiter, and the way of the grants. */
-    private record Local(LocalFallback fallback, Instances instances, GrantOutbox outbox) {}
+    /** A fallback that records its grants, and the way of the grants. */
+    private record Local(LocalFallback fallback, GrantOutbox outbox) {}
 }

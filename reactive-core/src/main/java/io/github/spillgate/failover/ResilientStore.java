@@ -11,6 +11,7 @@ import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
+import io.github.spillgate.spi.FleetExchange;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
@@ -181,19 +182,21 @@ public final class ResilientStore implements LimitStore, AsyncCloseable {
         return failover.primary().node(claims);
     }
 
-    /** Notes that a limiter uses the store. If its instances matter for a local fallback, this one registers. */
+    /** {@inheritDoc} It is that of the primary store. */
     @Override
-    public void use(String limiter) {
-        failover.grants().use(limiter);
+    public Mono<FleetExchange.FleetReply> exchange(FleetExchange request) {
+        return failover.primary().exchange(request);
     }
 
-    /** Prepares the primary store, and registers this instance of each limiter. */
+    @Override
+    public LimitStore origin() {
+        return failover.primary().origin();
+    }
+
+    /** Prepares the primary store. */
     @Override
     public Mono<Void> prepare(String node) {
-        return failover.primary()
-                .prepare(node)
-                .then(Mono.defer(failover.grants()::register))
-                .publishOn(Schedulers.parallel());
+        return failover.primary().prepare(node).publishOn(Schedulers.parallel());
     }
 
     /** Returns the deadline, the longest time for an answer, as far as it depends on the store. */

@@ -4,6 +4,7 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.fleet.Publication;
 import io.github.spillgate.http.Rule.Phase;
 import io.github.spillgate.http.response.Problem;
 import io.github.spillgate.internal.Bounds;
@@ -11,12 +12,18 @@ import io.github.spillgate.internal.Checks;
 import io.github.spillgate.internal.Scalars;
 import io.github.spillgate.internal.Text;
 import io.github.spillgate.internal.Time;
+import io.github.spillgate.internal.fleet.Fleet;
 import io.github.spillgate.spi.StoreDecision;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
+import java.util.Collections;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
@@ -43,7 +50,12 @@ public final class Rules {
     private final PathSyntax syntax;
     private final RuleInstrumentation events;
     private final boolean isOff;
+    private final Fleet.Member fleet;
     private volatile CompiledRules rules;
+
+    // Guarded by this.
+    private List<Rule> configured;
+    private Map<String, Publication> published = Map.of();
 
     private Rules(
             RateLimiter limiter, PathSyntax syntax, RuleInstrumentation events, boolean isOff, CompiledRules rules) {
@@ -52,6 +64,8 @@ public final class Rules {
         this.events = events;
         this.isOff = isOff;
         this.rules = rules;
+        this.configured = rules.rules();
+        this.fleet = Fleet.joinRules(limiter, limiter.name(), this::applyPublished);
     }
 
     /**
@@ -114,14 +128,123 @@ public final class Rules {
      * @throws IllegalArgumentException if two rules or limits of two rules have the same name, a path is invalid, or a
      *     hold time is not longer than the limiter's deadline
      */
-    public void replace(Collection<Rule> rules) {
-        CompiledRules next = CompiledRules.of(rules, syntax);
-        checkHoldTimes(next.rules(), limiter.deadline());
+    public synchronized void replace(Collection<Rule> rules) {
+        CompiledRules next = compiled(rules);
         Set<String> added = new TreeSet<>(next.sharingOneCount());
         added.removeAll(this.rules.sharingOneCount());
         warnOfSharedCount(added);
-        this.rules = next;
+        configured = next.rules();
+        this.rules = withPublished(fleet.published());
         LOG.info("Rules {} use {}", this, limiter);
+    }
+
+    private CompiledRules compiled(Collection<Rule> rules) {
+        CompiledRules compiled = CompiledRules.of(rules, syntax);
+        checkHoldTimes(compiled.rules(), limiter.deadline());
+        return compiled;
+    }
+
+    // Published limits.
+
+    /**
+     * Publishes the limits of a rule in all instances that use the limiter's store, as {@link
+     * RateLimiter#publish(Publication)} does for a limiter. They replace those of the configuration, and the value also
+     * says whether the rule is a shadow rule: a dry run of a limit is a shadow rule for some time. Limits that the rule
+     * looks up for a key replace both.
+     *
+     * <pre>{@code
+     * rules.publish("login", Publication.of(Limit.parse("3/15m")).shadow(true).comment("try a lower limit"));
+     * }</pre>
+     *
+     * @param rule the name of a rule of this instance
+     * @param value the limits, with the version of the value that they replace; 0 if none is published
+     * @return the value with its version; errors as those of {@link RateLimiter#publish(Publication)}
+     * @throws IllegalArgumentException if there is no such rule, or its limits would be refused by {@link #replace}
+     */
+    public Mono<Publication> publish(String rule, Publication value) {
+        synchronized (this) {
+            compiled(rules.rules().stream()
+                    .map(one -> one == checkNamed(rule) ? under(one, value) : one)
+                    .toList());
+        }
+        return fleet.publish(rule, value);
+    }
+
+    /**
+     * Withdraws the published limits of a rule in all instances: the present configuration of each applies again.
+     *
+     * @param rule the name of a rule of this instance
+     * @param version the version of the value that is published
+     * @return completes when it is withdrawn; errors as those of {@link RateLimiter#publish(Publication)}
+     * @throws IllegalArgumentException if there is no such rule
+     */
+    public Mono<Void> unpublish(String rule, long version) {
+        checkNamed(rule);
+        return fleet.unpublish(rule, version);
+    }
+
+    /**
+     * Returns the published limits of all rules, as far as this instance knows, also of rules that it does not have.
+     *
+     * @return the values, by the names of the rules
+     */
+    public Map<String, Publication> published() {
+        return Collections.unmodifiableMap(new TreeMap<>(fleet.published()));
+    }
+
+    private Rule checkNamed(String rule) {
+        Checks.present(rule, "rule", "\"login\"");
+        return rules.named(rule)
+                .orElseThrow(() -> new IllegalArgumentException("no rule is called " + Text.quote(rule)
+                        + ": expected one of " + list().stream().map(Rule::name).toList()));
+    }
+
+    private static Rule under(Rule rule, Publication value) {
+        return rule.toBuilder().limits(value.limits()).shadow(value.isShadow()).build();
+    }
+
+    private synchronized void applyPublished(Map<String, Publication> values) {
+        CompiledRules before = rules;
+        rules = withPublished(values);
+        for (Rule rule : rules.rules()) {
+            String was = before.named(rule.name()).map(Rule::summary).orElse("");
+            if (!rule.summary().equals(was)) {
+                Publication value = published.get(rule.name());
+                LOG.info(
+                        "Rule {} applies instead of {}, {}",
+                        rule.summary(),
+                        was,
+                        value == null ? "as configured" : "as published: " + value);
+            }
+        }
+    }
+
+    /** Returns the configured rules with published limits; what cannot be applied leaves a rule as it is. */
+    private CompiledRules withPublished(Map<String, Publication> values) {
+        CompiledRules result = compiled(configured);
+        Map<String, Publication> applied = new HashMap<>();
+        for (Rule rule : configured) {
+            Publication value = values.get(rule.name());
+            for (Publication each :
+                    value == null ? List.<Publication>of() : Arrays.asList(value, published.get(rule.name()))) {
+                if (each != null && !applied.containsKey(rule.name())) {
+                    try {
+                        result = compiled(result.rules().stream()
+                                .map(one -> one == rule ? under(one, each) : one)
+                                .toList());
+                        applied.put(rule.name(), each);
+                    } catch (IllegalArgumentException | IllegalStateException e) {
+                        LOG.warn(
+                                "Rule {} keeps its limits, because {} cannot be applied: {}",
+                                rule.name(),
+                                each,
+                                Text.line(e.getMessage()));
+                    }
+                }
+            }
+        }
+        published = applied;
+        return result;
     }
 
     /** If a decision takes as long as the deadline, its permits must not have expired when the request begins. */

@@ -7,10 +7,12 @@ import io.github.spillgate.count.Count;
 import io.github.spillgate.count.HoldCount;
 import io.github.spillgate.count.RateCount;
 import io.github.spillgate.internal.Checks;
+import io.github.spillgate.internal.fleet.PublishedValues;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Correction;
+import io.github.spillgate.spi.FleetExchange;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
@@ -23,9 +25,11 @@ import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import java.time.Duration;
 import java.time.InstantSource;
+import java.util.Collections;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import reactor.core.publisher.Mono;
@@ -55,6 +59,9 @@ public final class LocalStore implements LimitStore {
 
     private final CountTable<Count> counts;
     private volatile double share = 1;
+
+    /** What is published. Guarded by {@link #counts}. */
+    private byte[] published = {};
 
     private LocalStore(int maximumCounts, InstantSource clock) {
         counts =
@@ -207,6 +214,20 @@ public final class LocalStore implements LimitStore {
     @Override
     public Mono<Void> reset(List<Claim> claims, long deadline) {
         return Mono.fromRunnable(() -> claims.forEach(counts::reset));
+    }
+
+    /** {@inheritDoc} There is no other process. */
+    @Override
+    public Mono<FleetExchange.FleetReply> exchange(FleetExchange request) {
+        return Mono.fromCallable(() -> {
+            synchronized (counts) {
+                long micros = TimeUnit.MILLISECONDS.toMicros(counts.now());
+                PublishedValues values = PublishedValues.exchange(published, micros, request);
+                published = values.toBytes();
+                return values.reply(
+                        micros, Collections.nCopies(request.limiters().size(), 1), request);
+            }
+        });
     }
 
     @Override

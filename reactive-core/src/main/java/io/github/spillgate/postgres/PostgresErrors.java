@@ -110,7 +110,7 @@ final class PostgresErrors {
                         + " r2dbc:postgresql://host:6432/database?preparedStatementCacheQueries=0";
             case "3F000" -> ": expected its schema, for example CREATE SCHEMA limits, and then a table: " + create;
             case "42501" ->
-                ": expected GRANT SELECT, INSERT, UPDATE, DELETE ON " + table
+                ": expected GRANT SELECT, INSERT, UPDATE, DELETE ON " + table + ", " + Statements.published(table)
                         + " TO the role of the store, and a table; if the role may not create it: " + create;
             case "25006", "0A000" ->
                 ": expected the primary, for example"

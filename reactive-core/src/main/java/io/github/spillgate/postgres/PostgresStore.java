@@ -61,6 +61,7 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
     private final String table;
     private final boolean isCreated;
     private final Statements statements;
+    private final Statements ofPublished;
     private final PostgresErrors errors;
     private final Connections connections;
     private final Sweeper sweeper;
@@ -74,6 +75,7 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
         isCreated = builder.isCreated;
         String quoted = Statements.quoted(table);
         statements = Statements.of(quoted, builder.isLogged, builder.change);
+        ofPublished = statements.ofPublished(quoted, builder.change);
         errors = new PostgresErrors(quoted, statements.create());
         connections = new Connections(builder.connections, open(builder.factory), builder.timeout);
         sweeper = new Sweeper(toString(), this::sweep);
@@ -132,7 +134,7 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
     }
 
     private Mono<Rows> read(Connection connection, List<String> keys) {
-        return results(connection.createStatement(statements.read()).bind(0, named(keys)), row -> {
+        return results(connection.createStatement(of(keys).read()).bind(0, named(keys)), row -> {
                     if (value(row, 4, Boolean.class)) {
                         throw errors.readOnly();
                     }
@@ -149,6 +151,11 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
                         all.stream().flatMap(one -> one.rows().stream()).toList()));
     }
 
+    /** Returns the statements on the table of rows. What is published is alone, in a table of its own. */
+    private Statements of(List<String> keys) {
+        return keys.get(0).equals(PUBLISHED) ? ofPublished : statements;
+    }
+
     @Override
     protected Mono<Rows> write(List<Change> changes) {
         List<Write> writes =
@@ -162,7 +169,7 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
         }
         return run(Step.WRITE, connection -> {
             Statement statement = connection
-                    .createStatement(statements.write())
+                    .createStatement(of(keys).write())
                     .bind(0, named(keys))
                     .bind(1, column(writes, one -> HexFormat.of().formatHex(one.value()), String[]::new))
                     .bind(2, column(writes, Write::version, Long[]::new))
@@ -178,7 +185,7 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
 
     private Mono<Rows> update(Connection connection, Write write, long deadline) {
         Statement statement = connection
-                .createStatement(statements.update())
+                .createStatement(of(List.of(write.key())).update())
                 .bind(0, named(write.key()))
                 .bind(1, HexFormat.of().formatHex(write.value()))
                 .bind(2, write.version())
@@ -333,7 +340,7 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
     public static final class Builder {
 
         private static final Pattern NAMESPACE = Pattern.compile("[A-Za-z0-9._:-]{1,64}");
-        private static final Pattern TABLE = Pattern.compile("([a-z_][a-z0-9_]{0,62}\\.)?(?!sg_)[a-z_][a-z0-9_]{0,62}");
+        private static final Pattern TABLE = Pattern.compile("([a-z_][a-z0-9_]{0,62}\\.)?(?!sg_)[a-z_][a-z0-9_]{0,52}");
         private static final Duration SHORTEST_TIMEOUT = Duration.ofMillis(10);
         private static final Duration LONGEST_TIMEOUT = Duration.ofMinutes(1);
         private static final int MOST_CONNECTIONS = 8;

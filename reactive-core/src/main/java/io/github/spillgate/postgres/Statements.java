@@ -24,26 +24,53 @@ record Statements(String check, String create, String read, String write, String
 
     static final String TABLE = "spillgate_counts";
 
+    /** Behind the name of the table of counts: the table of what is published, which survives a crash. */
+    static final String PUBLISHED = "_published";
+
     /** The error of a write that has found an unsafe change. */
     static final String UNSAFE = "22012";
 
     private static final String CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
     /**
-     * Returns the statements.
+     * Returns the statements on the table of counts.
      *
      * @param table the name of the table, in quotation marks
      * @param isLogged whether the table survives a crash
      * @param change changes the text, so that a test can set the clock
      */
     static Statements of(String table, boolean isLogged, UnaryOperator<String> change) {
+        String published = published(table);
+        return on(
+                table,
+                "SELECT current_setting('server_version_num')::int, to_regclass('" + table
+                        + "') IS NULL OR to_regclass('" + published + "') IS NULL,"
+                        + " (SELECT sum(numbackends)::int FROM pg_stat_database),"
+                        + " current_setting('max_connections')::int",
+                text("schema.sql")
+                        .replace(TABLE + PUBLISHED, "PUBLISHED")
+                        .replace(TABLE, table)
+                        .replace("PUBLISHED", published)
+                        .replace("UNLOGGED ", isLogged ? "" : "UNLOGGED "),
+                change);
+    }
+
+    /** Returns those that read and write what is published. */
+    Statements ofPublished(String table, UnaryOperator<String> change) {
+        return on(published(table), check, create, change);
+    }
+
+    /** Returns the name of the table of what is published, for that of the table of counts, in quotation marks. */
+    static String published(String table) {
+        return table.substring(0, table.length() - 1) + PUBLISHED + '"';
+    }
+
+    private static Statements on(String table, String check, String create, UnaryOperator<String> change) {
         UnaryOperator<String> named =
                 text -> change.apply(text.replace("CLOCK", CLOCK)).replace("TABLE", table);
         return new Statements(
-                "SELECT current_setting('server_version_num')::int, to_regclass('" + table + "') IS NULL,"
-                        + " (SELECT sum(numbackends)::int FROM pg_stat_database),"
-                        + " current_setting('max_connections')::int",
-                text("schema.sql").replace(TABLE, table).replace("UNLOGGED ", isLogged ? "" : "UNLOGGED "),
+                check,
+                create,
                 named.apply(text("read.sql")),
                 named.apply(text("write.sql")),
                 named.apply(text("update.sql")),

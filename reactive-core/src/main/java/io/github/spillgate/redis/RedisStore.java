@@ -14,12 +14,12 @@ import io.github.spillgate.redis.lane.Errors;
 import io.github.spillgate.redis.lane.LoopLanes;
 import io.github.spillgate.redis.lane.OpenConnection;
 import io.github.spillgate.redis.lane.PendingDecision;
-import io.github.spillgate.redis.lane.ScriptRequest;
 import io.github.spillgate.redis.lane.WaitingDecisions;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Corrected.CorrectionOutcome;
 import io.github.spillgate.spi.Correction;
+import io.github.spillgate.spi.FleetExchange;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
@@ -35,12 +35,10 @@ import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.cluster.RedisClusterClient;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.List;
-import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
@@ -327,14 +325,13 @@ public final class RedisStore implements LimitStore, AsyncCloseable {
         return resetCommand.reset(claims, deadline);
     }
 
-    /** {@inheritDoc} The registrations of a limiter are in one value, of at most 1,000 instances. */
+    /** {@inheritDoc} The registrations are in one value, and what is published in another, both in one hash slot. */
     @Override
-    public Mono<Integer> register(String limiter, UUID instance, Duration lifetime) {
-        byte[][] names = {keys.instances(limiter)};
-        byte[] request = ScriptRequest.register(instance, lifetime.toMillis());
-        return Mono.defer(() -> background.run(topology.slotOf(names[0]), Script.Purpose.REGISTER, names, request))
-                .map(number -> Integer.parseInt(new String(number, StandardCharsets.US_ASCII)))
-                .filter(number -> number > 0);
+    public Mono<FleetExchange.FleetReply> exchange(FleetExchange request) {
+        byte[][] names = keys.fleet();
+        byte[] sent = FleetMessages.request(request);
+        return Mono.defer(() -> background.run(topology.slotOf(names[0]), Script.Purpose.EXCHANGE, names, sent))
+                .map(reply -> FleetMessages.reply(reply, request));
     }
 
     /**

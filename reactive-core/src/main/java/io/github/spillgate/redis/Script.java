@@ -33,8 +33,8 @@ final class Script {
         /** Charges permits that were granted elsewhere, or that Redis has lost. */
         RECONCILE("counts wire" + RATES + "reconcile"),
 
-        /** Registers an instance of a limiter. */
-        REGISTER("counts register"),
+        /** Registers a process, counts the instances of its limiters, and publishes. */
+        EXCHANGE("counts fleet"),
 
         /** Replaces the costs of decisions. */
         SETTLE("counts wire" + RATES + "settle"),

@@ -7,7 +7,7 @@ package io.github.spillgate.redis;
 //   A decision       RedisStore makes a PendingDecision of the package lane, and a Server queues it there.
 //                    MultiSlotDecider if its counts are in several hash slots
 //   Other commands   SlotRouter sends them to the owner of a slot: RefundCommands, HoldCommands, ReconcileCommands,
-//                    ResetCommand
+//                    ResetCommand; of other processes, FleetMessages
 //   The scripts      Script has the text, ScriptRunner calls it by its digest
 //   Servers          Topology: a single Server, or a Cluster, with TopologyRefresh. Role and EvictionPolicy: what a
 //                    server is asked first

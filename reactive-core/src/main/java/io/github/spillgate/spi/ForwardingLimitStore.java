@@ -4,7 +4,6 @@ import io.github.spillgate.StoreState;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
-import java.util.UUID;
 import reactor.core.publisher.Mono;
 
 /**
@@ -45,13 +44,14 @@ public abstract class ForwardingLimitStore implements LimitStore {
     }
 
     @Override
-    public void use(String limiter) {
-        store.use(limiter);
+    public Mono<FleetExchange.FleetReply> exchange(FleetExchange request) {
+        return store.exchange(request);
     }
 
+    /** {@inheritDoc} A subclass that changes exchanges must return itself. */
     @Override
-    public Mono<Integer> register(String limiter, UUID instance, Duration lifetime) {
-        return store.register(limiter, instance, lifetime);
+    public LimitStore origin() {
+        return store.origin();
     }
 
     @Override

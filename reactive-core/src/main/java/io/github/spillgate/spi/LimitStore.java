@@ -8,7 +8,6 @@ import io.github.spillgate.StoreState;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
-import java.util.UUID;
 import reactor.core.publisher.Mono;
 
 /**
@@ -107,23 +106,27 @@ public interface LimitStore {
     }
 
     /**
-     * Notes that a limiter in this process uses the store. A {@code RateLimiter} calls this when it is created.
+     * Registers a process for a while, counts those that have the same limiters, and keeps what is published for them.
+     * Each process calls this every 5 s, so one call should be one request.
      *
-     * @param limiter the name of the limiter; limiters of the same name in other processes share its counts
+     * <p>All of this is for the processes that share the counts of the store. It keeps at least 1,000 processes; if it
+     * cannot keep one, it reports {@link FleetExchange#TOO_MANY} instances of each limiter until that is no longer
+     * registered. A value is kept until its end, and for as long as one that it replaces: otherwise a process could
+     * restore that. Of two values with one name, the one with the higher version is kept.
+     *
+     * @param request the process, and what it publishes
+     * @return the reply; empty, by default, if the store cannot do this
      */
-    default void use(String limiter) {}
+    default Mono<FleetExchange.FleetReply> exchange(FleetExchange request) {
+        return Mono.empty();
+    }
 
     /**
-     * Registers an instance of a limiter for a while, and counts the registered ones in all processes. The registration
-     * replaces an earlier one of the same instance.
-     *
-     * @param limiter the name of the limiter
-     * @param instance the instance, unique among all processes
-     * @param lifetime how long the registration lasts, up to a minute; zero removes it
-     * @return the number of instances, this one included; empty, by default, if the store cannot count them
+     * {@return the store that answers {@link #exchange}: the innermost one for a decorator, and by default this one}
+     * All limiters of this process with the same one share its exchanges.
      */
-    default Mono<Integer> register(String limiter, UUID instance, Duration lifetime) {
-        return Mono.empty();
+    default LimitStore origin() {
+        return this;
     }
 
     /**

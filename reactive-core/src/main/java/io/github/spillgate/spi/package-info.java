@@ -16,5 +16,6 @@ package io.github.spillgate.spi;
 //   Corrections    Correction: Refund, RefundOldest, RefundCharged, Settlement, Reconciliation with LostPermits; then
 //                  Corrected
 //   Holds          HoldAction, HoldRenewal
+//   Processes      FleetExchange: which processes share the counts, and what is published for them
 
 import org.jspecify.annotations.NullMarked;

@@ -5,15 +5,15 @@ import io.github.spillgate.StoreState;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
+import io.github.spillgate.spi.FleetExchange;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
-import java.time.Duration;
 import java.util.List;
-import java.util.UUID;
 import java.util.function.LongSupplier;
+import java.util.stream.Stream;
 import reactor.core.publisher.Mono;
 
 /**
@@ -27,7 +27,17 @@ import reactor.core.publisher.Mono;
  */
 public abstract class CompareAndWriteStore implements LimitStore {
 
+    /**
+     * The key of the row with the published values, which should survive a crash that counts may not survive. It is
+     * always read and written alone.
+     */
+    protected static final String PUBLISHED = "published";
+
     private final Engine engine;
+
+    // Of their own, because an error of a batch is that of all its tasks.
+    private final Engine registrations;
+    private final Engine publications;
 
     /** Creates a store with at most 2 batches in flight, and 10,000 waiting decisions. */
     protected CompareAndWriteStore() {
@@ -44,11 +54,14 @@ public abstract class CompareAndWriteStore implements LimitStore {
     @SuppressWarnings("this-escape") // it is only stored
     protected CompareAndWriteStore(int inFlight, int waiting) {
         engine = new Engine(this, inFlight, waiting);
+        registrations = new Engine(this, 1, waiting);
+        publications = new Engine(this, 1, waiting);
     }
 
     /** Replaces what is known of the store's clock, for a test that sets it. */
     void useClock(LongSupplier micros) {
-        engine.written().useClock(micros);
+        Stream.of(engine, registrations, publications)
+                .forEach(each -> each.written().useClock(micros));
     }
 
     /**
@@ -133,8 +146,12 @@ public abstract class CompareAndWriteStore implements LimitStore {
     }
 
     @Override
-    public final Mono<Integer> register(String limiter, UUID instance, Duration lifetime) {
-        return Registrations.register(engine, limiter, instance, lifetime);
+    public final Mono<FleetExchange.FleetReply> exchange(FleetExchange request) {
+        return Registrations.register(registrations, request)
+                .zipWith(
+                        Registrations.publish(publications, request),
+                        (instances, reply) -> new FleetExchange.FleetReply(
+                                reply.micros(), instances, reply.version(), reply.outcome(), reply.values()));
     }
 
     /**

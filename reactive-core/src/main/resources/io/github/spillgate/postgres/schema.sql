@@ -1,5 +1,5 @@
--- The table of PostgresStore, for Flyway or Liquibase. Without UNLOGGED, it survives a crash, and each decision writes
--- WAL.
+-- The tables of PostgresStore, for Flyway or Liquibase: of counts, and of published limits, in one row. Without
+-- UNLOGGED, the counts survive a crash, and each decision writes WAL.
 CREATE UNLOGGED TABLE IF NOT EXISTS spillgate_counts (
   key text COLLATE "C" PRIMARY KEY,
   value bytea NOT NULL,
@@ -7,3 +7,4 @@ CREATE UNLOGGED TABLE IF NOT EXISTS spillgate_counts (
   expires_at bigint NOT NULL
 ) WITH (fillfactor = 50, vacuum_truncate = off);
 ALTER TABLE spillgate_counts ALTER COLUMN value SET STORAGE MAIN;
+CREATE TABLE IF NOT EXISTS spillgate_counts_published (LIKE spillgate_counts INCLUDING INDEXES);

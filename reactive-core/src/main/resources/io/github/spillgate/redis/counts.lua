@@ -14,7 +14,7 @@
 --   KEY!      reset      the time in microseconds, as text
 --   KEY!!     restored   the life, and four numbers for each of two lost lives, as text
 --   KEY!ID    of a reconciliation: the life, as text; of a settlement: empty
---   the instances of a limiter: see register.lua
+--   the instances of limiters, and what is published: see fleet.lua
 --
 -- The file of each kind explains its value.
 --

@@ -7,8 +7,8 @@ import io.github.spillgate.count.BucketState;
 import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.failover.FailoverHistory.Instance;
 import io.github.spillgate.failover.FailoverHistory.Request;
-import io.github.spillgate.failover.ledger.Instances;
 import io.github.spillgate.failover.ledger.OwnPermits;
+import io.github.spillgate.internal.fleet.Fleet;
 import io.github.spillgate.testkit.Proof;
 import io.github.spillgate.testkit.VirtualTime;
 import java.util.Comparator;
@@ -86,7 +86,7 @@ class BucketHistoryTest {
             }
             if (random.nextBoolean()) {
                 // All instances know of each other.
-                time.passMillis(Instances.INTERVAL.toMillis());
+                time.passMillis(Fleet.INTERVAL.toMillis());
             }
             long end = time.millis() + MILLIS;
             while (time.millis() < end) {

@@ -7,6 +7,7 @@ import io.github.spillgate.redis.CombinedDecision;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
+import io.github.spillgate.spi.FleetExchange;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Refund;
@@ -18,7 +19,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
-import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import java.util.function.IntSupplier;
@@ -165,8 +165,9 @@ final class FaultyLink implements LimitStore {
     }
 
     @Override
-    public Mono<Integer> register(String limiter, UUID instance, Duration lifetime) {
-        return ask(() -> remote.register(limiter, instance, lifetime)).doOnNext(observer::registered);
+    public Mono<FleetExchange.FleetReply> exchange(FleetExchange request) {
+        return ask(() -> remote.exchange(request))
+                .doOnNext(reply -> reply.instances().forEach(observer::registered));
     }
 
     /** Sends a request after a pause: the thread was suspended before. */

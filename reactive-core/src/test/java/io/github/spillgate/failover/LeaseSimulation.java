@@ -4,13 +4,15 @@ import io.github.spillgate.Charge;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.Source;
-import io.github.spillgate.failover.ledger.Instances;
+import io.github.spillgate.internal.fleet.Fleet;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
+import io.github.spillgate.spi.FleetExchange;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
+import io.github.spillgate.testkit.Exchanges;
 import io.github.spillgate.testkit.Unprotected;
 import io.github.spillgate.testkit.VirtualTime;
 import io.github.spillgate.testkit.WithoutDeadline;
@@ -19,7 +21,6 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Random;
-import java.util.UUID;
 import java.util.function.IntFunction;
 import java.util.stream.IntStream;
 import reactor.core.publisher.Mono;
@@ -82,7 +83,7 @@ final class LeaseSimulation implements AutoCloseable {
                 .store(new Unprotected(LocalStore.bounded(200_000, time)))
                 .limit(limit)
                 .build();
-        time.pass(Instances.INTERVAL.plusSeconds(1));
+        time.pass(Fleet.INTERVAL.plusSeconds(1));
     }
 
     /**
@@ -218,8 +219,8 @@ final class LeaseSimulation implements AutoCloseable {
         }
 
         @Override
-        public Mono<Integer> register(String limiter, UUID instance, Duration lifetime) {
-            return Mono.just(instances);
+        public Mono<FleetExchange.FleetReply> exchange(FleetExchange request) {
+            return Mono.fromCallable(() -> Exchanges.counted(request, instances));
         }
     }
 }

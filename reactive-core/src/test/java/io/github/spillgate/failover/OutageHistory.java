@@ -5,7 +5,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.failover.AdmissionOracle.Member;
 import io.github.spillgate.failover.AdmissionOracle.Request;
 import io.github.spillgate.failover.FaultyLink.Mode;
-import io.github.spillgate.failover.ledger.Instances;
+import io.github.spillgate.internal.fleet.Fleet;
 import io.github.spillgate.model.LossyStore;
 import io.github.spillgate.testkit.VirtualTime;
 import java.util.ArrayList;
@@ -57,7 +57,7 @@ final class OutageHistory {
         instances.forEach(Instance::pauseBeforeChanges);
         if (random.nextBoolean()) {
             // All instances know of each other.
-            time.passMillis(Instances.INTERVAL.toMillis());
+            time.passMillis(Fleet.INTERVAL.toMillis());
         }
         long end = time.millis() + millis;
         while (time.millis() < end) {

@@ -6,12 +6,12 @@ import static org.assertj.core.api.Assertions.within;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
-import io.github.spillgate.failover.ledger.Instances;
 import io.github.spillgate.failover.ledger.Ledger;
 import io.github.spillgate.failover.ledger.OutageShare;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.model.LossyStore;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.FleetExchange;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reply;
@@ -20,6 +20,7 @@ import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.spi.StoreUsage;
 import io.github.spillgate.testkit.ClaimForTests;
 import io.github.spillgate.testkit.CorrectedForTests;
+import io.github.spillgate.testkit.Exchanges;
 import io.github.spillgate.testkit.ManualClock;
 import io.github.spillgate.testkit.Unprotected;
 import java.time.Duration;
@@ -30,8 +31,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Random;
-import java.util.UUID;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
@@ -298,9 +299,9 @@ class OutageShareTest {
 
         static LocalFallback fallback(int instances, ManualClock clock, ManualWay way) {
             LocalFallback fallback = Fallback.local(1_000, clock);
-            Instances counted = fallback.bindTo(new CountedStore(instances), way);
-            counted.register("api");
-            counted.end(false).block();
+            LimitStore store = new CountedStore(instances);
+            fallback.bindTo(store, way);
+            Exchanges.count(store, "api");
             return fallback;
         }
 
@@ -384,8 +385,13 @@ class OutageShareTest {
         }
 
         @Override
-        public Mono<Integer> register(String limiter, UUID instance, Duration lifetime) {
-            return Mono.just(instances);
+        public Mono<FleetExchange.FleetReply> exchange(FleetExchange request) {
+            return Mono.fromCallable(() -> Exchanges.counted(request, instances));
+        }
+
+        @Override
+        public Optional<Duration> deadline() {
+            return Optional.empty();
         }
 
         @Override

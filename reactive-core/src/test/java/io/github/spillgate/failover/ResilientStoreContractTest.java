@@ -85,6 +85,11 @@ class ResilientStoreContractTest {
         protected void tick() {
             clock.advanceMillis(1);
         }
+
+        @Override
+        protected boolean hasExchanges() {
+            return false;
+        }
     }
 
     @Nested

@@ -62,6 +62,11 @@ class LocalStoreContractTest {
         protected boolean hasConcurrencyLimits() {
             return false;
         }
+
+        @Override
+        protected boolean hasExchanges() {
+            return false;
+        }
     }
 
     /** A decorator loses nothing. The store has the clock of the system. */

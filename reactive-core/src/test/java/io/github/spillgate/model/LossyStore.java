@@ -7,12 +7,13 @@ import io.github.spillgate.model.CountModel.Restored;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
+import io.github.spillgate.spi.FleetExchange;
 import io.github.spillgate.spi.LostPermits;
 import io.github.spillgate.spi.Reconciliation;
 import io.github.spillgate.spi.Reconciliation.Grants;
 import io.github.spillgate.spi.Reply;
 import io.github.spillgate.spi.StoreUsage;
-import java.time.Duration;
+import io.github.spillgate.testkit.Exchanges;
 import java.time.InstantSource;
 import java.util.HashMap;
 import java.util.List;
@@ -31,7 +32,7 @@ public final class LossyStore extends StoreModel {
     /** By count, its life, and the life that was lost. */
     private final Map<String, Restored> restored = new HashMap<>();
 
-    private final Map<String, Map<UUID, Long>> instances = new HashMap<>();
+    private final Map<UUID, Long> instances = new HashMap<>();
     private boolean rejects;
 
     public LossyStore(InstantSource clock) {
@@ -121,13 +122,12 @@ public final class LossyStore extends StoreModel {
     }
 
     @Override
-    public Mono<Integer> register(String limiter, UUID instance, Duration lifetime) {
+    public Mono<FleetExchange.FleetReply> exchange(FleetExchange request) {
         return Mono.fromCallable(() -> {
             long now = clock.millis();
-            Map<UUID, Long> known = instances.computeIfAbsent(limiter, any -> new HashMap<>());
-            known.put(instance, now + lifetime.toMillis());
-            known.values().removeIf(until -> until <= now);
-            return known.size();
+            instances.put(request.instance(), now + request.lifetime().toMillis());
+            instances.values().removeIf(until -> until <= now);
+            return Exchanges.counted(request, instances.size());
         });
     }
 

@@ -188,6 +188,7 @@ class PostgresErrorsTest extends PostgresFixture {
             })
     void anotherTableOfThatNameIsNamed(String state, String columns) {
         postgres.execute("CREATE TABLE " + table + columns);
+        postgres.execute("CREATE TABLE " + table + "_published" + columns);
         PostgresStore store = closing(builder().build());
         assertThat(error(store.read(List.of("a")).then(store.write(List.of(change())))))
                 .is(kind(Kind.UNAVAILABLE))

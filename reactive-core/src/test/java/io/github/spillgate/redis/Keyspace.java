@@ -37,8 +37,11 @@ public final class Keyspace {
         return connection.sync();
     }
 
+    /** Returns the keys of counts and marks. */
     public List<String> keys() {
-        return commands().keys(namespace + ":*");
+        return commands().keys(namespace + ":*").stream()
+                .filter(key -> !key.endsWith(":{fleet}"))
+                .toList();
     }
 
     public String onlyKey() {

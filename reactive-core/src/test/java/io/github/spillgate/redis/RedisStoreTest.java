@@ -17,6 +17,7 @@ import io.github.spillgate.internal.Background;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.testkit.DecidedClaims;
+import io.github.spillgate.testkit.Exchanges;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.StoreForTests;
 import io.lettuce.core.RedisClient;
@@ -104,12 +105,11 @@ class RedisStoreTest {
     /** A test of the application in virtual time, in the same process. */
     @Test
     void aStoreWorksAfterATestInVirtualTime() {
-        store.register("before", UUID.randomUUID(), Duration.ofMinutes(1)).block();
+        Exchanges.register(store, "before", UUID.randomUUID(), Duration.ofMinutes(1));
         StepVerifier.withVirtualTime(() -> Mono.fromCallable(Background::scheduler))
                 .expectNextCount(1)
                 .verifyComplete();
-        assertThat(store.register("after", UUID.randomUUID(), Duration.ofMinutes(1))
-                        .block())
+        assertThat(Exchanges.register(store, "after", UUID.randomUUID(), Duration.ofMinutes(1)))
                 .isOne();
     }
 
@@ -195,6 +195,7 @@ class RedisStoreTest {
             RedisClient ownClient = RedisClient.create(own.uri());
             Keyspace ownKeyspace = new Keyspace(ownClient);
             RateLimiter limiter = limiter(RedisStore.create(ownClient), Limit.parse(text));
+            limiter.ready().block();
             limiter.tryAcquire(Charge.of("a", 4)).block();
             String before = changes(ownKeyspace);
             assertThat(limiter.tryAcquire(Charge.of("a", 2)).block().isAllowed())

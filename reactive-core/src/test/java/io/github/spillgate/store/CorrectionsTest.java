@@ -42,7 +42,6 @@ import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
-import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -292,38 +291,6 @@ class CorrectionsTest {
         assertThat(life(take("a", LOG, 1))).isEqualTo(life(taken) + 1);
     }
 
-    // Instances
-
-    @Test
-    void eachInstanceOfALimiterIsCountedOnceUntilItsRegistrationExpires() {
-        UUID one = UUID.randomUUID();
-        UUID other = UUID.randomUUID();
-        assertThat(register("api", one, 1_000)).isEqualTo(1);
-        assertThat(register("api", one, 1_000)).isEqualTo(1);
-        assertThat(register("api", other, 30_000)).isEqualTo(2);
-        assertThat(register("other", one, 1_000)).isEqualTo(1);
-        clock.advanceMillis(1_000);
-        assertThat(register("api", other, 30_000)).isEqualTo(1);
-        assertThat(register("api", other, 0)).isNull();
-        assertThat(rows).doesNotContainKey("instances:api");
-    }
-
-    @Test
-    void noMoreThanAThousandInstancesAreStored() {
-        for (int i = 0; i < 1_005; i++) {
-            assertThat(register("api", new UUID(1, i), 30_000)).isEqualTo(Math.min(1_000, i + 1));
-        }
-        assertThat(requireNonNull(rows.get("instances:api")).value().length).isLessThan(23_000);
-    }
-
-    @Test
-    void registrationsThatAreForeignAreLeftAlone() {
-        Stored foreign = new Stored(new byte[] {1}, 99, Long.MAX_VALUE);
-        rows.put("instances:api", foreign);
-        assertThat(register("api", UUID.randomUUID(), 30_000)).isNull();
-        assertThat(rows).containsEntry("instances:api", foreign);
-    }
-
     // Helpers
 
     private static int life(StoreDecision decision) {
@@ -370,9 +337,5 @@ class CorrectionsTest {
                 .usages()
                 .get(0)
                 .used();
-    }
-
-    private @Nullable Integer register(String limiter, UUID instance, long millis) {
-        return store.register(limiter, instance, Duration.ofMillis(millis)).block();
     }
 }

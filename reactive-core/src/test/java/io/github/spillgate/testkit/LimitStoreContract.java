@@ -14,6 +14,9 @@ import io.github.spillgate.RateLimiterBuilder;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Corrected.CorrectionOutcome;
+import io.github.spillgate.spi.FleetExchange;
+import io.github.spillgate.spi.FleetExchange.PublishOutcome;
+import io.github.spillgate.spi.FleetExchange.Value;
 import io.github.spillgate.spi.HoldAction;
 import io.github.spillgate.spi.HoldRenewal;
 import io.github.spillgate.spi.LimitStore;
@@ -100,6 +103,15 @@ public abstract class LimitStoreContract {
      * @return true by default; with false the tests of concurrency limits are skipped
      */
     protected boolean hasConcurrencyLimits() {
+        return true;
+    }
+
+    /**
+     * Returns whether the store implements {@link LimitStore#exchange}.
+     *
+     * @return true by default; with false the tests of exchanges are skipped
+     */
+    protected boolean hasExchanges() {
         return true;
     }
 
@@ -1355,5 +1367,89 @@ public abstract class LimitStoreContract {
         Optional<Duration> retryAfter = denied.retryAfter();
         assertThat(retryAfter).as("retry-after of %s", denied).isPresent();
         return retryAfter.orElseThrow();
+    }
+
+    // Exchanges of processes
+
+    @Test
+    void processesOfALimiterAreCountedUntilTheyEnd() {
+        assumeTrue(hasExchanges());
+        List<Integer> alone = exchange(new UUID(1, 1), 30, List.of(name + "-a", name + "-b"), null)
+                .instances();
+        assertThat(alone).hasSize(2).allMatch(number -> number == 1);
+        assertThat(exchange(new UUID(1, 1), 30, List.of(name + "-a"), null).instances())
+                .isEqualTo(List.of(1));
+        exchange(new UUID(1, 2), 30, List.of(name + "-b", name + "-a"), null);
+        List<Integer> both = exchange(new UUID(1, 1), 30, List.of(name + "-a", name + "-c"), null)
+                .instances();
+        assertThat(both.get(0)).as("2, or 1 in memory").isBetween(1, 2);
+        assertThat(both.get(1)).isEqualTo(1);
+        exchange(new UUID(1, 2), 0, List.of(), null);
+        assertThat(exchange(new UUID(1, 1), 30, List.of(name + "-a"), null).instances())
+                .isEqualTo(List.of(1));
+        exchange(new UUID(1, 1), 0, List.of(), null);
+    }
+
+    @Test
+    void aValueIsPublishedOnlyInPlaceOfTheVersionThatTheCallerHasSeen() {
+        assumeTrue(hasExchanges());
+        FleetExchange.FleetReply first = publish(0, "one");
+        assertThat(first.outcome()).isEqualTo(PublishOutcome.PUBLISHED);
+        assertThat(published(first)).isEqualTo(first.version() + " one");
+        assertThat(publish(0, "two").outcome()).isEqualTo(PublishOutcome.CONFLICT);
+        FleetExchange.FleetReply second = publish(first.version(), "two");
+        assertThat(second.outcome()).isEqualTo(PublishOutcome.PUBLISHED);
+        assertThat(second.version()).isGreaterThan(first.version());
+        FleetExchange.FleetReply late = publish(first.version(), "three");
+        assertThat(late.outcome()).isEqualTo(PublishOutcome.CONFLICT);
+        assertThat(published(late)).isEqualTo(second.version() + " two");
+    }
+
+    @Test
+    void aLostValueIsRestoredUnlessThereIsANewerOne() {
+        assumeTrue(hasExchanges());
+        long until = now() + 60_000;
+        assertThat(published(restore(new Value(name, 7, until, "seven")))).isEqualTo("7 seven");
+        assertThat(published(restore(new Value(name, 5, until, "five")))).isEqualTo("7 seven");
+        assertThat(published(restore(new Value(name, 9, until, "nine")))).isEqualTo("9 nine");
+        FleetExchange.FleetReply next = publish(9, "next");
+        assertThat(next.version()).isGreaterThan(9);
+        assertThat(published(next)).isEqualTo(next.version() + " next");
+        long ended = now() - 60_000;
+        assertThat(published(restore(new Value(name + "-2", 9, ended, "ended")), name + "-2"))
+                .isEmpty();
+    }
+
+    private long now() {
+        return exchange(new UUID(1, 3), 0, List.of(), null).micros() / 1_000;
+    }
+
+    private FleetExchange.FleetReply publish(long seen, String content) {
+        return exchange(new UUID(1, 3), 0, List.of(), new Value(name, seen, now() + 60_000, content));
+    }
+
+    private FleetExchange.FleetReply restore(Value value) {
+        return requireNonNull(
+                store().exchange(new FleetExchange(new UUID(1, 3), Duration.ZERO, List.of(), 0, List.of(value), null))
+                        .block());
+    }
+
+    private FleetExchange.FleetReply exchange(
+            UUID process, int seconds, List<String> limiters, @Nullable Value published) {
+        return requireNonNull(store().exchange(
+                        new FleetExchange(process, Duration.ofSeconds(seconds), limiters, 0, List.of(), published))
+                .block());
+    }
+
+    private String published(FleetExchange.FleetReply reply) {
+        return published(reply, name);
+    }
+
+    private static String published(FleetExchange.FleetReply reply, String name) {
+        return requireNonNull(reply.values()).stream()
+                .filter(value -> value.name().equals(name))
+                .map(value -> value.version() + " " + value.content())
+                .findFirst()
+                .orElse("");
     }
 }

@@ -63,6 +63,7 @@ class DocumentationTest {
             import static java.nio.charset.StandardCharsets.UTF_8;
 
             import io.github.spillgate.*;
+            import io.github.spillgate.fleet.*;
             import io.github.spillgate.http.*;
             import io.github.spillgate.http.address.*;
             import io.github.spillgate.http.response.*;

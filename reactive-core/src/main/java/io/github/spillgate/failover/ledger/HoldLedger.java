@@ -2,6 +2,7 @@ package io.github.spillgate.failover.ledger;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.count.HoldCount;
+import io.github.spillgate.internal.fleet.Instances;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.HoldRenewal;

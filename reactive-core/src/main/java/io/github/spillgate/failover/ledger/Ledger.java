@@ -4,6 +4,7 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.count.Count;
 import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.internal.Time;
+import io.github.spillgate.internal.fleet.Instances;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Reconciliation;

@@ -6,6 +6,7 @@ import io.github.spillgate.count.CounterState;
 import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.count.RateCount;
 import io.github.spillgate.internal.Time;
+import io.github.spillgate.internal.fleet.Instances;
 import io.github.spillgate.local.CountTable;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;

@@ -12,7 +12,7 @@ package io.github.spillgate.failover.ledger;
 //   Its numbers    Snapshot: what the store has replied. OwnPermits (of a bucket, BucketTraffic): of it, for this
 //                  instance. BucketGrants, QuotaGrants or a count of the package count: what was granted here.
 //                  PendingGrants: what was handed over
-//   The share      OutageShare: the part of a limit that is for this instance. Instances: how many there are
+//   The share      OutageShare: the part of a limit that is for this instance. internal.fleet counts the instances
 //   What leaves    A Reconciliation is the message, PendingGrants what counts until its reply, HandOver its delivery.
 //                  DeliverySource and Delivery: what an outbox delivers. HandOvers: the sums of all ledgers
 

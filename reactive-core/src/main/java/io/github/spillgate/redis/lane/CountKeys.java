@@ -36,9 +36,12 @@ public final class CountKeys {
         return prefixBytes.clone();
     }
 
-    /** Returns the key of the registered instances of a limiter. No count has it: those have more colons. */
-    public byte[] instances(String limiter) {
-        return (prefix + "instances:{" + limiter + "}").getBytes(StandardCharsets.US_ASCII);
+    /** Returns the keys of the registered processes, and of what is published. No count has so few colons. */
+    public byte[][] fleet() {
+        return new byte[][] {
+            (prefix + "instances:{fleet}").getBytes(StandardCharsets.US_ASCII),
+            (prefix + "published:{fleet}").getBytes(StandardCharsets.US_ASCII)
+        };
     }
 
     /** Returns a key in the namespace that no count has, in the hash slot of this tag. */

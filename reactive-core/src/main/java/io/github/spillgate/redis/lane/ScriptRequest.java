@@ -205,15 +205,6 @@ public final class ScriptRequest {
         return request.toBytesWithoutLimits();
     }
 
-    /**
-     * Returns a request to register an instance. It has no limits.
-     *
-     * @param lifeMillis for how many milliseconds the instance is registered; 0 removes it
-     */
-    public static byte[] register(UUID instance, long lifeMillis) {
-        return new ScriptRequest(SHORT).add(lifeMillis, 6).addId(instance).toBytesWithoutLimits();
-    }
-
     /** Returns a request to decide nothing. */
     public static byte[] decideNothing() {
         return new ScriptRequest(0).toBytes();

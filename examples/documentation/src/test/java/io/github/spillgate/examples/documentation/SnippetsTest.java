@@ -57,6 +57,7 @@ class SnippetsTest {
             import io.github.spillgate.postgres.*;
             import io.github.spillgate.redis.*;
             import io.github.spillgate.failover.*;
+            import io.github.spillgate.fleet.*;
             import io.github.spillgate.metrics.*;
             import io.github.spillgate.spi.*;
             import io.lettuce.core.ClientOptions;
