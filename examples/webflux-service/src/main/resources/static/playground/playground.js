@@ -1,302 +1,174 @@
-// The page: sends requests at the rate of the slider, counts the decisions, and shows the deciding store. Content from the service is shown
-// only as text.
+// The page: lets the service send requests to its instances, and shows what three limiters allow while the store stops and starts again. All
+// numbers come from the service, and are shown only as text.
 
-import { Kinds } from './kinds.js';
-import { firstItem, isAway, Pace, Seconds } from './measure.js';
 import { Plot } from './plot.js';
 
-const SHOWN = 60;
-// A browser opens six connections to a host: three leave one for the kinds of limits, and two for reading the state and stopping the store.
-const MOST_UNDER_WAY = 3;
-// Below the limit, so that the first picture shows what is allowed.
-const GENTLE = 3;
-// A forgotten tab stops sending after this time.
+const PAUSE = 200;
+// A forgotten page pauses after this time.
 const AWAKE = 5 * 60_000;
-const STEP = 50;
-const FIELDS = [
-  'RateLimit', 'RateLimit-Policy', 'X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset', 'Retry-After', 'Decided-By',
-  'Content-Type',
-];
-
-const STORES = new Set(['REDIS', 'POSTGRES']);
+// In seconds: how long the store runs at first, is stopped, and runs before the next stop.
+const FIRST = 6;
+const STOPPED = 10;
+const RUNNING = 24;
 
 const byId = (id) => document.getElementById(id);
-const pace = new Pace();
-const seconds = new Seconds(SHOWN);
-const plot = new Plot(SHOWN);
-const sources = { STORE: 0, CACHED_DENIAL: 0, LOCAL: 0 };
+const rows = [...document.querySelectorAll('[data-series]')];
+const plot = new Plot();
 
-// Open pages of one address do not share a count. The number is small on purpose: see application.yaml.
-const page = String(crypto.getRandomValues(new Uint16Array(1))[0] % 1000).padStart(3, '0');
-const hit = `playground/hit/${page}`;
-const kinds = new Kinds(`playground/kinds/${page}`, SHOWN);
-
-let rate = 0;
-let underWay = 0;
-let failed = 0;
-let stepping = null;
-let touched = performance.now();
-let secondBegan = performance.now();
-let last = null;
-let lastShown = 0;
-let permits = null;
 let state = null;
-let product = 'The store';
-let fell = null;
+let paused = false;
+// Whether the page stops and starts the store without a click.
+let playing = true;
 let turning = false;
-let looking = null;
+// In seconds, without those in which the page was paused.
+let time = 0;
+let last = null;
+let turnsAt = FIRST;
+let turned = 0;
+let touched = performance.now();
 
-const isAsleep = () => performance.now() - touched > AWAKE;
+/* ---- some times a second ---- */
 
-function touch() {
-  const slept = isAsleep();
-  touched = performance.now();
-  if (slept) {
-    look();
+async function step() {
+  if (performance.now() - touched > AWAKE) {
+    setPaused(true);
   }
-}
-
-/* ---- the load ---- */
-
-function setRate(value) {
-  rate = value;
-  byId('rate').textContent = value;
-  byId('load').value = value;
-  byId('load').setAttribute('aria-valuetext', `${value} requests a second`);
-  note(value === 0 ? 'Nothing is sent.' : 'Sending stops after five minutes without input on this page.');
-  run();
-}
-
-/** Runs the timer only while there are requests to send and the page is visible. */
-function run() {
-  const running = rate > 0 && !document.hidden;
-  if (running && stepping === null) {
-    pace.rest();
-    stepping = setInterval(step, STEP);
-  } else if (!running && stepping !== null) {
-    clearInterval(stepping);
-    stepping = null;
+  if (paused || document.hidden) {
+    last = null;
+  } else {
+    await look(byId('load').valueAsNumber);
   }
+  setTimeout(step, PAUSE);
 }
 
-function step() {
-  for (let due = pace.due(rate, performance.now(), MOST_UNDER_WAY - underWay); due > 0; due--) {
-    send();
-    kinds.sent();
-  }
-  kinds.ask(performance.now());
-}
-
-async function send() {
-  underWay++;
+/** Lets the service send the requests that are due, and shows what became of earlier ones. */
+async function look(rate) {
   try {
-    const response = await fetch(hit, { cache: 'no-store', signal: AbortSignal.timeout(10_000) });
-    const body = await response.text();
-    answered(response, body);
-  } catch (error) {
-    failed++;
-    // Without a response, retry at most once a second.
-    pace.rest();
-    await new Promise((resolve) => setTimeout(resolve, 1000));
-  } finally {
-    underWay--;
-  }
-}
-
-function answered(response, body) {
-  const source = response.headers.get('Decided-By');
-  const limit = firstItem(response.headers.get('RateLimit'));
-  const policy = firstItem(response.headers.get('RateLimit-Policy'));
-  if (policy) {
-    permits = policy.q;
-    byId('policy').textContent = `${policy.q} in any ${policy.w}\u00a0s`;
-  }
-  const counted = STORES.has(source) ? 'STORE' : source;
-  if (counted in sources) {
-    sources[counted]++;
-  }
-  if (source && state === null) {
-    text('source', source);
-  }
-  seconds.add(response.status, limit?.r ?? null, source);
-  last = { response, body };
-  if (performance.now() - lastShown > 250) {
-    showLast();
-  }
-}
-
-function showLast() {
-  if (last === null) {
-    return;
-  }
-  const { response, body } = last;
-  const fields = FIELDS.filter((name) => response.headers.has(name)).map((name) => `${name}: ${response.headers.get(name)}`);
-  byId('response').textContent = [`${response.status} ${response.statusText}`, ...fields, '', body.slice(0, 600)].join('\n');
-  lastShown = performance.now();
-  last = null;
-}
-
-/* ---- once a second ---- */
-
-function tick() {
-  // A browser delays timers of a hidden page: then several seconds may have passed without requests.
-  const passed = Math.floor((performance.now() - secondBegan) / 1000);
-  secondBegan += passed * 1000;
-  for (let i = 0; i < Math.min(passed, SHOWN); i++) {
-    seconds.end(state?.source ?? null);
-    kinds.end();
-  }
-  if (document.hidden || passed === 0) {
-    return;
-  }
-  if (rate > 0 && isAsleep()) {
-    setRate(0);
-    note('Sending stopped after five minutes without input. Move the slider to continue.');
-  }
-  showLast();
-  show();
-}
-
-function show() {
-  const past = seconds.past;
-  plot.draw(past, permits);
-  kinds.draw();
-  const now = past.at(-1);
-  text('allowed', now?.allowed ?? 0);
-  text('denied', now?.denied ?? 0);
-  text('left', now?.left == null ? '–' : permits === null ? now.left : `${now.left} of ${permits}`);
-  for (const [source, count] of Object.entries(sources)) {
-    text(`by-${source}`, count);
-  }
-  text('failed', failed);
-  if (byId('table').closest('details').open) {
-    showTable(past);
-  }
-}
-
-function showTable(past) {
-  const rows = past.slice(-10).reverse().map((one, ago) => {
-    const row = document.createElement('tr');
-    const decided = one.sources.join(', ') || '–';
-    for (const value of [`−${ago + 1}\u00a0s`, one.allowed, one.denied, one.left ?? '–', decided]) {
-      row.append(Object.assign(document.createElement('td'), { textContent: value }));
-    }
-    return row;
-  });
-  byId('table').replaceChildren(...rows);
-}
-
-/* ---- the deciding store ---- */
-
-/** Reads the state one second after the previous response, so that one request is in flight; every ten seconds if the page is idle. */
-async function look() {
-  clearTimeout(looking);
-  looking = null;
-  let again = true;
-  try {
-    const response = await fetch('playground/state', { cache: 'no-store', signal: AbortSignal.timeout(10_000) });
-    if (response.status === 403) {
-      again = false;
-      news(`The state is visible only on the machine of the service. ${(await response.json()).detail}.`);
+    const response = await post(`traffic?rate=${rate}`);
+    const body = await response.json();
+    if (response.ok) {
+      show(body);
     } else {
-      tell(await response.json());
+      setPaused(true);
+      text('news', body.detail);
     }
   } catch (error) {
-    state = null;
-    text('source', '?');
-    news('The service does not respond.');
-  }
-  if (again && !document.hidden) {
-    clearTimeout(looking);
-    looking = setTimeout(look, isAsleep() ? 10_000 : 1000);
+    text('news', 'The service does not respond.');
   }
 }
 
-function tell(told) {
-  const before = state;
+function show(told) {
+  const now = performance.now();
+  time += last === null ? PAUSE / 1000 : (now - last) / 1000;
+  last = now;
   state = told;
-  const away = isAway(told.source);
-  if (away && before && !isAway(before.source)) {
-    fell = before.reconciled;
+  const { traffic, store } = told;
+  const limit = traffic.permits ?? 0;
+  const numbers = Object.fromEntries(rows.map(({ dataset: { series } }) => [series, traffic[series].last]));
+  // The height of all requests in ten seconds.
+  const height = 1.05 * Math.max(byId('load').valueAsNumber * 10, limit * 2, ...Object.values(numbers));
+  plot.add({ time, limit, running: store.running, ...numbers });
+  plot.draw(height);
+  for (const row of rows) {
+    showRow(row, traffic[row.dataset.series], limit, height);
   }
-  text('source', told.source);
-  byId('source').dataset.away = away;
-  text('breaker', told.breaker.toLowerCase().replace('_', '-'));
-  for (const counted of ['toReconcile', 'reconciled', 'lost', 'unknown', 'fallbacks']) {
-    text(counted, told[counted].toLocaleString('en'));
+  showStore(store, traffic.allowed, limit);
+  showTables(traffic);
+  if (playing && store.ours && !turning && time >= turnsAt) {
+    turn();
   }
-  text('problem', told.problem ?? '');
-  byId('problem').hidden = !told.problem;
-  product = told.store.product;
+}
+
+function showRow(row, { last: number, most }, limit, height) {
+  const [label, strong, verdict, highest] = row.querySelectorAll('.limit span, .number strong, .number b, .number i');
+  label.textContent = limit;
+  label.parentElement.style.bottom = `${(limit / height) * 100}%`;
+  strong.textContent = number;
+  verdict.textContent = number > limit ? `${number - limit} too many` : 'within the limit';
+  highest.textContent = most;
+  row.classList.toggle('over', number > limit);
+}
+
+function showStore({ product, name, ours, running }, { last: number, most }, limit) {
   for (const element of document.querySelectorAll('[data-product]')) {
     element.textContent = product;
   }
-  text('server', `${product}: ${told.store.name}. ${aboutServer(told.store)}`);
-  setButtons();
-  if (!turning) {
-    news(newsOf(told, away));
-  }
-}
-
-function aboutServer({ ours, running }) {
-  if (!ours) {
-    return 'This server is yours: stop and start it yourself.';
-  }
-  return running ? 'It loses all data when it stops.' : 'It will start empty.';
-}
-
-function newsOf(told, away) {
-  const { ours, running } = told.store;
-  if (ours && !running) {
-    return `${product} is stopped. ${away ? 'The local store decides.' : 'The next request will detect it.'}`;
-  }
-  if (away) {
-    return `${product} is back and is being probed. The local store decides until a probe succeeds.`;
-  }
-  if (fell === null) {
-    return `${product} responds.`;
-  }
-  return told.toReconcile > 0
-    ? `${product} decides again. Permits granted during the outage are being reconciled.`
-    : `${product} decides again. Reconciled ${told.reconciled - fell} permits that were granted during the outage.`;
-}
-
-function setButtons() {
-  const { ours, running } = state.store;
-  const focused = document.activeElement;
-  byId('stop').disabled = !ours || !running;
-  byId('start').disabled = !ours || running;
-  // Keep the focus for users of the keyboard when the focused button is disabled.
-  if (ours && focused?.disabled && (focused === byId('stop') || focused === byId('start'))) {
-    byId(running ? 'stop' : 'start').focus();
-  }
-}
-
-/** A page of another site cannot send this header: see ThisMachine. */
-async function turn(what, doing) {
+  text('store', running ? 'running' : 'stopped');
+  byId('store').classList.toggle('away', !running);
+  text('turn', `${running ? 'Stop' : 'Start'} ${product}`);
+  byId('turn').disabled = !ours || turning;
+  text('about', `${product} is ${name}. ${ours ? 'It loses all data when it stops.' : 'Stop and start it yourself.'}`);
+  byId('outage').hidden = plot.outage === null;
+  byId('outage').style.left = `${plot.outage * 100}%`;
   if (turning) {
     return;
   }
-  turning = true;
-  news(`${product} is ${doing}.`);
-  let refused = null;
-  try {
-    const response = await fetch(`playground/store/${what}`, { method: 'POST', headers: { 'X-Playground': '1' } });
-    if (!response.ok) {
-      refused = (await response.json()).detail;
-    }
-  } catch (error) {
-    refused = 'The service does not respond.';
-  }
-  await look();
-  turning = false;
-  if (refused !== null) {
-    news(refused);
+  const soon = playing && ours ? ` It ${running ? 'stops' : 'starts'} ${turned ? 'again ' : ''}in ${Math.ceil(turnsAt - time)} s.` : '';
+  if (!running) {
+    text('news', `${product} is stopped. ${number > limit ? `Spillgate allows ${number}.` : 'Spillgate still holds the limit.'}`);
+  } else if (turned === 0) {
+    text('news', `${product} counts for all instances.${soon}`);
+  } else {
+    text('news', `${product} is back, without its data. ${most > limit ? `Spillgate allowed up to ${most}.` : 'The limit has held.'}`);
   }
 }
 
-/* ---- texts: set only when they change, because screen readers announce some ---- */
+function showTables({ allowed, denied, failed, permits, instances }) {
+  text('limit', permits ?? '…');
+  text('allowed', allowed.last);
+  text('denied', denied.last);
+  text('failed', failed.last);
+  text('requests', allowed.last + denied.last + failed.last);
+  const cells = instances.map((one) => {
+    const { reconciled, toReconcile, lost, grantedLocally } = one;
+    // A grant that is older than the window takes no permit any more, so it needs no charge.
+    const old = grantedLocally - reconciled - toReconcile - lost;
+    return [`port ${one.port}`, one.source, reconciled, old, toReconcile, lost, grantedLocally];
+  });
+  [...byId('grants').rows].forEach((row, at) => {
+    while (row.cells.length <= cells.length) {
+      row.append(document.createElement(at === 0 ? 'th' : 'td'));
+    }
+    cells.forEach((column, i) => {
+      row.cells[i + 1].textContent = column[at];
+    });
+  });
+  const problem = instances.map((one) => one.problem).find(Boolean);
+  text('problem', problem ?? '');
+  byId('problem').hidden = !problem;
+}
 
+/* ---- buttons ---- */
+
+/** Stops the store if it runs, and starts it if not. */
+async function turn() {
+  const { product, running } = state.store;
+  turning = true;
+  turned++;
+  turnsAt = time + (running ? STOPPED : RUNNING);
+  try {
+    const response = await post(`store/${running ? 'stop' : 'start'}`);
+    if (!response.ok) {
+      playing = false;
+      text('news', (await response.json()).detail);
+    }
+  } catch (error) {
+    text('news', `${product} cannot be ${running ? 'stopped' : 'started'}: the service does not respond.`);
+  }
+  turning = false;
+}
+
+/** Sends what a page of another site cannot send: see ThisMachine. */
+function post(path) {
+  return fetch(`playground/${path}`, { method: 'POST', headers: { 'X-Playground': '1' }, signal: AbortSignal.timeout(10_000) });
+}
+
+function setPaused(value) {
+  paused = value;
+  text('pause', value ? 'Continue' : 'Pause');
+}
+
+/** Sets a text only when it changes, because screen readers announce some. */
 function text(id, value) {
   const element = byId(id);
   if (element.textContent !== String(value)) {
@@ -304,34 +176,23 @@ function text(id, value) {
   }
 }
 
-function note(value) {
-  text('load-note', value);
-}
-
-function news(value) {
-  text('news', value);
-}
-
 /* ---- start ---- */
 
-for (const event of ['pointerdown', 'keydown', 'input']) {
-  document.addEventListener(event, touch, { passive: true });
+for (const row of rows) {
+  row.append(byId('picture').content.cloneNode(true));
 }
-byId('path').textContent = `/${hit}`;
-byId('load').addEventListener('input', (event) => setRate(event.target.valueAsNumber));
-byId('stop').addEventListener('click', () => turn('stop', 'being stopped'));
-byId('start').addEventListener('click', () => turn('start', 'being started'));
-byId('table').closest('details').addEventListener('toggle', show);
-document.addEventListener('visibilitychange', () => {
-  run();
-  tick();
-  if (!document.hidden && looking === null) {
-    look();
-  }
+for (const event of ['pointerdown', 'keydown']) {
+  document.addEventListener(event, () => (touched = performance.now()), { passive: true });
+}
+byId('pause').addEventListener('click', () => setPaused(!paused));
+byId('turn').addEventListener('click', async () => {
+  playing = false;
+  await turn();
+  look(0);
 });
-addEventListener('resize', show);
-setInterval(tick, 1000);
-setRate(GENTLE);
-note('The page starts with a gentle load. Move the slider to send more.');
-show();
-look();
+byId('load').addEventListener('input', () => text('rate', byId('load').value));
+text('hit', `${location.host}/playground/hit`);
+// For tests: nothing moves until a click.
+setPaused(new URLSearchParams(location.search).has('still'));
+look(0);
+step();

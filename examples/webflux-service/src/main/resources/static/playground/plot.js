@@ -1,133 +1,85 @@
-// Draws two plots, one above the other: bars of the allowed and denied requests of each second, and a line of the remaining permits. The
-// page contains the elements; this script positions them, once a second.
+// Draws the last 40 seconds: when the store was stopped, and how many requests each limiter had allowed in the last ten seconds.
 
-import { top } from './measure.js';
-
-const LEFT = 30;
-const RIGHT = 6;
-const RATE = { from: 22, to: 168 };
-const REST = { from: 208, to: 268 };
-const TIME = 288;
+const SHOWN = 40;
+const WINDOW = 10;
+const WIDTH = 600;
+// A hidden page is not told anything. After a longer time without a sample, the lines have a gap.
+const GAP = 1;
 
 export class Plot {
-  #length;
-  #width = 0;
+  #samples = [];
+  #height = 1;
 
-  /** @param {number} length how many seconds are shown */
-  constructor(length) {
-    this.#length = length;
-  }
-
-  /** Draws the seconds, the newest at the right, for a limit of `permits`. */
-  draw(seconds, permits) {
-    this.#width = element('plot').getBoundingClientRect().width;
-    if (this.#width <= LEFT + RIGHT + this.#length) {
-      // Too narrow, as for a moment while a window is resized.
-      return;
+  /** @param {{time: number, running: boolean, limit: number}} sample its time in seconds; and the number of each limiter */
+  add(sample) {
+    const since = this.#samples.filter((one) => one.time > sample.time - WINDOW);
+    // After a change of the limit, the last ten seconds contain requests that the previous one allowed.
+    this.#samples.push({ ...sample, most: Math.max(sample.limit, ...since.map((one) => one.limit)) });
+    while (this.#samples.length > 1 && this.#samples[1].time < this.#from) {
+      this.#samples.shift();
     }
-    const height = top(Math.max(...seconds.map((one) => one.allowed + one.denied), 8));
-    const most = permits ?? 1;
-    const y = (value) => RATE.to - (value / height) * (RATE.to - RATE.from);
-    const rest = (value) => REST.to - (Math.min(value, most) / most) * (REST.to - REST.from);
-
-    this.#grid([
-      [0, y(0)],
-      [height / 2, y(height / 2)],
-      [height, y(height)],
-      [0, rest(0)],
-      [permits ?? '', rest(most)],
-    ]);
-    this.#captions();
-    this.#times();
-
-    const bars = (from, to) =>
-      seconds.map((one, at) => (to(one) > from(one) ? this.#bar(at, seconds, y(to(one)), y(from(one))) : '')).join('');
-    this.#path('bars-allowed', bars(() => 0, (one) => one.allowed));
-    this.#path('bars-denied', bars((one) => one.allowed, (one) => one.allowed + one.denied));
-    this.#path('away', this.#stretches(seconds));
-    this.#rest(seconds, rest);
   }
 
-  get #second() {
-    return (this.#width - LEFT - RIGHT) / this.#length;
+  /** Draws everything, `height` requests high. */
+  draw(height) {
+    this.#height = height;
+    for (const row of document.querySelectorAll('[data-series]')) {
+      const value = (one) => one[row.dataset.series];
+      const [, grid, within, above, limit] = row.querySelectorAll('path');
+      grid.setAttribute('d', this.#grid());
+      within.setAttribute('d', this.#areas(() => 0, (one) => Math.min(value(one), one.most)));
+      above.setAttribute('d', this.#areas((one) => one.most, (one) => Math.max(value(one), one.most)));
+      limit.setAttribute('d', this.#line((one) => one.limit));
+    }
+    for (const away of document.querySelectorAll('path.away')) {
+      away.setAttribute('d', this.#areas(() => 0, (one) => (one.running ? 0 : height)));
+    }
   }
 
-  get #gap() {
-    return this.#second > 6 ? 2 : 1;
+  /** @returns {number|null} where the last stop of the store begins, as a part of the width */
+  get outage() {
+    const at = this.#samples.findLastIndex((one, i) => !one.running && (i === 0 || this.#samples[i - 1].running));
+    return at < 0 ? null : this.#x(this.#samples[at].time) / WIDTH;
   }
 
-  /** Where a second begins. */
-  #x(at, seconds) {
-    return LEFT + (this.#length - seconds.length + at) * this.#second;
+  get #from() {
+    return Math.max(0, this.#samples.at(-1).time - SHOWN);
   }
 
-  #bar(at, seconds, from, to) {
-    const width = (this.#second - this.#gap).toFixed(1);
-    return `M${this.#x(at, seconds).toFixed(1)} ${from.toFixed(1)}h${width}V${to.toFixed(1)}h-${width}z`;
+  #x(time) {
+    return Math.max(0, Math.round((time - this.#from) * (WIDTH / SHOWN) * 10) / 10);
   }
 
-  /** One box for each stretch of seconds, because adjacent boxes would show a seam. */
-  #stretches(seconds) {
-    return seconds
-      .map((one, at) => {
-        const begins = one.away && !seconds[at - 1]?.away;
-        const ends = one.away && !seconds[at + 1]?.away;
-        const begin = begins ? `M${this.#x(at, seconds).toFixed(1)} ${REST.to}V${RATE.from}` : '';
-        return begin + (ends ? `H${this.#x(at + 1, seconds).toFixed(1)}V${REST.to}z` : '');
-      })
-      .join('');
+  #y(value) {
+    return Math.round((1 - value / this.#height) * 1000) / 10;
   }
 
-  /** A line with a gap in seconds without a response. */
-  #rest(seconds, y) {
-    let line = '';
-    let area = '';
-    let last = null;
-    seconds.forEach((one, at) => {
-      if (one.left !== null) {
-        const [from, to] = [this.#x(at, seconds), this.#x(at + 1, seconds)].map((x) => x.toFixed(1));
-        line += `${last === null ? 'M' : 'L'}${from} ${y(one.left).toFixed(1)}H${to}`;
-        area += `M${from} ${REST.to}V${y(one.left).toFixed(1)}H${to}V${REST.to}z`;
+  /** One area for each stretch of equal samples, between two values of each. */
+  #areas(low, high) {
+    let path = '';
+    let first = 0;
+    this.#samples.forEach((one, at, all) => {
+      const next = all[at + 1];
+      if (!next || next.time - one.time > GAP || low(next) !== low(one) || high(next) !== high(one)) {
+        const until = next && next.time - one.time <= GAP ? next : one;
+        path += `M${this.#x(all[first].time)} ${this.#y(low(one))}V${this.#y(high(one))}H${this.#x(until.time)}V${this.#y(low(one))}`;
+        first = at + 1;
       }
-      last = one.left;
     });
-    this.#path('left-line', line);
-    this.#path('left-area', area);
+    return path;
   }
 
-  #grid(lines) {
-    lines.forEach(([value, y], at) => {
-      const [line, text] = element('grid').children[at].children;
-      set(line, { x1: LEFT, x2: this.#width - RIGHT, y1: y, y2: y });
-      set(text, { x: LEFT - 6, y: y + 4 });
-      text.textContent = value;
-    });
+  /** A line through all samples, which continues to the right. */
+  #line(value) {
+    const steps = this.#samples.map((one) => `H${this.#x(one.time)}V${this.#y(value(one))}`);
+    return `M0 ${this.#y(value(this.#samples[0]))}${steps.join('')}H${WIDTH}`;
   }
 
-  #captions() {
-    set(element('caption-rate'), { x: LEFT, y: 12 });
-    set(element('caption-left'), { x: LEFT, y: REST.from - 10 });
-  }
-
-  #times() {
-    [...element('time').children].forEach((text, at, all) => {
-      const ago = Math.round((this.#length * (all.length - 1 - at)) / (all.length - 1));
-      set(text, { x: this.#width - RIGHT - ago * this.#second, y: TIME });
-      text.textContent = ago === 0 ? 'now' : `−${ago} s`;
-    });
-  }
-
-  #path(id, d) {
-    element(id).setAttribute('d', d);
-  }
-}
-
-function element(id) {
-  return document.getElementById(id);
-}
-
-function set(shape, places) {
-  for (const [name, place] of Object.entries(places)) {
-    shape.setAttribute(name, place.toFixed(1));
+  #grid() {
+    let path = '';
+    for (let time = Math.ceil(this.#from / 10) * 10; time <= this.#from + SHOWN; time += 10) {
+      path += `M${this.#x(time)} 0V100`;
+    }
+    return path;
   }
 }

@@ -1,16 +1,18 @@
 package io.github.spillgate.examples.webflux;
 
 import io.github.spillgate.RateLimiter;
-import io.github.spillgate.Source;
-import io.github.spillgate.StoreState;
-import io.github.spillgate.StoreState.Breaker;
-import org.jspecify.annotations.Nullable;
+import java.net.URI;
+import org.springframework.boot.context.event.ApplicationReadyEvent;
+import org.springframework.context.event.EventListener;
+import org.springframework.core.env.Environment;
 import org.springframework.http.HttpStatus;
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.PostMapping;
 import org.springframework.web.bind.annotation.RequestMapping;
+import org.springframework.web.bind.annotation.RequestParam;
 import org.springframework.web.bind.annotation.ResponseStatus;
 import org.springframework.web.bind.annotation.RestController;
+import org.springframework.web.server.ResponseStatusException;
 import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Mono;
 
@@ -21,31 +23,46 @@ import reactor.core.publisher.Mono;
 @RequestMapping("/playground")
 final class Playground {
 
+    private static final int HIGHEST_RATE = 60;
+
     private final RateLimiter limiter;
+    private final Comparison comparison;
+    private final Traffic traffic;
     private final StoreSwitch store;
 
-    Playground(RateLimiter limiter, StoreSwitch store) {
+    Playground(RateLimiter limiter, Comparison comparison, Traffic traffic, StoreSwitch store) {
         this.limiter = limiter;
+        this.comparison = comparison;
+        this.traffic = traffic;
         this.store = store;
     }
 
+    @EventListener(ApplicationReadyEvent.class)
+    void join(ApplicationReadyEvent started) {
+        Environment environment = started.getApplicationContext().getEnvironment();
+        URI uri = URI.create("http://127.0.0.1:" + environment.getProperty("local.server.port"));
+        traffic.join(new Traffic.Instance(uri, limiter, comparison));
+    }
+
     /** Does nothing. The page shows whether the limiter allows the request. */
-    @GetMapping("/hit/{page:[0-9]{3}}")
+    @GetMapping("/hit")
     String hit() {
         return "allowed\n";
     }
 
     /**
-     * Returns the deciding store and the current problem. It names servers and their errors, which only operators may
-     * see.
-     *
-     * <p>The page polls one second after the previous response. A stream of events would be a little faster, but each
-     * open page would hold one of the six connections that a browser opens to a host.
+     * Sends the requests that are due, and returns what became of earlier ones. The page calls this some times a
+     * second, so the traffic ends with the page. The response names servers and their errors, for operators only.
      */
-    @GetMapping("/state")
-    State state(ServerWebExchange exchange) {
-        ThisMachine.checkRead(exchange);
-        return State.of(limiter.state(), store);
+    @PostMapping("/traffic")
+    State traffic(@RequestParam int rate, ServerWebExchange exchange) {
+        ThisMachine.checkChange(exchange);
+        if (rate < 0 || rate > HIGHEST_RATE) {
+            throw new ResponseStatusException(
+                    HttpStatus.BAD_REQUEST, "expected rate=0 to " + HIGHEST_RATE + ", for example ?rate=25");
+        }
+        traffic.send(rate);
+        return new State(traffic.seen(), store.state());
     }
 
     @PostMapping("/store/stop")
@@ -65,30 +82,7 @@ final class Playground {
         return change;
     }
 
-    record State(
-            Source source,
-            Breaker breaker,
-            @Nullable String problem,
-            long fallbacks,
-            long toReconcile,
-            long reconciled,
-            long lost,
-            long unknown,
-            Server store) {
-
-        static State of(StoreState state, StoreSwitch store) {
-            return new State(
-                    state.source(),
-                    state.breaker(),
-                    state.problem().orElse(null),
-                    state.fallbacks(),
-                    state.toReconcile(),
-                    state.reconciled(),
-                    state.lost(),
-                    state.unknown(),
-                    store.state());
-        }
-    }
+    record State(Traffic.Seen traffic, Server store) {}
 
     /** The server by its name, because its URI may contain a password. */
     record Server(String product, String name, boolean ours, boolean running) {}

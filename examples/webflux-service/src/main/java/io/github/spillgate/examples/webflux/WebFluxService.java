@@ -3,14 +3,15 @@ package io.github.spillgate.examples.webflux;
 import io.github.spillgate.examples.redis.ExampleRedis;
 import io.github.spillgate.examples.redis.ExampleServer;
 import java.io.IOException;
-import org.jspecify.annotations.Nullable;
+import java.util.Map;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.SpringBootApplication;
 import org.springframework.boot.builder.SpringApplicationBuilder;
 import org.springframework.boot.context.properties.ConfigurationPropertiesScan;
-import org.springframework.core.env.Environment;
+import org.springframework.context.ApplicationContext;
+import org.springframework.core.env.MapPropertySource;
 
-/** Starts the service on the Redis of the examples, and prints requests to try. */
+/** Starts two instances of the service on the Redis of the examples, and prints requests to try. */
 @SpringBootApplication(proxyBeanMethods = false)
 @ConfigurationPropertiesScan
 public final class WebFluxService {
@@ -21,26 +22,44 @@ public final class WebFluxService {
         run(ExampleRedis.open(), args);
     }
 
-    static void run(ExampleServer server, String... args) {
+    /** Starts both instances, and returns the port of the first one. */
+    static String run(ExampleServer server, String... args) {
         // Close the server after the service: until then the limiter may have permits to reconcile.
         SpringApplication.getShutdownHandlers().add(server::close);
-        Environment started = on(server).run(args).getEnvironment();
-        printRequests(started.getProperty("local.server.port"), server);
+        Traffic traffic = new Traffic();
+        String first = port(on(server, traffic).run(args));
+        String second = port(on(server, traffic)
+                .initializers(context -> context.getEnvironment()
+                        .getPropertySources()
+                        .addFirst(new MapPropertySource("second", Map.of("server.port", 0))))
+                .run(args));
+        printRequests(first, second, server);
+        return first;
     }
 
-    /** Returns the service with counts on this server, which the playground can stop and the caller closes. */
-    static SpringApplicationBuilder on(ExampleServer server) {
+    private static String port(ApplicationContext started) {
+        return started.getEnvironment().getRequiredProperty("local.server.port");
+    }
+
+    /**
+     * Returns an instance of the service with counts on this server, which the playground can stop and the caller
+     * closes.
+     */
+    static SpringApplicationBuilder on(ExampleServer server, Traffic traffic) {
         return new SpringApplicationBuilder(WebFluxService.class)
                 .properties(server.setting() + "=" + server.uri())
-                .initializers(context -> context.getBeanFactory().registerSingleton("exampleServer", server));
+                .initializers(context -> {
+                    context.getBeanFactory().registerSingleton("exampleServer", server);
+                    context.getBeanFactory().registerSingleton("traffic", traffic);
+                });
     }
 
-    private static void printRequests(@Nullable String port, ExampleServer server) {
+    private static void printRequests(String port, String second, ExampleServer server) {
         System.out.printf("""
-            A service that checks VAT numbers, at http://localhost:%1$s; its %2$s is %3$s. Try:
+            Two instances of a service that checks VAT numbers, on the ports %1$s and %4$s; their %2$s is %3$s. Try:
 
               http://localhost:%1$s
-                    A page that sends requests at a rate that you choose, plots the decisions, and stops %2$s.
+                    A page that sends requests to both, stops %2$s, and compares what three limiters allow.
 
               curl -i -X POST -H 'X-Api-Key: free-key' 'localhost:%1$s/v1/validate?number=FI12345678'
                     The header fields show the remaining permits: 30 a minute, and 100 a month. paid-key has 10,000.
@@ -62,6 +81,6 @@ public final class WebFluxService {
                     The rules and the deciding store. More: /actuator/health and /actuator/metrics/spillgate.decisions.
 
             Ctrl-C ends it.
-            %n""", port, server.product(), server.name());
+            %n""", port, server.product(), server.name(), second);
     }
 }

@@ -29,7 +29,11 @@ final class Instance implements Closeable {
      * @param settings additional settings
      */
     static Instance on(ExampleServer server, String name, String... settings) {
-        Instance instance = new Instance(WebFluxService.on(server)
+        return on(server, new Traffic(), name, settings);
+    }
+
+    static Instance on(ExampleServer server, Traffic traffic, String name, String... settings) {
+        Instance instance = new Instance(WebFluxService.on(server, traffic)
                 .initializers(context -> context.getBeanFactory().registerSingleton("eventLoops", eventLoops()))
                 .run(Stream.concat(
                                 Stream.of(

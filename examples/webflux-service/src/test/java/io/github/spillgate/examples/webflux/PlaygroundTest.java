@@ -20,6 +20,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.function.Predicate;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterAll;
@@ -39,6 +40,7 @@ class PlaygroundTest {
 
     private static ExampleRedis redis;
     private static Instance service;
+    private static Instance another;
 
     private final HttpClient client = HttpClient.newHttpClient();
 
@@ -46,13 +48,16 @@ class PlaygroundTest {
     @BeforeAll
     static void start() throws IOException {
         redis = ExampleRedis.embedded();
-        service = Instance.on(
-                redis, "playground", "--server.address=0.0.0.0", "--server.forward-headers-strategy=framework");
+        Traffic traffic = new Traffic();
+        String[] settings = {"--server.address=0.0.0.0", "--server.forward-headers-strategy=framework"};
+        service = Instance.on(redis, traffic, "playground", settings);
+        another = Instance.on(redis, traffic, "playground", settings);
     }
 
     @AfterAll
     static void stop() {
         service.close();
+        another.close();
         redis.close();
     }
 
@@ -60,6 +65,7 @@ class PlaygroundTest {
     void startRedisAgain() throws IOException {
         redis.start();
         service.awaitDecisionsOf("REDIS");
+        another.awaitDecisionsOf("REDIS");
     }
 
     @Test
@@ -72,18 +78,20 @@ class PlaygroundTest {
                 .doesNotContainPattern("(?i)<style|\\sstyle=|\\son[a-z]+=|javascript:|<iframe|<form")
                 .doesNotContainPattern("<script(?![^>]* src=\"playground/)");
         Set<String> ids = found("id=\"([^\"]+)\"", html);
-        assertThat(ids).contains("by-STORE", "by-LOCAL", "by-CACHED_DENIAL", "toReconcile");
+        assertThat(ids).contains("pause", "turn", "grants");
         assertThat(ids).containsAll(found("aria-(?:labelledby|describedby)=\"([^\"]+)\"", html));
         assertThat(found("<label for=\"([^\"]+)\"", html)).containsAll(found("<input id=\"([^\"]+)\"", html));
+        assertThat(json(traffic(0)).get("traffic").propertyNames())
+                .containsAll(found("data-series=\"([^\"]+)\"", html));
 
         Set<String> files = found("(?:src|href)=\"playground/([^\"]+)\"", html);
         String scripts = "";
-        for (String script : List.of("playground.js", "plot.js", "kinds.js", "measure.js")) {
+        for (String script : List.of("playground.js", "plot.js")) {
             files.add(script);
             scripts += file("/playground/" + script);
         }
-        assertThat(files).containsAll(found("from '\\./([^']+)'", scripts)).hasSize(6);
-        assertThat(ids).containsAll(found("(?:byId|text|element|#path)\\('([A-Za-z-]+)'", scripts));
+        assertThat(files).containsAll(found("from '\\./([^']+)'", scripts)).hasSize(4);
+        assertThat(ids).containsAll(found("(?:byId|text)\\('([A-Za-z-]+)'", scripts));
         for (String file : files) {
             // The namespace of the icon is never fetched.
             assertThat(file("/playground/" + file).replace("xmlns=\"http://www.w3.org/2000/svg\"", ""))
@@ -106,71 +114,61 @@ class PlaygroundTest {
     }
 
     @Test
-    void eachPageHasItsOwnLimit() throws Exception {
-        HttpResponse<String> answer = get("/playground/hit/001");
-        assertThat(header(answer, "RateLimit-Policy")).isEqualTo("\"playground-10s\";q=50;w=10");
-        assertThat(header(answer, "X-RateLimit-Remaining")).isEqualTo("49");
-        assertThat(header(answer, "Decided-By")).isEqualTo("REDIS");
-        await().until(() -> header(get("/playground/hit/001"), "Decided-By").equals("CACHED_DENIAL"));
-        HttpResponse<String> denied = get("/playground/hit/001");
-        assertThat(denied.statusCode()).isEqualTo(429);
-        assertThat(header(denied, "Cache-Control")).isEqualTo("no-store");
-        assertThat(header(get("/playground/hit/002"), "X-RateLimit-Remaining")).isEqualTo("49");
-        // Otherwise a client could invent any number of pages.
-        assertThat(get("/playground/hit/1000").statusCode()).isEqualTo(404);
-    }
-
-    @Test
-    void eachKindDecidesOnTheSameRequests() throws Exception {
-        for (int i = 0; i < 3; i++) {
-            JsonNode kinds = json(get("/playground/kinds/003?requests=20").body());
-            assertThat(kinds.findValuesAsString("kind")).containsExactly("log", "counter", "bucket", "concurrent");
-            kinds.forEach(kind -> assertThat(
-                            kind.get("allowed").asInt() + kind.get("denied").asInt())
-                    .isEqualTo(20));
-            assertThat(kinds.get(3).get("denied").asInt()).isPositive();
-            // The page contains the limits, before the first response.
-            assertThat(file("/"))
-                    .contains(kinds.findValuesAsString("limit").stream()
-                            .map(limit -> "<code>" + limit + "</code>")
-                            .toList());
-        }
-        for (String wrong : List.of("0", "21", "many")) {
-            assertThat(get("/playground/kinds/003?requests=" + wrong).statusCode())
-                    .isEqualTo(400);
-        }
-    }
-
-    @Test
-    void thePageStopsRedisAndStartsItAgain() throws Exception {
-        JsonNode before = state();
-        assertThat(before.get("source").asString()).isEqualTo("REDIS");
-        assertThat(before.get("store").toString())
+    void theLimitHoldsWithoutRedisAndOthersExceedIt() throws Exception {
+        assertThat(header(get("/playground/hit"), "RateLimit-Policy")).isEqualTo("\"playground-10s\";q=50;w=10");
+        JsonNode before = sendUntil(traffic -> traffic.at("/denied/last").asInt() > 0
+                && traffic.at("/eachProcess/last").asInt() > 90);
+        assertThat(before.at("/permits").asInt()).isEqualTo(50);
+        assertThat(before.at("/allowed/most").asInt()).isEqualTo(50);
+        assertThat(before.at("/instances").size()).isEqualTo(2);
+        JsonNode store = json(traffic(0)).get("store");
+        assertThat(store.toString())
                 .isEqualTo("{\"product\":\"Redis\",\"name\":\"%s\",\"ours\":true,\"running\":true}"
                         .formatted(redis.name()));
 
         assertStatus(raw(LOOPBACK, "POST /playground/store/stop", OUR_PAGE), 204);
-        await().until(() -> {
-            get("/playground/hit/004");
-            return state().get("breaker").asString().equals("OPEN");
-        });
-        JsonNode away = state();
-        assertThat(away.get("source").asString()).isEqualTo("LOCAL");
-        assertThat(away.get("problem").asString()).isNotEmpty();
-        assertThat(away.get("toReconcile").asLong()).isPositive();
-        assertThat(away.get("store").get("running").asBoolean()).isFalse();
+        JsonNode away = sendUntil(traffic -> traffic.at("/failsOpen/last").asInt() > 100
+                && traffic.at("/instances/0/source").asString().equals("LOCAL")
+                && traffic.at("/instances/0/grantedLocally").asInt() > 0);
+        assertThat(away.at("/instances/0/problem").asString()).isNotEmpty();
+        assertThat(away.at("/instances/0/toReconcile").asInt()).isPositive();
+        assertThat(json(traffic(0)).at("/store/running").asBoolean()).isFalse();
 
         assertStatus(raw(LOOPBACK, "POST /playground/store/start", OUR_PAGE), 204);
-        await().until(() -> {
-            get("/playground/hit/005");
-            return state().get("source").asString().equals("REDIS");
-        });
-        // Permits granted during the outage still count, so they are reconciled.
-        await().until(() -> state().get("toReconcile").asLong() == 0);
-        JsonNode back = state();
-        assertThat(back.get("breaker").asString()).isEqualTo("CLOSED");
-        assertThat(back.get("reconciled").asLong())
-                .isGreaterThan(before.get("reconciled").asLong());
+        JsonNode back = sendUntil(
+                traffic -> traffic.at("/instances/0/source").asString().equals("REDIS")
+                        && traffic.at("/instances/0/toReconcile").asInt() == 0
+                        && traffic.at("/instances/0/reconciled").asInt() > 0);
+        // The share of two instances without Redis is the whole limit together.
+        assertThat(back.at("/allowed/most").asInt()).isLessThanOrEqualTo(50);
+        assertThat(back.at("/eachProcess/most").asInt()).isBetween(91, 100);
+        assertThat(back.at("/failed/most").asInt()).isZero();
+        for (JsonNode instance : back.get("instances")) {
+            assertThat(instance.get("grantedLocally").asInt())
+                    .isGreaterThanOrEqualTo(instance.get("reconciled").asInt()
+                            + instance.get("toReconcile").asInt()
+                            + instance.get("lost").asInt());
+        }
+    }
+
+    @Test
+    void theRateIsBounded() {
+        for (String wrong : List.of("-1", "61", "many")) {
+            assertStatus(raw(LOOPBACK, "POST /playground/traffic?rate=" + wrong, OUR_PAGE), 400);
+        }
+    }
+
+    /** Sends requests, as the page does, until their numbers are as expected, and returns these. */
+    private static JsonNode sendUntil(Predicate<JsonNode> expected) {
+        return await().atMost(Duration.ofSeconds(40))
+                .pollInterval(Duration.ofMillis(100))
+                .until(() -> json(traffic(50)).get("traffic"), expected);
+    }
+
+    private static String traffic(int rate) {
+        String answer = raw(LOOPBACK, "POST /playground/traffic?rate=" + rate, OUR_PAGE);
+        assertStatus(answer, 200);
+        return answer.substring(answer.indexOf("\r\n\r\n"));
     }
 
     @ParameterizedTest
@@ -178,11 +176,11 @@ class PlaygroundTest {
             strings = {
                 "POST /playground/store/stop",
                 "POST /playground/store/start",
-                "GET /playground/state",
+                "POST /playground/traffic?rate=0",
                 "GET /actuator",
                 "GET /actuator/spillgate",
                 "GET /%61ctuator/spillgate",
-                "DELETE /actuator/spillgate/playground?key=127.0.0.1%7C999"
+                "DELETE /actuator/spillgate/playground?key=192.0.2.1"
             })
     void onlyThisMachineMayOperate(String request) throws IOException {
         assertThat(raw(LOOPBACK, request, OUR_PAGE)).startsWith("HTTP/1.1 20");
@@ -206,6 +204,7 @@ class PlaygroundTest {
         assertStatus(raw(LOOPBACK, "POST " + stop, "Host: localhost"), 403);
         assertStatus(raw(LOOPBACK, "POST " + stop, "Host: localhost", "X-Playground: 1", "Origin: null"), 403);
         assertStatus(raw(LOOPBACK, "GET " + stop, OUR_PAGE), 405);
+        assertStatus(raw(LOOPBACK, "POST /playground/traffic?rate=60", "Host: localhost"), 403);
         assertThat(raw(
                         LOOPBACK,
                         "OPTIONS " + stop,
@@ -215,12 +214,6 @@ class PlaygroundTest {
                         "Access-Control-Request-Headers: x-playground"))
                 .doesNotContainIgnoringCase("access-control-allow");
         assertThat(redis.isRunning()).isTrue();
-    }
-
-    private static JsonNode state() {
-        String answer = raw(LOOPBACK, "GET /playground/state", OUR_PAGE);
-        assertStatus(answer, 200);
-        return json(answer.substring(answer.indexOf("\r\n\r\n")));
     }
 
     private static JsonNode json(String text) {

@@ -44,7 +44,7 @@ class PostgresWebFluxServiceTest {
                 .contains("{\"name\":\"validate-1m\",\"permits\":30,\"used\":30,\"remaining\":0,");
         assertThat(get("/actuator/spillgate")).contains("\"source\":\"POSTGRES\"");
         assertThat(get("/actuator/metrics/spillgate.decisions")).contains("\"postgres\"");
-        assertThat(get("/playground/state"))
+        assertThat(traffic())
                 .contains(
                         "\"source\":\"POSTGRES\"",
                         "\"store\":{\"product\":\"PostgreSQL\",\"name\":\"" + postgres.name()
@@ -53,8 +53,8 @@ class PostgresWebFluxServiceTest {
         assertThat(post("/playground/store/stop").statusCode()).isEqualTo(204);
         service.awaitDecisionsOf("LOCAL");
         assertThat(validate().statusCode()).isEqualTo(429);
-        await().until(() -> get("/playground/state").contains("\"source\":\"LOCAL\""));
-        assertThat(get("/playground/state")).contains("\"running\":false");
+        await().until(() -> traffic().contains("\"source\":\"LOCAL\""));
+        assertThat(traffic()).contains("\"running\":false");
 
         assertThat(post("/playground/store/start").statusCode()).isEqualTo(204);
         service.awaitDecisionsOf("POSTGRES");
@@ -67,6 +67,10 @@ class PostgresWebFluxServiceTest {
 
     private static HttpResponse<String> post(String path) throws Exception {
         return send(request(path).POST(BodyPublishers.noBody()));
+    }
+
+    private static String traffic() throws Exception {
+        return post("/playground/traffic?rate=0").body();
     }
 
     private static String get(String path) throws Exception {
