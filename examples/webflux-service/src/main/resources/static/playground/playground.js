@@ -65,8 +65,8 @@ function show(told) {
   const { traffic, store } = told;
   const limit = traffic.permits ?? 0;
   const numbers = Object.fromEntries(rows.map(({ dataset: { series } }) => [series, traffic[series].last]));
-  // The height of all requests in ten seconds.
-  const height = 1.05 * Math.max(byId('load').valueAsNumber * 10, limit * 2, ...Object.values(numbers));
+  // The requests of ten seconds, and some more, so that it rarely changes.
+  const height = Math.max(byId('load').valueAsNumber * 11, limit * 2, ...Object.values(numbers));
   plot.add({ time, limit, running: store.running, ...numbers });
   plot.draw(height);
   for (const row of rows) {
