@@ -264,7 +264,18 @@ class ArchitectureTest {
         onlyUses(ADDRESS, ADDRESS, INTERNAL, SYNTAX, "java..", "org.jspecify..");
         onlyUses(RESPONSE, RESPONSE, API, "java..", "org.jspecify..");
         onlyUses(CLIENT, CLIENT, API, SPI, INTERNAL, SYNTAX, "java..", "reactor..", "org.jspecify..");
-        onlyUses(SETTINGS, SETTINGS, HTTP, ADDRESS, API, INTERNAL, SYNTAX, "java..", "org.jspecify..");
+        onlyUses(
+                SETTINGS,
+                SETTINGS,
+                HTTP,
+                ADDRESS,
+                API,
+                PUBLISHED,
+                INTERNAL,
+                SYNTAX,
+                "java..",
+                "org.jspecify..",
+                "reactor.core.publisher");
     }
 
     @Test

@@ -19,6 +19,7 @@ import io.github.spillgate.http.Rules;
 import io.github.spillgate.http.response.RateLimitHeaders;
 import io.github.spillgate.http.settings.KeySyntax;
 import io.github.spillgate.http.settings.NamedLimiters;
+import io.github.spillgate.http.settings.PublishedLimits;
 import io.github.spillgate.http.settings.RuleReader;
 import io.github.spillgate.http.settings.WrongSettingException;
 import io.github.spillgate.internal.Checks;
@@ -34,6 +35,7 @@ import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.vertx.core.Future;
+import io.vertx.core.Handler;
 import io.vertx.core.Vertx;
 import io.vertx.ext.web.RoutingContext;
 import java.nio.charset.StandardCharsets;
@@ -223,6 +225,28 @@ public final class RateLimiting {
      */
     public Future<@Nullable Decision> peek(RoutingContext ctx) {
         return ContextDelivery.future(vertx, rules.peek(new RoutingRequest(ctx)));
+    }
+
+    /**
+     * Returns a handler with which operators read, publish and withdraw the limits of rules and limiters, in all
+     * instances. It checks no one's rights: add it behind a {@code BodyHandler}, authentication and authorization.
+     *
+     * <pre>{@code
+     * router.route("/admin/limits")
+     *         .handler(BodyHandler.create(false).setBodyLimit(8_192))
+     *         .handler(authentication)
+     *         .handler(authorization)
+     *         .handler(limiting.publishedLimits());
+     * }</pre>
+     *
+     * <p>{@code GET} lists what is published; {@code POST ?rule=login} publishes the fields of a JSON object, such as
+     * {@code limits}; {@code DELETE ?rule=login&version=1} withdraws. The name of a limiter follows {@code limiter:}.
+     * {@link io.github.spillgate.http.settings.PublishedLimits PublishedLimits} has the fields and the replies.
+     *
+     * @return the handler, for any number of event loops
+     */
+    public Handler<RoutingContext> publishedLimits() {
+        return new PublishedLimitsHandler(vertx, PublishedLimits.of(rules, named.all()));
     }
 
     /**

@@ -13,6 +13,6 @@ package io.github.spillgate.vertx;
 //   Denials     DenialWriter, DeniedException
 //   Futures     FutureRateLimiter, FutureSources; FutureRequests to other services; ContextDelivery to the caller's
 //               context
-//   Health      RateLimitHealth
+//   Operators   RateLimitHealth; PublishedLimitsHandler
 
 import org.jspecify.annotations.NullMarked;

@@ -127,7 +127,7 @@ class BootLimitsTest {
                     .isBetween(
                             Instant.now().plus(Duration.ofMinutes(50)),
                             Instant.now().plus(Duration.ofMinutes(61)));
-            assertThat(endpoint.reset("held", "127.0.0.1")
+            assertThat(endpoint.reset("held", "127.0.0.1", null)
                             .block(Duration.ofSeconds(60))
                             .getStatus())
                     .isEqualTo(204);

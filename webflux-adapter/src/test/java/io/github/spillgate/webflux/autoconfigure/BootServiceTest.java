@@ -66,7 +66,7 @@ class BootServiceTest {
     void resetAddress() {
         SpillgateEndpoint endpoint = context.getBean(SpillgateEndpoint.class);
         for (String rule : List.of("address", ANNOTATED, "shared")) {
-            endpoint.reset(rule, "127.0.0.1").block();
+            endpoint.reset(rule, "127.0.0.1", null).block();
         }
     }
 

@@ -10,11 +10,13 @@ import io.github.spillgate.StoreState;
 import io.github.spillgate.http.Rule;
 import io.github.spillgate.http.RuleLookupException;
 import io.github.spillgate.http.Rules;
+import io.github.spillgate.http.settings.PublishedLimits;
 import io.github.spillgate.internal.Text;
 import io.github.spillgate.internal.syntax.Spelling;
 import io.github.spillgate.webflux.autoconfigure.actuator.SpillgateEndpoint.LimitUsed;
 import io.github.spillgate.webflux.autoconfigure.actuator.SpillgateEndpoint.Wrong;
 import java.time.Instant;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.BiFunction;
@@ -28,6 +30,7 @@ import org.springframework.boot.actuate.endpoint.annotation.DeleteOperation;
 import org.springframework.boot.actuate.endpoint.annotation.Endpoint;
 import org.springframework.boot.actuate.endpoint.annotation.ReadOperation;
 import org.springframework.boot.actuate.endpoint.annotation.Selector;
+import org.springframework.boot.actuate.endpoint.annotation.WriteOperation;
 import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
@@ -35,7 +38,7 @@ import reactor.core.publisher.Mono;
 /**
  * The Actuator endpoint {@code spillgate}. It reports the rules in force, from settings and {@code @RateLimited}, the
  * limiters of {@code spillgate.limiters}, and the store that decides. It also reports the usage of a key under a rule,
- * or in a limiter, such as {@code limiter:partner}. It resets usage only if {@code
+ * or in a limiter, such as {@code limiter:partner}. It resets usage, and publishes limits, only if {@code
  * management.endpoint.spillgate.access} is {@code unrestricted}.
  */
 @Endpoint(id = "spillgate", defaultAccess = Access.READ_ONLY)
@@ -45,14 +48,12 @@ public final class SpillgateEndpoint {
 
     private static final int LONGEST_ERROR = 200;
 
-    /** In front of the name of a limiter. No rule can have such a name. */
-    private static final String LIMITER = "limiter:";
-
     private final boolean enabled;
     private final RateLimiter limiter;
     private final Map<String, RateLimiter> named;
     private final Rules rules;
     private final Supplier<List<Rule>> annotated;
+    private final PublishedLimits published;
 
     SpillgateEndpoint(
             boolean enabled,
@@ -65,6 +66,7 @@ public final class SpillgateEndpoint {
         this.named = named;
         this.rules = rules;
         this.annotated = annotated;
+        this.published = PublishedLimits.of(rules, named);
     }
 
     /**
@@ -84,7 +86,8 @@ public final class SpillgateEndpoint {
                                 rules.list().stream().map(rule -> RuleInForce.of(rule, false)),
                                 annotated.get().stream().map(rule -> RuleInForce.of(rule, true)))
                         .toList(),
-                named.entrySet().stream().map(LimiterInForce::of).toList());
+                named.entrySet().stream().map(LimiterInForce::of).toList(),
+                published.list());
     }
 
     /**
@@ -110,15 +113,58 @@ public final class SpillgateEndpoint {
     }
 
     /**
-     * Resets the limits of a rule for a key.
+     * Publishes the limits of a rule, or of a limiter, in all instances that use the store.
+     *
+     * @param rule the name of the rule, or {@code limiter:} and that of a limiter
+     * @param limits the limits, such as {@code 5/s, 100/1h}
+     * @param shadow whether the rule only reports what it would deny; false by default
+     * @param comment the reason; none by default
+     * @param until when they end, such as {@code 2030-01-31T12:00:00Z}; in 30 days by default
+     * @param version the version of the published value that they replace; 0, the default, if there is none
+     * @return the published value with its version; or the error, with status 404 or 400, 409 with the present value if
+     *     its version is another one, or 501 or 503 if the store cannot publish
+     */
+    @WriteOperation
+    public Mono<WebEndpointResponse<?>> publish(
+            @Selector String rule,
+            @Nullable String limits,
+            @Nullable String shadow,
+            @Nullable String comment,
+            @Nullable String until,
+            @Nullable String version) {
+        Map<String, @Nullable String> fields = new HashMap<>();
+        fields.put("limits", limits);
+        fields.put("shadow", shadow);
+        fields.put("comment", comment);
+        fields.put("until", until);
+        fields.put("version", version);
+        return published.publish(rule, fields).map(SpillgateEndpoint::response);
+    }
+
+    private static WebEndpointResponse<?> response(PublishedLimits.HttpReply reply) {
+        return new WebEndpointResponse<>(reply.body().isEmpty() ? null : reply.body(), reply.status());
+    }
+
+    /**
+     * Resets the limits of a rule for a key, or withdraws the published limits of a rule.
      *
      * @param rule the name of the rule, or {@code limiter:} and that of a limiter
      * @param key the key, as the rule's key source finds it
-     * @return status 204 after the reset; or the error, with status 404 or 400, or 503 if a store or the lookup of the
-     *     key's limits fails
+     * @param version instead of a key, the version of the published value to withdraw in all instances
+     * @return status 204 after the change; or the error, with status 404 or 400, or 503 if a store or the lookup of the
+     *     key's limits fails; for a version, as for {@link #publish}
      */
     @DeleteOperation
-    public Mono<WebEndpointResponse<?>> reset(@Selector String rule, @Nullable String key) {
+    public Mono<WebEndpointResponse<?>> reset(@Selector String rule, @Nullable String key, @Nullable String version) {
+        if (version != null && key == null) {
+            return published.unpublish(rule, version).map(SpillgateEndpoint::response);
+        }
+        if (version != null) {
+            return wrong(
+                    WebEndpointResponse.STATUS_BAD_REQUEST,
+                    "there are both key and version: expected key, to reset its usage, or version, to withdraw the"
+                            + " published limits, for example ?key=192.0.2.7");
+        }
         return whenKnown(
                 rule,
                 key,
@@ -148,7 +194,9 @@ public final class SpillgateEndpoint {
                 .map(Rule::limits)
                 .distinct()
                 .toList();
-        RateLimiter ofCode = rule.startsWith(LIMITER) ? named.get(rule.substring(LIMITER.length())) : null;
+        RateLimiter ofCode = rule.startsWith(PublishedLimits.LIMITER)
+                ? named.get(rule.substring(PublishedLimits.LIMITER.length()))
+                : null;
         if (limits.isEmpty() && ofCode == null) {
             return wrong(WebEndpointResponse.STATUS_NOT_FOUND, unknown(rule, all));
         }
@@ -188,7 +236,7 @@ public final class SpillgateEndpoint {
         }
         List<String> names = Stream.concat(
                         all.stream().map(Rule::name).distinct(),
-                        named.keySet().stream().map(LIMITER::concat))
+                        named.keySet().stream().map(PublishedLimits.LIMITER::concat))
                 .toList();
         return "no rule has this name: "
                 + (names.isEmpty()
@@ -216,6 +264,7 @@ public final class SpillgateEndpoint {
      * @param problem the current problem of the store, if there is one
      * @param rules the rules
      * @param limiters the limiters of {@code spillgate.limiters}
+     * @param published the published limits, by the names of rules and limiters; those in force replace the settings
      */
     public record Overview(
             boolean enabled,
@@ -223,7 +272,8 @@ public final class SpillgateEndpoint {
             String breaker,
             @Nullable String problem,
             List<RuleInForce> rules,
-            List<LimiterInForce> limiters) {}
+            List<LimiterInForce> limiters,
+            Map<String, Object> published) {}
 
     /**
      * A limiter of {@code spillgate.limiters}.

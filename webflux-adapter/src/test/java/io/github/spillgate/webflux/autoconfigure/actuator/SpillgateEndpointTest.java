@@ -36,7 +36,7 @@ class SpillgateEndpointTest {
         try (RateLimiter limiter = limiter(nowhere, Fallback.error())) {
             SpillgateEndpoint endpoint = endpoint(limiter);
             assertUnavailable(endpoint.usage("login", "all"), "Redis");
-            assertUnavailable(endpoint.reset("login", "all"), "Redis");
+            assertUnavailable(endpoint.reset("login", "all", null), "Redis");
         }
         nowhere.closeLater().block(LONG);
     }
@@ -51,7 +51,7 @@ class SpillgateEndpointTest {
         };
         try (RateLimiter limiter = limiter(refusing, Fallback.local(16))) {
             SpillgateEndpoint endpoint = endpoint(limiter);
-            assertUnavailable(endpoint.reset("login", "all"), "expected the right +del");
+            assertUnavailable(endpoint.reset("login", "all", null), "expected the right +del");
             assertThat(endpoint.usage("login", "all").block(LONG).getStatus()).isEqualTo(200);
         }
     }
@@ -68,10 +68,11 @@ class SpillgateEndpointTest {
             limiter.tryAcquire(Charge.of("ann", plan.named("login-1m")).permits(20))
                     .block(LONG);
             assertThat(usage(endpoint, "ann")).containsExactly("10000/1m name=login-1m 20 9980");
-            assertThat(endpoint.reset("login", "ann").block(LONG).getStatus()).isEqualTo(204);
+            assertThat(endpoint.reset("login", "ann", null).block(LONG).getStatus())
+                    .isEqualTo(204);
             assertThat(usage(endpoint, "ann")).containsExactly("10000/1m name=login-1m 0 10000");
             for (Mono<WebEndpointResponse<?>> failed :
-                    List.of(endpoint.usage("login", "bob"), endpoint.reset("login", "bob"))) {
+                    List.of(endpoint.usage("login", "bob"), endpoint.reset("login", "bob", null))) {
                 assertUnavailable(
                         failed,
                         "rule login: limits-from failed: \"java.lang.IllegalStateException: no \\\"database\\\"\"");
