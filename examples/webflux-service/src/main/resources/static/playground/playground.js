@@ -2,8 +2,10 @@
 // numbers come from the service, and are shown only as text.
 
 import { Plot } from './plot.js';
+import { showRules } from './rules.js';
 
 const PAUSE = 200;
+const RULES_EVERY = 8;
 // A forgotten page pauses after this time.
 const AWAKE = 5 * 60_000;
 // In seconds: how long the store runs at first, is stopped, and runs before the next stop.
@@ -26,6 +28,7 @@ let last = null;
 let turnsAt = FIRST;
 let turned = 0;
 let touched = performance.now();
+let steps = 0;
 
 /* ---- some times a second ---- */
 
@@ -37,6 +40,9 @@ async function step() {
     last = null;
   } else {
     await look(byId('load').valueAsNumber);
+    if (steps++ % RULES_EVERY === 0) {
+      showRules().catch(() => {});
+    }
   }
   setTimeout(step, PAUSE);
 }
@@ -120,10 +126,10 @@ function showTables({ allowed, denied, failed, permits, instances }) {
   text('failed', failed.last);
   text('requests', allowed.last + denied.last + failed.last);
   const cells = instances.map((one) => {
-    const { reconciled, toReconcile, lost, grantedLocally } = one;
+    const { limits, source, reconciled, toReconcile, lost, grantedLocally } = one;
     // A grant that is older than the window takes no permit any more, so it needs no charge.
     const old = grantedLocally - reconciled - toReconcile - lost;
-    return [`port ${one.port}`, one.source, reconciled, old, toReconcile, lost, grantedLocally];
+    return [`port ${one.port}`, limits, source, reconciled, old, toReconcile, lost, grantedLocally];
   });
   [...byId('grants').rows].forEach((row, at) => {
     while (row.cells.length <= cells.length) {
@@ -195,4 +201,5 @@ text('hit', `${location.host}/playground/hit`);
 // For tests: nothing moves until a click.
 setPaused(new URLSearchParams(location.search).has('still'));
 look(0);
+showRules().catch(() => {});
 step();

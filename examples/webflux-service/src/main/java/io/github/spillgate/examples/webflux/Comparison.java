@@ -12,6 +12,7 @@ import io.github.spillgate.spi.LimitStore;
 import java.time.Duration;
 import java.util.concurrent.atomic.LongAdder;
 import org.springframework.beans.factory.DisposableBean;
+import org.springframework.beans.factory.annotation.Value;
 import org.springframework.stereotype.Component;
 
 /**
@@ -29,11 +30,12 @@ final class Comparison implements DecisionListener, DisposableBean {
     private final RateLimiter eachProcess;
     private final LongAdder grantedLocally = new LongAdder();
 
-    Comparison(Traffic traffic, LimitStore store) {
+    Comparison(Traffic traffic, LimitStore store, @Value("${spillgate.deadline:100ms}") Duration deadline) {
         this.traffic = traffic;
         failsOpen = RateLimiter.builder("fails-open")
                 .store(store)
                 .fallback(Fallback.allow())
+                .deadline(deadline)
                 .build();
         eachProcess = RateLimiter.builder("each-process")
                 .store(LocalStore.bounded(100))

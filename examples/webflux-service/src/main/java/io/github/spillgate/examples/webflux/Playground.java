@@ -1,6 +1,7 @@
 package io.github.spillgate.examples.webflux;
 
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.http.Rules;
 import java.net.URI;
 import org.springframework.boot.context.event.ApplicationReadyEvent;
 import org.springframework.context.event.EventListener;
@@ -26,12 +27,14 @@ final class Playground {
     private static final int HIGHEST_RATE = 60;
 
     private final RateLimiter limiter;
+    private final Rules rules;
     private final Comparison comparison;
     private final Traffic traffic;
     private final StoreSwitch store;
 
-    Playground(RateLimiter limiter, Comparison comparison, Traffic traffic, StoreSwitch store) {
+    Playground(RateLimiter limiter, Rules rules, Comparison comparison, Traffic traffic, StoreSwitch store) {
         this.limiter = limiter;
+        this.rules = rules;
         this.comparison = comparison;
         this.traffic = traffic;
         this.store = store;
@@ -41,7 +44,7 @@ final class Playground {
     void join(ApplicationReadyEvent started) {
         Environment environment = started.getApplicationContext().getEnvironment();
         URI uri = URI.create("http://127.0.0.1:" + environment.getProperty("local.server.port"));
-        traffic.join(new Traffic.Instance(uri, limiter, comparison));
+        traffic.join(new Traffic.Instance(uri, limiter, rules, comparison));
     }
 
     /** Does nothing. The page shows whether the limiter allows the request. */

@@ -3,12 +3,14 @@ package io.github.spillgate.examples.webflux;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.http.Rules;
 import java.net.URI;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.InstantSource;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.springframework.http.HttpStatus;
 import org.springframework.web.reactive.function.client.WebClient;
@@ -84,20 +86,33 @@ final class Traffic {
     /**
      * An instance of the service.
      *
+     * @param uri its address
+     * @param limiter its limiter
+     * @param rules its rules
      * @param grants what the limiter has granted locally
      */
-    record Instance(URI uri, RateLimiter limiter, Comparison grants) {
+    record Instance(URI uri, RateLimiter limiter, Rules rules, Comparison grants) {
 
         private InstanceSeen seen() {
             StoreState state = limiter.state();
             return new InstanceSeen(
                     uri.getPort(),
+                    limits(),
                     state.source().name(),
                     state.problem().orElse(null),
                     grants.grantedLocally(),
                     state.toReconcile(),
                     state.reconciled(),
                     state.lost());
+        }
+
+        /** Returns the limits of the page in this instance, as in its configuration or as published. */
+        private String limits() {
+            return rules.list().stream()
+                    .filter(rule -> rule.name().equals("playground"))
+                    .flatMap(rule -> rule.limits().stream())
+                    .map(limit -> limit.permits() + " in " + limit.window().toSeconds() + " s")
+                    .collect(Collectors.joining(", "));
         }
     }
 
@@ -114,6 +129,7 @@ final class Traffic {
     /** What the page shows of an instance. Of the permits granted locally, those not in the other numbers expired. */
     record InstanceSeen(
             int port,
+            String limits,
             String source,
             @Nullable String problem,
             long grantedLocally,

@@ -13,6 +13,7 @@ import java.net.Socket;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
+import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.nio.charset.StandardCharsets;
@@ -75,7 +76,7 @@ class PlaygroundTest {
         assertThat(header(get("/"), "Connection")).isEqualTo("close");
         assertThat(file("/%69ndex.html")).isEqualTo(file("/")).isEqualTo(html);
         assertThat(html)
-                .doesNotContainPattern("(?i)<style|\\sstyle=|\\son[a-z]+=|javascript:|<iframe|<form")
+                .doesNotContainPattern("(?i)<style|\\sstyle=|\\son[a-z]+=|javascript:|<iframe")
                 .doesNotContainPattern("<script(?![^>]* src=\"playground/)");
         Set<String> ids = found("id=\"([^\"]+)\"", html);
         assertThat(ids).contains("pause", "turn", "grants");
@@ -86,11 +87,11 @@ class PlaygroundTest {
 
         Set<String> files = found("(?:src|href)=\"playground/([^\"]+)\"", html);
         String scripts = "";
-        for (String script : List.of("playground.js", "plot.js")) {
+        for (String script : List.of("playground.js", "plot.js", "rules.js")) {
             files.add(script);
             scripts += file("/playground/" + script);
         }
-        assertThat(files).containsAll(found("from '\\./([^']+)'", scripts)).hasSize(4);
+        assertThat(files).containsAll(found("from '\\./([^']+)'", scripts)).hasSize(5);
         assertThat(ids).containsAll(found("(?:byId|text)\\('([A-Za-z-]+)'", scripts));
         for (String file : files) {
             // The namespace of the icon is never fetched.
@@ -152,6 +153,31 @@ class PlaygroundTest {
     }
 
     @Test
+    void aLimitIsChangedInBothInstances() throws Exception {
+        JsonNode before = sendUntil(
+                traffic -> traffic.at("/instances/1/limits").asString().equals("50 in 10 s"));
+        assertThat(before.at("/instances/0/limits").asString()).isEqualTo("50 in 10 s");
+        URI rule = service.uri().resolve("/actuator/spillgate/playground");
+        HttpRequest publish = HttpRequest.newBuilder(rule)
+                .header("Content-Type", "application/json")
+                .POST(BodyPublishers.ofString("{\"limits\":\"20/10s\",\"version\":\"0\"}"))
+                .build();
+        JsonNode published = json(client.send(publish, BodyHandlers.ofString()).body());
+        sendUntil(traffic -> traffic.at("/instances/0/limits").asString().equals("20 in 10 s")
+                && traffic.at("/instances/1/limits").asString().equals("20 in 10 s"));
+        // After the window, the old limit shows no more.
+        sendUntil(traffic -> traffic.at("/permits").asInt() == 20
+                && traffic.at("/allowed/last").asInt() <= 20
+                && traffic.at("/failsOpen/last").asInt() <= 20
+                && traffic.at("/eachProcess/last").asInt() <= 40);
+        HttpRequest withdraw = HttpRequest.newBuilder(URI.create(rule + "?version=" + published.get("version")))
+                .DELETE()
+                .build();
+        assertThat(client.send(withdraw, BodyHandlers.ofString()).statusCode()).isEqualTo(204);
+        sendUntil(traffic -> traffic.at("/instances/1/limits").asString().equals("50 in 10 s"));
+    }
+
+    @Test
     void theRateIsBounded() {
         for (String wrong : List.of("-1", "61", "many")) {
             assertStatus(raw(LOOPBACK, "POST /playground/traffic?rate=" + wrong, OUR_PAGE), 400);
@@ -205,6 +231,10 @@ class PlaygroundTest {
         assertStatus(raw(LOOPBACK, "POST " + stop, "Host: localhost", "X-Playground: 1", "Origin: null"), 403);
         assertStatus(raw(LOOPBACK, "GET " + stop, OUR_PAGE), 405);
         assertStatus(raw(LOOPBACK, "POST /playground/traffic?rate=60", "Host: localhost"), 403);
+        // A form of another site cannot send JSON.
+        assertStatus(
+                raw(LOOPBACK, "POST /actuator/spillgate/playground", "Host: localhost", "Content-Type: text/plain"),
+                415);
         assertThat(raw(
                         LOOPBACK,
                         "OPTIONS " + stop,
