@@ -182,7 +182,7 @@ final class Settings {
     }
 
     /** Reads a value in JSON that is not null; errors have the location of the setting. */
-    private interface Reader<T> {
+    interface Reader<T> {
         T read(String at, Object value);
     }
 

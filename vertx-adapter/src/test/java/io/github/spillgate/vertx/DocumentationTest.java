@@ -1,10 +1,8 @@
 package io.github.spillgate.vertx;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.catchThrowableOfType;
 
 import io.github.spillgate.Limit;
-import io.github.spillgate.http.settings.WrongSettingException;
 import io.github.spillgate.testkit.ClientForTests;
 import io.github.spillgate.testkit.ShownResponse;
 import io.github.spillgate.testkit.ShownTests;
@@ -29,7 +27,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What the pages show of Vert.x works, and its own page names every setting. */
+/** What the pages show of Vert.x works. {@code SettingsPageTest} checks the settings. */
 class DocumentationTest {
 
     private static final Path DOCS = Path.of("..", "docs");
@@ -234,48 +232,5 @@ class DocumentationTest {
             assertThat(limiting.rules().list()).hasSameSizeAs(rules);
             limiting.close().toCompletionStage().toCompletableFuture().get(30, TimeUnit.SECONDS);
         }
-    }
-
-    /** On the page, or with those of Spring Boot, to which the page refers. */
-    @Test
-    void everySettingIsNamed() throws IOException {
-        String page = Files.readString(PAGE);
-        String shared = Files.readString(DOCS.resolve("webflux.md"));
-        assertThat(page).contains("webflux.md#rules", "webflux.md#settings");
-        for (String setting : known("", "{\"?\": 1}")) {
-            if (!setting.equals("rules")) {
-                assertThat(page + shared)
-                        .containsAnyOf(
-                                "`" + setting + "`, only in Vert.x",
-                                "`spillgate." + setting + "`",
-                                "`spillgate." + setting + ".");
-            }
-        }
-        for (String part : List.of("redis", "local", "client-address", "headers")) {
-            List<String> row = rowOf(shared, "`spillgate." + part + ".");
-            for (String setting : known(part, "{\"" + part + "\": {\"?\": 1}}")) {
-                assertThat(row).containsAnyOf("`spillgate." + part + "." + setting + "`", "`." + setting + "`");
-            }
-        }
-        for (String setting : known("rules[0]", "{\"rules\": [{\"?\": 1}]}")) {
-            assertThat(shared).contains("\n| `" + setting + "` |");
-        }
-    }
-
-    /** Returns the names in the first column of a row. */
-    private static List<String> rowOf(String page, String start) {
-        String row = page.lines()
-                .filter(line -> line.startsWith("| " + start))
-                .findFirst()
-                .orElseThrow(() -> new AssertionError("no row for " + start));
-        return List.of(row.substring(2, row.indexOf(" |")).split(", ", -1));
-    }
-
-    /** The error for an unknown setting lists all settings. */
-    private static List<String> known(String where, String json) {
-        WrongSettingException wrong =
-                catchThrowableOfType(WrongSettingException.class, () -> new RateLimitOptions(new JsonObject(json)));
-        assertThat(wrong.setting()).startsWith(where).endsWith("?");
-        return List.of(wrong.why().replaceFirst(".*expected one of ", "").split(", ", -1));
     }
 }

@@ -13,21 +13,13 @@ import io.github.spillgate.testkit.ShownTests;
 import io.github.spillgate.testkit.Snippets;
 import io.github.spillgate.webflux.autoconfigure.SpillgateAutoConfiguration;
 import io.github.spillgate.webflux.autoconfigure.SpillgateGatewayAutoConfiguration;
-import io.github.spillgate.webflux.autoconfigure.SpillgateProperties;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.lang.reflect.Parameter;
-import java.lang.reflect.RecordComponent;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Locale;
-import java.util.Map;
 import java.util.function.Predicate;
-import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
@@ -36,7 +28,6 @@ import org.junit.jupiter.api.io.TempDir;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.autoconfigure.ssl.SslAutoConfiguration;
 import org.springframework.boot.builder.SpringApplicationBuilder;
-import org.springframework.boot.context.properties.bind.DefaultValue;
 import org.springframework.boot.env.YamlPropertySourceLoader;
 import org.springframework.boot.test.context.runner.ReactiveWebApplicationContextRunner;
 import org.springframework.boot.webflux.autoconfigure.HttpHandlerAutoConfiguration;
@@ -53,10 +44,8 @@ import org.springframework.security.config.web.server.ServerHttpSecurity;
 import org.springframework.security.web.server.SecurityWebFilterChain;
 import reactor.core.publisher.Mono;
 
-/** What the pages show of WebFlux works, and its own page names every setting. */
+/** What the pages show of WebFlux works. {@code SettingsPageTest} checks the settings. */
 class DocumentationTest {
-
-    private static final Path PAGE = Path.of("..", "docs", "webflux.md");
 
     /** What the snippets take for granted. */
     private static final String AROUND = """
@@ -147,9 +136,6 @@ class DocumentationTest {
             }
             """;
 
-    /** Settings, and what they are by themselves. */
-    private static final Pattern ROW = Pattern.compile("(?m)^\\| (`[^|]+`) \\| ([^|]*?) ?\\|");
-
     private static final Path DOCS = Path.of("..", "docs");
 
     /** The package of the controller that the slice tests. */
@@ -211,65 +197,6 @@ class DocumentationTest {
                 .map(snippet -> DynamicTest.dynamicTest(snippet.place(), () -> assertStarts(snippet.text())));
     }
 
-    @Test
-    void everySettingIsNamed() throws IOException {
-        String page = Files.readString(PAGE);
-        for (RecordComponent setting : SpillgateProperties.RuleProperties.class.getRecordComponents()) {
-            assertThat(page).contains("| `" + kebab(setting.getName()) + "` |");
-        }
-        for (RecordComponent setting : SpillgateProperties.class.getRecordComponents()) {
-            String name = "spillgate." + kebab(setting.getName());
-            if (setting.getType().isRecord()) {
-                for (RecordComponent part : setting.getType().getRecordComponents()) {
-                    assertThat(page)
-                            .containsAnyOf(
-                                    name + "." + kebab(part.getName()) + "`",
-                                    "`." + kebab(part.getName()) + "`",
-                                    "    " + kebab(part.getName()) + ": ");
-                }
-            } else {
-                assertThat(page).containsAnyOf("`" + name + "`", "  " + kebab(setting.getName()) + ":");
-            }
-        }
-    }
-
-    @Test
-    void thePageListsTheDefaultOfEverySetting() throws IOException {
-        Map<String, String> said = new HashMap<>();
-        ROW.matcher(Files.readString(PAGE)).results().forEach(row -> {
-            String[] names = row.group(1).replace("`", "").split(", ", -1);
-            String[] values = row.group(2).split(", ", -1);
-            String prefix = names[0].replaceFirst("[^.]*$", "");
-            for (int i = 0; i < names.length; i++) {
-                String name = names[i].startsWith(".") ? prefix + names[i].substring(1) : names[i];
-                said.putIfAbsent(name, plain(values[Math.min(i, values.length - 1)]));
-            }
-        });
-        Map<String, String> defaults = new HashMap<>();
-        defaults("", SpillgateProperties.RuleProperties.class, defaults);
-        defaults("spillgate.", SpillgateProperties.class, defaults);
-        assertThat(defaults).hasSizeGreaterThan(20);
-        assertThat(said).containsAllEntriesOf(defaults);
-    }
-
-    private static void defaults(String prefix, Class<?> settings, Map<String, String> defaults) {
-        // The annotation stays with the parameters.
-        for (Parameter setting : settings.getDeclaredConstructors()[0].getParameters()) {
-            String name = prefix + kebab(setting.getName());
-            DefaultValue value = setting.getAnnotation(DefaultValue.class);
-            if (setting.getType().isRecord()) {
-                defaults(name + ".", setting.getType(), defaults);
-            } else if (value != null && value.value().length == 1) {
-                defaults.put(name, plain(value.value()[0]));
-            }
-        }
-    }
-
-    /** Without what only makes it easier to read. */
-    private static String plain(String value) {
-        return value.replaceAll("[`, ]", "").replace('−', '-');
-    }
-
     private static void assertStarts(String yaml) {
         List<PropertySource<?>> sources = sources(yaml);
         new ReactiveWebApplicationContextRunner()
@@ -313,10 +240,6 @@ class DocumentationTest {
 
     private static List<String> routes(RouteLocator locator) {
         return locator.getRoutes().map(Route::getId).collectList().block();
-    }
-
-    private static String kebab(String name) {
-        return name.replaceAll("([A-Z])", "-$1").toLowerCase(Locale.ROOT);
     }
 
     @Configuration

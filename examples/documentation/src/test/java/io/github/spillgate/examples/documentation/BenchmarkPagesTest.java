@@ -9,6 +9,7 @@ import static io.github.spillgate.examples.documentation.BenchmarkRounds.rounded
 import static io.github.spillgate.testkit.Snippets.ROOT;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.testkit.MarkdownTable;
 import java.io.IOException;
 import java.math.BigDecimal;
 import java.math.RoundingMode;

@@ -15,6 +15,7 @@ import io.github.spillgate.local.CachedLimits;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.spi.LimitStore;
+import io.github.spillgate.testkit.MarkdownTable;
 import io.github.spillgate.testkit.RedisForTests;
 import io.lettuce.core.RedisClient;
 import java.io.IOException;
