@@ -18,7 +18,7 @@ import java.util.Map;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
 
-/** Models of the limiters of docs/background/five-limiters.md, beside the limits that the page shows in their place. */
+/** Models of the limiters of docs/background/origins.md, beside the limits that the page shows in their place. */
 class FiveLimitersTest {
 
     private static final long SECOND = 1_000;
@@ -170,7 +170,7 @@ class FiveLimitersTest {
 
     /** Returns the limit of this text, which must be on the page. */
     private static Limit shown(String text) throws IOException {
-        assertThat(Files.readString(ROOT.resolve("docs/background/five-limiters.md")))
+        assertThat(Files.readString(ROOT.resolve("docs/background/origins.md")))
                 .containsPattern("[\" ]\\Q" + text + "\\E[\"\\n]");
         return Limit.parse(text);
     }
