@@ -22,13 +22,16 @@ import org.w3c.dom.Element;
 import org.w3c.dom.Node;
 import org.w3c.dom.NodeList;
 
-/** The POMs that are published: what a repository requires of them, their versions, and the BOM. */
+/** The POMs that are published: what a repository requires of them, their versions, the BOM; and the workflows. */
 class PublishedPomsTest {
 
     private static final Pattern FRAMEWORK = Pattern.compile("<(vertx|spring-boot)\\.version>([0-9.]+)<");
     /** For Maven or for Gradle. */
     private static final Pattern DEPENDENCY =
             Pattern.compile("\\bspillgate-[a-z-]+(?:</artifactId>\\s*<version>|:)(?<version>\\w[\\w.-]*)");
+
+    private static final Pattern PLUGIN = Pattern.compile(
+            "<artifactId>([a-z-]+-maven-plugin|maven-[a-z]+-plugin)</artifactId>\\s*<version>([0-9.]+)<");
 
     private static final Path PARENT = ROOT.resolve("pom.xml");
     private static final Path BOM = ROOT.resolve("reactive-core/bom/pom.xml");
@@ -116,6 +119,33 @@ class PublishedPomsTest {
     @Test
     void theBomHasNoParent() throws Exception {
         assertThat(xml(BOM).getElementsByTagName("parent").getLength()).isZero();
+    }
+
+    /** It inherits nothing, so it has copies of the plugins that sign and upload. */
+    @Test
+    void theBomPublishesWithThePluginsOfTheParent() throws Exception {
+        String parent = Files.readString(PARENT);
+        Matcher plugin = PLUGIN.matcher(Files.readString(BOM));
+        int plugins = 0;
+        for (; plugin.find(); plugins++) {
+            assertThat(parent).containsPattern(plugin.group(1) + "</artifactId>\\s*<version>" + plugin.group(2) + "<");
+        }
+        assertThat(plugins).isEqualTo(4);
+    }
+
+    /** A tag can be moved to other code; a hash cannot. */
+    @Test
+    void workflowsUseActionsByHash() throws Exception {
+        int actions = 0;
+        for (Path workflow : Snippets.files(ROOT.resolve(".github/workflows"))) {
+            for (String line : Files.readAllLines(workflow)) {
+                if (line.matches(".*\\buses: .*")) {
+                    assertThat(line).matches(" *(- )?uses: [\\w./-]+@[0-9a-f]{40} # v\\d+\\.\\d+\\.\\d+");
+                    actions++;
+                }
+            }
+        }
+        assertThat(actions).isGreaterThan(10);
     }
 
     @Test

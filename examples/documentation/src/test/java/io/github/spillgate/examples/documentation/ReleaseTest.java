@@ -271,6 +271,29 @@ class ReleaseTest {
                 .doesNotContain("<skipped");
     }
 
+    @Test
+    void publishingSaysWhatOnlyTheOwnerCanAdd() throws Exception {
+        Path source = temp.resolve("source");
+        Path log = source.resolve("publish.log");
+        List<String> command = mavenCommand("-Dmaven.repo.local=" + localRepository(), "-Prelease,publish", "validate");
+        ProcessBuilder process = process(source, command);
+        List.of("CENTRAL_NAMESPACE", "CENTRAL_USERNAME", "CENTRAL_PASSWORD", "MAVEN_GPG_KEY")
+                .forEach(process.environment()::remove);
+        Process maven = process.redirectOutput(log.toFile()).start();
+        try {
+            assertThat(maven.waitFor()).isNotZero();
+        } finally {
+            destroy(maven);
+        }
+        assertThat(log)
+                .content()
+                .contains(
+                        "expected CENTRAL_NAMESPACE=io.github.spillgate",
+                        "its name in CENTRAL_USERNAME",
+                        "its password in CENTRAL_PASSWORD",
+                        "in MAVEN_GPG_KEY");
+    }
+
     private static String versionInPom(String library) throws IOException {
         return versionInPom(Pattern.compile("<" + library + "\\.version>([^<]+)<"));
     }
