@@ -17,8 +17,6 @@ import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Snippets;
 import io.lettuce.core.RedisClient;
 import java.io.IOException;
-import java.lang.reflect.Constructor;
-import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.net.URL;
@@ -29,6 +27,8 @@ import java.time.Duration;
 import java.util.List;
 import java.util.UUID;
 import java.util.function.Function;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -42,6 +42,25 @@ class ReadmeTest {
     private static final Path OPTIONS = Snippets.ROOT.resolve("docs/options.md");
 
     private static final Duration PATIENCE = Duration.ofSeconds(30);
+
+    private static final String REDIS = "redis://localhost:6379";
+
+    /** The context of the code of the README. */
+    private static final String GREETING = """
+            import io.github.spillgate.*;
+            import io.github.spillgate.redis.*;
+            import java.time.*;
+            import java.util.function.Function;
+            import reactor.core.publisher.*;
+
+            public final class Greeting implements Function<Void, Object[]> {
+                @Override
+                public Object[] apply(Void nothing) {
+            %s
+                    return new Object[] {limiter, greeting};
+                }
+            }
+            """;
 
     /** The pipeline; the test runs each part once. */
     private static final String PIPELINE = """
@@ -84,32 +103,44 @@ class ReadmeTest {
         client.shutdown(Duration.ZERO, Duration.ofSeconds(5));
     }
 
-    /** The code of the page, with a longer deadline for a busy machine. */
+    /** The code of the page, with the Redis of the test, a key of its own, and a longer deadline for a busy machine. */
     @Test
     @SuppressWarnings("unchecked")
-    void theGreeterGreetsOneHundredAndTwentyTimesAMinute() throws Exception {
-        String source = Snippets.of(README, "java").get(0);
-        assertThat(source).containsOnlyOnce(".build()");
-        Object greeter = newInstance(
-                "Greeter",
-                source.replace(".build()", ".deadline(java.time.Duration.ofSeconds(30)).build()"),
-                RedisClient.class,
-                client);
-        Field field = greeter.getClass().getDeclaredField("limiter");
-        field.setAccessible(true);
-        Method greet = greeter.getClass().getDeclaredMethod("greet", String.class);
-        greet.setAccessible(true);
-        String user = UUID.randomUUID().toString();
-        try (RateLimiter limiter = (RateLimiter) field.get(greeter)) {
+    void theShownLimiterAllowsOneHundredAndTwentyCallsAMinute() throws Exception {
+        String shown = Snippets.of(README, "java").get(0);
+        String key = "user:" + UUID.randomUUID();
+        assertThat(shown).containsOnlyOnce(".build()").containsOnlyOnce(REDIS).containsOnlyOnce("user:42");
+        String snippet = shown.replace(REDIS, RedisForTests.first().uri().toString())
+                .replace("user:42", key)
+                .replace(".build()", ".deadline(Duration.ofSeconds(30)).build()");
+        Object[] parts = this.<Void>run("Greeting", GREETING.formatted(snippet)).apply(null);
+        try (RateLimiter limiter = (RateLimiter) parts[0]) {
             await().atMost(PATIENCE)
                     .until(() -> limiter.peek("ready").block(PATIENCE).source() == Source.REDIS);
-            Mono<String> greeting = (Mono<String>) greet.invoke(greeter, user);
+            Mono<String> greeting = (Mono<String>) parts[1];
             List<String> answers = greeting.repeat(120).collectList().block(PATIENCE);
             assertThat(answers.subList(0, 120)).containsOnly("Hello");
             assertThat(Duration.parse(answers.get(120).substring("Retry in ".length())))
                     .isBetween(Duration.ZERO, Duration.ofMinutes(1));
-            limiter.reset("user:" + user).block(PATIENCE);
+            limiter.reset(key).block(PATIENCE);
         }
+    }
+
+    /** A badge is a picture, so that it needs no server; nothing else would notice that it is out of date. */
+    @Test
+    void theBadgesAreTrue() throws IOException {
+        String pom = Files.readString(Snippets.ROOT.resolve("pom.xml"));
+        Matcher version =
+                Pattern.compile("<version>([0-9.]+)(-SNAPSHOT)?</version>").matcher(pom);
+        assertThat(version.find()).isTrue();
+        String state = version.group(1) + (version.group(2) == null ? "" : ", not released yet");
+        Matcher jdk = Pattern.compile("<maven.compiler.release>(\\d+)<").matcher(pom);
+        assertThat(jdk.find()).isTrue();
+        assertThat(Files.readString(Snippets.ROOT.resolve("LICENSE"))).contains("Apache License", "Version 2.0");
+        assertThat(Files.readString(Snippets.ROOT.resolve("docs/badges.svg")))
+                .contains(">Apache 2.0<", ">" + jdk.group(1) + " and newer<", ">" + state + "<");
+        assertThat(Files.readString(README))
+                .contains("![License: Apache 2.0. JDK " + jdk.group(1) + " and newer. Version " + state + "]");
     }
 
     @Test
@@ -172,23 +203,14 @@ class ReadmeTest {
         }
     }
 
+    /** Compiles the class, and makes an instance. */
     @SuppressWarnings("unchecked")
     private <T> Function<T, Object[]> run(String type, String source) throws Exception {
-        return (Function<T, Object[]>) newInstance(type, source, null, null);
-    }
-
-    /** Compiles the class, and calls its constructor. */
-    private Object newInstance(String type, String source, Class<?> parameter, Object argument) throws Exception {
         Snippets.assertCompiles(type, source, temp);
         // Not closed, because its classes are still in use.
         URLClassLoader loader =
                 new URLClassLoader(new URL[] {temp.toUri().toURL()}, getClass().getClassLoader());
-        Class<?> compiled = loader.loadClass(type);
-        if (parameter == null) {
-            return compiled.getDeclaredConstructor().newInstance();
-        }
-        Constructor<?> constructor = compiled.getDeclaredConstructor(parameter);
-        constructor.setAccessible(true);
-        return constructor.newInstance(argument);
+        return (Function<T, Object[]>)
+                loader.loadClass(type).getDeclaredConstructor().newInstance();
     }
 }
