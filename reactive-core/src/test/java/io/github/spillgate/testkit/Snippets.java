@@ -92,7 +92,7 @@ public final class Snippets {
         }
     }
 
-    /** Returns all pages of the project that are written by hand. */
+    /** Returns all pages of the project that are written by hand, with {@code llms.txt}, which is Markdown too. */
     public static List<Path> pages() throws IOException {
         List<Path> pages = new ArrayList<>();
         try (Stream<Path> top = Files.list(ROOT)) {
@@ -105,7 +105,7 @@ public final class Snippets {
             }
         }
         return pages.stream()
-                .filter(page -> page.toString().endsWith(".md"))
+                .filter(page -> page.toString().endsWith(".md") || page.endsWith("llms.txt"))
                 .sorted()
                 .toList();
     }

@@ -3,6 +3,8 @@ package io.github.spillgate.webflux.autoconfigure;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.github.spillgate.Limit;
+import io.github.spillgate.postgres.PostgresStore;
+import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.testkit.MarkdownTable;
 import io.github.spillgate.webflux.autoconfigure.SpillgateProperties.RuleProperties;
 import java.io.IOException;
@@ -97,36 +99,39 @@ class SettingsPageTest {
             assertThat(names).contains(name.replaceFirst("\\.(keys|values)$", ""));
             for (Map<String, Object> value : list(hint, "values")) {
                 assertThat(value.get("description")).as("%s", value).asString().isNotBlank();
-                assertStarts(
-                        name.endsWith(".keys")
-                                ? name.replaceFirst("keys$", value.get("value") + ".limits=1/s")
-                                : name + "=" + value.get("value"));
+                assertWorks(name, String.valueOf(value.get("value")));
             }
         }
     }
 
-    private static void assertStarts(String setting) {
+    private static void assertWorks(String name, String value) {
+        switch (name) {
+            case "spillgate.redis.uri" ->
+                assertThat(
+                                value.matches("redis://.*,.*")
+                                        ? RedisStore.clusterUris(value)
+                                        : List.of(RedisStore.uri(value)))
+                        .isNotEmpty();
+            case "spillgate.postgres.uri" ->
+                assertThat(PostgresStore.builder(value)).isNotNull();
+            case NAMED + ".keys" -> assertStarts(NAMED + "." + value + ".limits=1/s");
+            case "spillgate.client-address.trusted-proxies" ->
+                assertStarts(name + "=" + value, "spillgate.client-address.header=x-forwarded-for");
+            default -> assertStarts(name + "=" + value);
+        }
+    }
+
+    private static void assertStarts(String... settings) {
         new ReactiveWebApplicationContextRunner()
                 .withConfiguration(AutoConfigurations.of(
                         HttpHandlerAutoConfiguration.class,
                         WebFluxAutoConfiguration.class,
                         SpillgateOutgoingAutoConfiguration.class,
                         SpillgateAutoConfiguration.class))
-                .withPropertyValues(besides(setting))
-                .withPropertyValues(setting)
-                .run(context -> assertThat(context).as(setting).hasNotFailed());
-    }
-
-    /** Returns the settings without which this one has no effect, or is a mistake. No server is needed to start. */
-    private static String[] besides(String setting) {
-        if (setting.contains(".uri=")) {
-            boolean isCluster = setting.contains("node-2");
-            return new String[] {"spillgate.ready-timeout=0", "spillgate.redis.cluster=" + isCluster};
-        }
-        boolean isProxy = setting.contains("trusted-proxies");
-        return new String[] {
-            "spillgate.store=local", "spillgate.client-address.header=" + (isProxy ? "x-forwarded-for" : "none")
-        };
+                .withPropertyValues("spillgate.store=local")
+                .withPropertyValues(settings)
+                .run(context ->
+                        assertThat(context).as(List.of(settings).toString()).hasNotFailed());
     }
 
     private static String type(String name) throws ClassNotFoundException {

@@ -3,6 +3,7 @@ package io.github.spillgate.examples.documentation;
 import static io.github.spillgate.testkit.Snippets.ROOT;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.github.spillgate.testkit.MarkdownTable;
 import io.github.spillgate.testkit.Snippets;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -30,6 +31,11 @@ class PagesTest {
     private static final Pattern COLUMN = Pattern.compile("(?<!\\\\)\\|");
 
     private static final Pattern BELOW_HEAD = Pattern.compile("\\|(?: *:?-+:? *\\|)+");
+
+    private static final Pattern METER = Pattern.compile("(?m)^\\| `(spillgate\\.[a-z.]+)` \\|");
+
+    /** In code, but not the name of a class, a package or a file. */
+    private static final Pattern SETTING = Pattern.compile("`(spillgate(?:\\.[a-z0-9-]+)+)(?=[`=:])");
 
     private static final Pattern MODULES = Pattern.compile("\\bmvn [^\\n`]*-pl ([\\w,/-]+)");
 
@@ -91,6 +97,29 @@ class PagesTest {
         }
         assertThat(tests).containsAll(typed(TESTS));
         assertThat(typed(PROFILES)).allSatisfy(id -> assertThat(poms).contains("<id>" + id + "</id>"));
+    }
+
+    /** A name without its last part is that of several settings. */
+    @Test
+    void namesOfSettingsAndMetersExist() throws IOException {
+        Set<String> known = new HashSet<>(
+                MarkdownTable.settings("Limiter", "Only in Spring Boot").keySet());
+        METER.matcher(Files.readString(ROOT.resolve("docs/operations.md")))
+                .results()
+                .forEach(meter -> known.add(meter.group(1)));
+        known.add("spillgate.decision"); // a span
+        int named = 0;
+        for (Path page : Snippets.pages()) {
+            for (MatchResult found :
+                    SETTING.matcher(Files.readString(page)).results().toList()) {
+                String name = found.group(1).replaceFirst("limiters\\.[a-z]+\\.", "limiters.<name>.");
+                named++;
+                assertThat(known)
+                        .as("%s on %s", name, ROOT.relativize(page))
+                        .anyMatch(it -> it.equals(name) || it.startsWith(name + "."));
+            }
+        }
+        assertThat(named).isGreaterThan(50);
     }
 
     /** Returns the names in the commands of all pages; a command may list several, separated by commas. */
