@@ -42,6 +42,9 @@ class ReadmeFiguresTest {
     private static final Map<String, String> PEERS =
             Map.of("Bucket4j", "bucket4j", "Redisson", "redisson", "Spring Cloud Gateway", "spring gateway");
 
+    /** Not one of a name, such as Bucket4j. */
+    private static final Pattern NUMBER = Pattern.compile("(?<![A-Za-z0-9.])[0-9][0-9.,]*");
+
     private String readme = "";
 
     @BeforeEach
@@ -180,6 +183,13 @@ class ReadmeFiguresTest {
     void theReadmeIsShort() {
         assertThat(readme.strip().split("\\s+", -1)).hasSizeLessThanOrEqualTo(800);
         assertThat(readme.split("]\\(", -1)).hasSizeLessThanOrEqualTo(26);
+        for (MarkdownTable table : MarkdownTable.all(readme)) {
+            assertThat(table.rows())
+                    .allSatisfy(row -> assertThat(row)
+                            .allSatisfy(cell -> assertThat(NUMBER.matcher(cell).results())
+                                    .as(cell)
+                                    .hasSizeLessThan(2)));
+        }
     }
 
     private static String times(BenchmarkRounds rounds, String work, String contender, String other) {
