@@ -18,7 +18,6 @@ record Arguments(
         boolean memory,
         boolean simulate,
         boolean wrk,
-        boolean outage,
         Path out,
         List<Work> works,
         Pace pace) {
@@ -33,7 +32,6 @@ record Arguments(
               --memory             measures the memory of keys in Redis instead, in five minutes
               --simulate           simulates what each algorithm admits instead, without Redis, in a minute
               --wrk                measures HTTP servers with wrk instead, which must be installed, in ten minutes
-              --outage             draws an outage of Redis instead, in a minute
               --out DIR            the directory of results.csv, rounds.csv, nodes.csv, results.md and the charts
               --help               prints this text
 
@@ -48,7 +46,6 @@ record Arguments(
         boolean simulate = false;
         boolean quick = false;
         boolean wrk = false;
-        boolean outage = false;
         Path out = Path.of(System.getProperty(OUT, "target/benchmark"));
         List<Work> works = Works.all();
         double rounds = 0;
@@ -62,7 +59,6 @@ record Arguments(
                 case "--simulate" -> simulate = true;
                 case "--quick" -> quick = true;
                 case "--wrk" -> wrk = true;
-                case "--outage" -> outage = true;
                 case "--out" -> out = path(value(option, left, "a directory", "--out target/benchmark"));
                 case "--only" -> works = only(value(option, left, "names of works", "--only hot-key,denied"), works);
                 case "--rounds" ->
@@ -72,14 +68,14 @@ record Arguments(
                 default ->
                     throw new IllegalArgumentException(
                             "argument \"" + option + "\" is unknown: expected one of --quick, --only,"
-                                    + " --rounds, --seconds, --memory, --simulate, --wrk, --outage, --out and --help,"
+                                    + " --rounds, --seconds, --memory, --simulate, --wrk, --out and --help,"
                                     + " for example --quick --only hot-key");
             }
         }
         Pace pace = quick ? Pace.QUICK : Pace.FULL;
         pace = rounds == 0 ? pace : pace.rounds((int) rounds);
         pace = seconds == 0 ? pace : pace.slice(Duration.ofNanos((long) (seconds * 1e9)));
-        return new Arguments(help, quick, memory, simulate, wrk, outage, out, works, pace);
+        return new Arguments(help, quick, memory, simulate, wrk, out, works, pace);
     }
 
     private static String value(String option, Deque<String> left, String what, String example) {

@@ -54,8 +54,6 @@ public final class Benchmark {
                 Simulation.write(asked.out(), asked.quick(), out);
             } else if (asked.wrk()) {
                 Wrk.write(asked.out(), asked.quick(), out);
-            } else if (asked.outage()) {
-                Outage.write(asked.out(), out);
             } else if (asked.memory()) {
                 showMemory(asked, out);
             } else {

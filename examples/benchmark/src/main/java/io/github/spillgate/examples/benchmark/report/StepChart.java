@@ -4,7 +4,6 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
-import java.util.function.UnaryOperator;
 
 /**
  * Step charts of several contenders, one below the other, with a line at the limit. Values above the line have another
@@ -77,15 +76,6 @@ public record StepChart(
 
     /** Returns the picture as SVG. */
     public String svg() {
-        return svg(parts -> parts);
-    }
-
-    /** Returns the picture as SVG, in which the steps appear as time passes, again and again. */
-    public String movingSvg() {
-        return svg(parts -> Svg.revealed(LABELS, parts));
-    }
-
-    private String svg(UnaryOperator<List<String>> ofRows) {
         List<String> parts = new ArrayList<>();
         parts.add(Svg.text(16, 24, "title", title));
         parts.add(Svg.text(16, 42, "note", note));
@@ -102,12 +92,10 @@ public record StepChart(
                 .orElse(0);
         double scale = (double) HIGH / Math.max(highest, limit);
         int y = TOP + MARKS;
-        List<String> drawn = new ArrayList<>();
         for (Row row : rows) {
-            drawn.addAll(row(row, y, scale));
+            parts.addAll(row(row, y, scale));
             y += ROW;
         }
-        parts.addAll(ofRows.apply(drawn));
         int tick = seconds / 10 > MOST_TICKS ? 30 : 10;
         for (int second = 0; second <= seconds; second += tick) {
             parts.add(Svg.text(

@@ -1,6 +1,5 @@
 package io.github.spillgate.examples.benchmark.report;
 
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.stream.Collectors;
@@ -55,25 +54,6 @@ final class Svg {
                 + "  <desc>" + escape(description) + "</desc>\n"
                 + STYLE
                 + parts.stream().map(part -> "  " + part + "\n").collect(Collectors.joining()) + "</svg>\n";
-    }
-
-    /** Returns parts of which those on the right appear from left to right, unless the reader wants no motion. */
-    static List<String> revealed(int left, List<String> parts) {
-        List<String> all = new ArrayList<>();
-        all.add("""
-                <style>
-                    .reveal { transform-origin: %dpx 0; animation: reveal 16s linear infinite; }
-                    @keyframes reveal { 0%%, 20%%, 80%%, 100%% { transform: scaleX(1); } 20.1%% { transform: scaleX(0); } }
-                    @media (prefers-reduced-motion: reduce) { .reveal { animation: none; } }
-                  </style>""".formatted(left));
-        all.add(part(
-                "<clipPath id=\"shown\"><rect width=\"%d\" height=\"100%%\"/>"
-                        + "<rect class=\"reveal\" x=\"%d\" width=\"%d\" height=\"100%%\"/></clipPath>",
-                left, left, WIDTH - left));
-        all.add("<g clip-path=\"url(#shown)\">");
-        all.addAll(parts);
-        all.add("</g>");
-        return all;
     }
 
     static String text(double x, int y, String kind, String words) {
