@@ -39,10 +39,8 @@ public final class Turns {
      */
     private static final int MOST_WAITING = 1_024;
 
-    private static final ThreadLocal<Turns> OF_THREAD = ThreadLocal.withInitial(Turns::new);
-
-    /** Whether any thread is shared. */
-    private static volatile boolean isAnyShared;
+    /** Null on a thread that takes no turns. A thread of a servlet container then refers to no class from here. */
+    private static final ThreadLocal<@Nullable Turns> OF_THREAD = new ThreadLocal<>();
 
     private final Thread thread = Thread.currentThread();
     private final Queue<Runnable> waiting = new ConcurrentLinkedQueue<>();
@@ -64,25 +62,29 @@ public final class Turns {
 
     /** Shares the current thread: decisions for all callers of a store are emitted on it. */
     public static void share() {
-        OF_THREAD.get().isShared = true;
-        isAnyShared = true;
+        Turns known = OF_THREAD.get();
+        (known == null ? create() : known).isShared = true;
     }
 
     /** Returns whether the current thread is shared. */
     public static boolean isShared() {
-        return isAnyShared && OF_THREAD.get().isShared;
+        Turns turns = OF_THREAD.get();
+        return turns != null && turns.isShared;
     }
 
     /** Begins a turn on the current thread, which is shared. */
     public static void begin() {
-        Turns turns = OF_THREAD.get();
-        turns.endOfTurn = turns.made + LENGTH;
+        Turns turns = ofThread();
+        if (turns != null) {
+            turns.endOfTurn = turns.made + LENGTH;
+        }
     }
 
     /** Counts a decision that is made at once on this thread. */
     public static void count() {
-        if (mayTakeTurns()) {
-            OF_THREAD.get().made++;
+        Turns turns = ofThread();
+        if (turns != null) {
+            turns.made++;
         }
     }
 
@@ -92,15 +94,20 @@ public final class Turns {
      * @return whether the turn of this thread is over
      */
     public static boolean isOver() {
-        if (!mayTakeTurns()) {
-            return false;
-        }
-        Turns turns = OF_THREAD.get();
-        return turns.made >= turns.endOfTurn && (turns.isWorker || turns.isShared);
+        Turns turns = ofThread();
+        return turns != null && turns.made >= turns.endOfTurn && (turns.isWorker || turns.isShared);
     }
 
-    private static boolean mayTakeTurns() {
-        return Thread.currentThread() instanceof NonBlocking || isAnyShared;
+    /** Returns the turns of the current thread; null if it takes none. */
+    private static @Nullable Turns ofThread() {
+        Turns known = OF_THREAD.get();
+        return known == null && Thread.currentThread() instanceof NonBlocking ? create() : known;
+    }
+
+    private static Turns create() {
+        Turns created = new Turns();
+        OF_THREAD.set(created);
+        return created;
     }
 
     /**
@@ -109,8 +116,8 @@ public final class Turns {
      * @param task makes a decision
      */
     public static void join(Runnable task) {
-        Turns turns = OF_THREAD.get();
-        if (turns.isShared) {
+        Turns turns = ofThread();
+        if (turns == null || turns.isShared) {
             Schedulers.parallel().schedule(task);
             return;
         }

@@ -138,6 +138,26 @@ class TurnsTest {
         }
     }
 
+    /** No worker of the scheduler is on it, so what joined would run on a thread of the scheduler. */
+    @Test
+    void aThreadOfTheApplicationWithTheNameOfAWorkerTakesNoTurns() throws InterruptedException {
+        AtomicBoolean isOver = new AtomicBoolean();
+        Thread shared = new Thread(Turns::share);
+        Thread similar = new Thread(
+                () -> {
+                    for (int i = 0; i < 2 * Turns.LENGTH; i++) {
+                        Turns.count();
+                    }
+                    isOver.set(Turns.isOver());
+                },
+                "parallel-1");
+        for (Thread each : List.of(shared, similar)) {
+            each.start();
+            each.join();
+        }
+        assertThat(isOver).isFalse();
+    }
+
     /** Without turns, each caller would continue with its own: on its own thread, within its own task. */
     @Test
     void aCallerDoesNotContinueWithTheThreadLocalsOfAnother() {
