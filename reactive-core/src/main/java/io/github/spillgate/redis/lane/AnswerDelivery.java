@@ -82,13 +82,16 @@ public final class AnswerDelivery {
 
     /** Emits the answers of a batch. */
     void deliver(Batch batch, OpenConnection connection, Consumer<BatchPart> emit) {
+        if (!isOnLoop()) {
+            // Also if the answers are emitted elsewhere: that may be Schedulers.immediate().
+            Turns.begin();
+        }
         if (!emitsFew || batch.size() > FEW) {
             batch.parts().forEach(part -> deliver(() -> emit.accept(part)));
         } else if (skipped > 0) {
             skipped--;
             deliver(() -> batch.parts().forEach(emit));
         } else {
-            Turns.begin();
             long start = connection.now();
             batch.parts().forEach(emit);
             long nanos = connection.now() - start;
