@@ -117,12 +117,15 @@ class ResilientStoreBusyLoopTest {
         try (LogForTests log = LogForTests.listen()) {
             AtomicBoolean isLogged = new AtomicBoolean();
             busy.execute(() -> {
+                // As applications do that name a thread after the request which it serves.
+                Thread.currentThread().setName("of /a\nforged");
                 requestMany();
                 holdUntil(isLogged::get);
             });
             String place = "; it is at " + getClass().getName() + ".holdUntil(";
             await().atMost(LONG)
-                    .untilAsserted(() -> assertThat(log.lines("Event loop ")).anyMatch(line -> line.contains(place)));
+                    .untilAsserted(() -> assertThat(log.lines("Event loop of /a\\u000aforged has"))
+                            .anyMatch(line -> line.contains(place)));
             isLogged.set(true);
             await().atMost(LONG).until(this::isAnswered);
         }

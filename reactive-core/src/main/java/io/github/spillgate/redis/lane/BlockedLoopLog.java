@@ -2,6 +2,7 @@ package io.github.spillgate.redis.lane;
 
 import io.github.spillgate.internal.Background;
 import io.github.spillgate.internal.LoggedCauses;
+import io.github.spillgate.internal.Text;
 import io.github.spillgate.internal.Time;
 import java.util.Arrays;
 import java.util.concurrent.TimeUnit;
@@ -71,7 +72,7 @@ final class BlockedLoopLog {
         LOG.warn(
                 "Event loop {} has read no reply of Redis for a second, because a caller blocks it: expected none that"
                         + " does, for example with publishOn(Schedulers.boundedElastic()); it is at {}",
-                blocked.getName(),
+                Text.line(blocked.getName()),
                 place);
     }
 }
