@@ -19,6 +19,11 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
+import java.util.concurrent.BrokenBarrierException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CyclicBarrier;
+import java.util.function.IntConsumer;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
@@ -30,6 +35,7 @@ import reactor.core.publisher.Mono;
 class RequestVerdictsTest {
 
     private static final Duration LONG = Duration.ofSeconds(30);
+    private static final int THREADS = 4;
     private static final String EXPOSE = "Access-Control-Expose-Headers";
     private static final String ALL_NAMES = "RateLimit-Policy, RateLimit, X-RateLimit-Limit, X-RateLimit-Remaining,"
             + " X-RateLimit-Reset, Retry-After";
@@ -41,6 +47,61 @@ class RequestVerdictsTest {
 
     private final RequestVerdicts verdicts = new RequestVerdicts();
     private final Fields response = new Fields();
+
+    /** A handler may call several annotated methods at once. */
+    @Test
+    void nothingIsLostIfSeveralThreadsRecord() {
+        int number = 1_000;
+        List<Rule> rules = IntStream.range(0, number)
+                .mapToObj(i -> rule("rule-" + i, 5).build())
+                .toList();
+        try (RateLimiter many = RateLimiter.builder("many")
+                .store(LocalStore.bounded(10 * number))
+                .build()) {
+            List<Verdict> made =
+                    rules.stream().map(rule -> decide(many, rule.toBuilder())).toList();
+            inParallel(number, i -> verdicts.isNew(rules.get(i)));
+            inParallel(number / 2, i -> verdicts.forget(rules.get(i)));
+            inParallel(number, i -> verdicts.denied(rules.get(i), made.get(i)));
+            inParallel(number, i -> verdicts.note(made.get(i)));
+            inParallel(number, i -> verdicts.cost(rules.get(i).name(), 2));
+            assertThat(verdicts.decisions()).hasSize(number);
+            assertThat(rules).allMatch(rule -> verdicts.denial(rule) != null);
+            assertThat(rules.subList(0, number / 2)).allMatch(verdicts::isNew);
+            assertThat(rules.subList(number / 2, number)).noneMatch(verdicts::isNew);
+            verdicts.settle().block(LONG);
+            assertThat(rules)
+                    .allSatisfy(rule -> assertThat(decide(many, rule.toBuilder())
+                                    .decision()
+                                    .orElseThrow()
+                                    .remaining())
+                            .as("with the cost of %s", rule.name())
+                            .isEqualTo(2));
+        }
+    }
+
+    private static void inParallel(int number, IntConsumer record) {
+        CyclicBarrier start = new CyclicBarrier(THREADS);
+        CompletableFuture.allOf(IntStream.range(0, THREADS)
+                        .mapToObj(thread -> CompletableFuture.runAsync(
+                                () -> {
+                                    await(start);
+                                    for (int i = thread; i < number; i += THREADS) {
+                                        record.accept(i);
+                                    }
+                                },
+                                task -> new Thread(task).start()))
+                        .toArray(CompletableFuture[]::new))
+                .join();
+    }
+
+    private static void await(CyclicBarrier barrier) {
+        try {
+            barrier.await();
+        } catch (InterruptedException | BrokenBarrierException e) {
+            throw new IllegalStateException(e);
+        }
+    }
 
     // Decisions.
 
