@@ -119,6 +119,23 @@ class RateLimitWebFilterThreadTest {
         }
     }
 
+    /** A handler may take long, and the thread that reads from Redis has more replies to read. */
+    @Test
+    void onAServletContainerNoHandlerRunsOnTheThreadThatReadsFromRedis() {
+        try (Limiters limiters = Limiters.onRedis()) {
+            Rules rules = limiters.rules(Limiters.address("address", 1_000));
+            try (Service service = Service.startOnTomcat(context -> {
+                Service.filter(context, rules);
+                context.registerBean(Handler.class, () -> new Handler(rules));
+            })) {
+                for (int i = 0; i < 20; i++) {
+                    assertThat(service.get("/thread").body()).doesNotStartWith("lettuce-");
+                    assertThat(service.get("/told").body()).doesNotStartWith("lettuce-");
+                }
+            }
+        }
+    }
+
     private String threadOfHandler(KeySource key) {
         Rule rule = Rule.named("tenant")
                 .key(key)
