@@ -108,11 +108,13 @@ class ResilientStoreRefusalTest {
             assertThat(limiter.state().problem().orElseThrow()).contains(code, what, remedy);
             // On a busy machine, the first decision misses its deadline before Redis refuses it; that is logged apart.
             await().atMost(PATIENCE)
-                    .untilAsserted(() -> assertThat(log.lines(name, remedy))
+                    .untilAsserted(() -> assertThat(log.lines(name, "Falling back to LocalFallback", remedy))
                             .singleElement()
                             .asString()
                             .contains(code, what));
-            assertThat(log.lines(name, "Falling back to LocalFallback")).hasSize(1);
+            // What else the rights are for may be said apart, once.
+            assertThat(log.lines(name, "does not exchange published limits")).hasSizeLessThan(2);
+            assertThat(log.lines(name, remedy)).hasSizeLessThan(3);
             admin.sync().aclSetuser("app", AclSetuserArgs.Builder.on().allKeys().allCommands());
             await().atMost(PATIENCE).until(() -> limiter.tryAcquire(KEY).block().source() == Source.REDIS);
         }

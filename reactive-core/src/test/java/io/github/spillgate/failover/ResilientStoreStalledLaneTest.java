@@ -27,6 +27,7 @@ import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -198,13 +199,17 @@ class ResilientStoreStalledLaneTest {
         AtomicLong delay = new AtomicLong(DEADLINE.toMillis() * 7 / 10);
         try (RedisClient direct = RedisClient.create(redis.uri())) {
             RedisCommands<String, String> admin = direct.connect().sync();
-            network.delayReplies(delay::get);
+            AtomicInteger replies = new AtomicInteger();
+            network.delayReplies(() -> {
+                replies.incrementAndGet();
+                return delay.get();
+            });
             List<CompletableFuture<Decision>> early = others.stream()
                     .map(other -> LoopRequests.request(other, patient.tryAcquire("early-" + keys.getAndIncrement())))
                     .toList();
             await().pollInterval(Duration.ofMillis(10))
                     .atMost(LONG)
-                    .until(() -> admin.keys("*early*").size() == others.size());
+                    .until(() -> admin.keys("*early*").size() == others.size() && replies.get() >= others.size());
             delay.set(LONG.toMillis());
             request(stalling, IN_FLIGHT).forEach(CompletableFuture::join);
             assertThat(early)
