@@ -318,7 +318,7 @@ class BanStoresTest extends ScriptedFixture {
             stored(kind)
                     .correct(List.of(Reconciliation.of("other", 1, claim, List.of(ban), List.of(), clock)))
                     .block();
-            assertThat(isBanned(limiter, "k")).isEqualTo(ban == after);
+            assertThat(isBanned(limiter, "k")).isEqualTo(ban.equals(after));
         }
     }
 

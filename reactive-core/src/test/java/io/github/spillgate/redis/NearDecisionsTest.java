@@ -138,7 +138,7 @@ class NearDecisionsTest extends ScriptedFixture {
             Limit year = Limit.yearly(10 + random.nextInt(20)).near(1 + random.nextInt(100));
             List<Mono<Decision>> asked = new ArrayList<>();
             for (int i = 0; i < 60; i++) {
-                long cost = 1 + (random.nextInt(4) == 0 ? random.nextInt(3) : 0);
+                long cost = 1L + (random.nextInt(4) == 0 ? random.nextInt(3) : 0);
                 Charge one = Charge.of("a" + round, day, year).group("g").permits(cost);
                 Charge both = Charge.of("b" + round, year).group("g").permits(cost);
                 asked.add(random.nextInt(3) == 0 ? limiter.tryAcquire(one, both) : limiter.tryAcquire(one));
