@@ -19,6 +19,7 @@ import java.time.Instant;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.BiFunction;
 import java.util.function.Function;
 import java.util.function.Supplier;
@@ -242,6 +243,12 @@ public final class SpillgateEndpoint {
                 + (names.isEmpty()
                         ? "expected one of spillgate.rules, and there is none"
                         : Spelling.expected(rule, names));
+    }
+
+    static Mono<WebEndpointResponse<?>> wrongField(String field, Set<String> fields) {
+        return wrong(
+                WebEndpointResponse.STATUS_BAD_REQUEST,
+                Text.quote(field) + " is not a field: " + Spelling.expected(field, fields));
     }
 
     private static Mono<WebEndpointResponse<?>> wrong(int status, String message) {

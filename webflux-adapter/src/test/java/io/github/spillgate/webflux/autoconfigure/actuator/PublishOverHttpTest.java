@@ -127,6 +127,7 @@ class PublishOverHttpTest {
                 "{'limits':'3/15m,'}|expected",
                 "{'limits':'0/15m'}|expected",
                 "{'limits':'3/15m, 3/15m'}|15m",
+                "{'limits':'3/15m','shadwo':'true'}|is not a field: did you mean shadow",
                 "{'limits':'3/15m','shadow':'maybe'}|expected true or false",
                 "{'limits':'3/15m','version':'-1'}|version -1 is negative",
                 "{'limits':'3/15m','version':'new'}|expected that of the published value",
