@@ -18,8 +18,11 @@ public final class PublicationConflictException extends RuntimeException {
      * @param present what is published; null for nothing
      */
     public PublicationConflictException(String name, long version, @Nullable Publication present) {
-        super((present == null ? "nothing is published for " + name : name + " has " + present) + ": expected version "
-                + version + ", which the caller has seen; read what is published, and try again with its version, for"
+        super((present == null
+                        ? "nothing that this instance understands is published for " + name
+                        : name + " has " + present)
+                + ": expected version " + version
+                + ", which the caller has seen; read what is published, and try again with its version, for"
                 + " example limiter.published().map(now -> now.limits(limits))");
         this.present = present;
     }

@@ -88,6 +88,15 @@ abstract class PublicationContract {
     }
 
     @Test
+    void limitersThatAreMadeLaterEndThemToo() {
+        publish(Publication.of(LOWER).until(Instant.now().plusMillis(1_000)));
+        close();
+        RateLimiter later = limiter(CONFIGURED);
+        assertThat(later.limits()).containsExactly(LOWER);
+        await().untilAsserted(() -> assertThat(later.limits()).containsExactly(CONFIGURED));
+    }
+
+    @Test
     void ofTwoAdministratorsOneWins() {
         Publication first = publish(Publication.of(LOWER));
         PublicationConflictException conflict = catchThrowableOfType(
@@ -206,6 +215,18 @@ abstract class PublicationContract {
             assertThat(limiter.limits()).containsExactly(LOWER);
             assertThat(rules.list()).extracting(Rule::summary).containsExactly("login: 100/1h");
             assertThat(log.lines(name, "is not understood")).hasSize(2);
+        }
+    }
+
+    @Test
+    void aTextThatIsNotUnderstoodIsNotReplacedUnseen() {
+        String content = "newer\n" + Instant.now().plusSeconds(600).toEpochMilli() + "\n\n10/1h";
+        write("/", 0, content);
+        for (int i = 0; i < 2; i++) {
+            assertThatThrownBy(() -> publish(Publication.of(LOWER)))
+                    .isInstanceOf(PublicationConflictException.class)
+                    .hasMessageContaining("nothing that this instance understands is published for " + name);
+            assertThat(limiter.limits()).containsExactly(CONFIGURED);
         }
     }
 

@@ -29,6 +29,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
 import java.util.WeakHashMap;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -82,7 +83,7 @@ public final class Fleet {
     private static final Duration LONGEST_LIFE = Duration.ofDays(366);
 
     /** By the store, and by each limiter on it. */
-    private static final Map<Object, Fleet> BY_OWNER = Collections.synchronizedMap(new WeakHashMap<>());
+    private static final Owners<Fleet> BY_OWNER = new Owners<>();
 
     private final WeakReference<LimitStore> store;
     private final UUID self = new UUID(
@@ -109,8 +110,8 @@ public final class Fleet {
     /** What applies, by its name. Written under {@link #applying}. */
     private volatile Map<String, Publication> applied = Map.of();
 
-    /** The latest version of a name of which the text was not understood. Guarded by {@link #applying}. */
-    private final Map<String, Long> unknown = new HashMap<>();
+    /** The latest version of a name of which the text was not understood. Written under {@link #applying}. */
+    private final Map<String, Long> unknown = new ConcurrentHashMap<>();
 
     private Fleet(LimitStore store) {
         this.store = new WeakReference<>(store);
@@ -120,7 +121,7 @@ public final class Fleet {
     /** Returns this process among those that use a store. */
     public static Fleet of(LimitStore store) {
         LimitStore origin = store.origin();
-        return BY_OWNER.computeIfAbsent(origin, unused -> new Fleet(origin));
+        return BY_OWNER.computeIfAbsent(origin, () -> new Fleet(origin));
     }
 
     /** Returns the instances of each limiter. */
@@ -142,6 +143,8 @@ public final class Fleet {
         synchronized (this) {
             if (isShared && isSupported) {
                 startTimer(SOON);
+            } else if (!applied.isEmpty()) {
+                startNext();
             }
         }
         return member;
@@ -400,11 +403,7 @@ public final class Fleet {
 
     /** Publishes a value. If nothing is published that applies, its name may have a tombstone with a version. */
     private Mono<FleetReply> change(String name, long seen, Instant until, String content, int tries) {
-        Value dead;
-        synchronized (this) {
-            dead = seen == 0 ? known.get(name) : null;
-        }
-        long expected = dead == null || applied.get(name) != null ? seen : dead.version();
+        long expected = seen == 0 ? versionWithoutEffect(name) : seen;
         FleetExchange request =
                 request(Instances.LIFETIME, limiters(), true, new Value(name, expected, until.toEpochMilli(), content));
         return send(request, LONGEST_CHANGE)
@@ -434,6 +433,16 @@ public final class Fleet {
                             ? change(name, seen, until, content, tries - 1)
                             : Mono.error(new PublicationConflictException(name, seen, present));
                 });
+    }
+
+    /** Returns the version of a tombstone, or of a value that has ended; 0 if there is none. */
+    private synchronized long versionWithoutEffect(String name) {
+        Value value = known.get(name);
+        return value == null
+                        || applied.containsKey(name)
+                        || Long.valueOf(value.version()).equals(unknown.get(name))
+                ? 0
+                : value.version();
     }
 
     private Mono<Void> end() {

@@ -4,7 +4,8 @@ package io.github.spillgate.internal.fleet;
 
 // Design notes: where to read.
 //
-//   A process    Fleet has the heartbeat of all limiters on a store. Instances: how many there are of each limiter
+//   A process    Fleet has the heartbeat of all limiters on a store, found by Owners. Instances: how many there are of
+//                each limiter
 //   In a store   PublishedValues: the rules and the bytes of what is published, as in fleet.lua
 
 import org.jspecify.annotations.NullMarked;

@@ -15,6 +15,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
@@ -165,6 +166,18 @@ class FleetTest {
     }
 
     @Test
+    void storesThatAreEqualAreNotTheSame() {
+        CountingStore one = new EqualStore();
+        CountingStore other = new EqualStore();
+        members.add(Fleet.of(one).joinLimiter(new Object(), "api", values -> {}));
+        members.add(Fleet.of(other).joinLimiter(new Object(), "login", values -> {}));
+        time.passMillis(100);
+        assertThat(one.requests).containsExactly("[api] for 20 s");
+        assertThat(other.requests).containsExactly("[login] for 20 s");
+        assertThat(Fleet.of(one)).isSameAs(Fleet.of(one));
+    }
+
+    @Test
     void aStoreInMemoryIsNotAsked() {
         LimitStore local = LocalStore.bounded(16);
         Fleet.Member member = Fleet.of(local).joinLimiter(new Object(), "api", values -> {});
@@ -183,7 +196,7 @@ class FleetTest {
     }
 
     /** A store that returns a number of instances. */
-    private static final class CountingStore extends Unprotected {
+    private static class CountingStore extends Unprotected {
 
         private final List<String> requests = new ArrayList<>();
         private Mono<Integer> number = Mono.just(1);
@@ -205,6 +218,20 @@ class FleetTest {
         @Override
         public Optional<Duration> deadline() {
             return Optional.empty();
+        }
+    }
+
+    /** A store such as a record, which is equal to others. */
+    private static final class EqualStore extends CountingStore {
+
+        @Override
+        public boolean equals(@Nullable Object other) {
+            return other instanceof EqualStore;
+        }
+
+        @Override
+        public int hashCode() {
+            return 1;
         }
     }
 }
