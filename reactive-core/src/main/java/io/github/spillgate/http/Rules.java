@@ -173,13 +173,15 @@ public final class Rules {
     /**
      * Withdraws the published limits of a rule in all instances: the present configuration of each applies again.
      *
-     * @param rule the name of a rule of this instance
+     * @param rule the name of a rule of this instance, or of another one for which limits are published
      * @param version the version of the value that is published
      * @return completes when it is withdrawn; errors as those of {@link RateLimiter#publish(Publication)}
      * @throws IllegalArgumentException if there is no such rule
      */
     public Mono<Void> unpublish(String rule, long version) {
-        checkNamed(rule);
+        if (!fleet.published().containsKey(rule)) {
+            checkNamed(rule);
+        }
         return fleet.unpublish(rule, version);
     }
 
@@ -221,6 +223,26 @@ public final class Rules {
 
     /** Returns the configured rules with published limits; what cannot be applied leaves a rule as it is. */
     private CompiledRules withPublished(Map<String, Publication> values) {
+        try {
+            // All at once: limits of two rules may have names that fit only together.
+            Map<String, Publication> ours = new HashMap<>();
+            CompiledRules result = compiled(configured.stream()
+                    .map(rule -> {
+                        Publication value = values.get(rule.name());
+                        if (value != null) {
+                            ours.put(rule.name(), value);
+                        }
+                        return value == null ? rule : under(rule, value);
+                    })
+                    .toList());
+            published = ours;
+            return result;
+        } catch (IllegalArgumentException | IllegalStateException e) {
+            return withThoseThatFit(values);
+        }
+    }
+
+    private CompiledRules withThoseThatFit(Map<String, Publication> values) {
         CompiledRules result = compiled(configured);
         Map<String, Publication> applied = new HashMap<>();
         for (Rule rule : configured) {

@@ -230,6 +230,27 @@ abstract class PublicationContract {
         }
     }
 
+    @Test
+    void limitsOfRulesThatFitOnlyTogetherApplyAfterARestart() {
+        Rule[] configured = {
+            rule("login", CONFIGURED), rule("login-2", Limit.perHour(5).named("x"))
+        };
+        Rules rules = rules(configured);
+        rules.publish("login-2", Publication.of(Limit.perHour(5).named("y"))).block();
+        rules.publish("login", Publication.of(Limit.perHour(10).named("2-x"))).block();
+        assertThat(rules(configured)).hasToString(rules.toString()).asString().contains("login: 10/1h");
+    }
+
+    @Test
+    void whatIsPublishedForARuleThatIsNoLongerConfiguredCanBeWithdrawn() {
+        Rules rules = rules(rule("login", CONFIGURED));
+        Publication published =
+                requireNonNull(rules.publish("login", Publication.of(LOWER)).block());
+        rules.replace(List.of());
+        rules.unpublish("login", published.version()).block();
+        assertThat(rules.published()).isEmpty();
+    }
+
     /** Another program, or another version, has published what the configuration of this one does not allow. */
     @Test
     void limitsThatCannotApplyHereKeepWhatApplies() {
@@ -239,7 +260,7 @@ abstract class PublicationContract {
             String until = "\n" + Instant.now().plusSeconds(600).toEpochMilli();
             write("/", 0, until + "\n\n10/1h\n20/1h");
             write("/login", 0, until + "\n\n10/1h name=2-x");
-            write("/login-2", 0, until + "\n\n6/1h");
+            write("/login-2", 0, until + "\n\n6/1h name=x");
             beat();
             assertThat(limiter.limits()).containsExactly(CONFIGURED);
             assertThat(rules.list()).extracting(Rule::summary).containsExactly("login: 100/1h", "login-2: 6/1h");

@@ -91,7 +91,8 @@ public final class PublishedLimits {
     /**
      * Withdraws published limits in all instances that use the store.
      *
-     * @param name the name of a rule, or {@link #LIMITER} and that of a limiter
+     * @param name the name of a rule, also of one that this instance does not have, or {@link #LIMITER} and that of a
+     *     limiter
      * @param version the version of the value that is published
      * @return the reply: 204 without content, or an error as for {@link #publish}
      */
@@ -167,7 +168,7 @@ public final class PublishedLimits {
         List<String> names = new ArrayList<>();
         rules.list().forEach(rule -> names.add(rule.name()));
         limiters.keySet().forEach(limiter -> names.add(LIMITER + limiter));
-        if (!names.contains(name)) {
+        if (!names.contains(name) && !rules.published().containsKey(name)) {
             return Mono.just(wrong(
                     404,
                     "no rule or limiter has the name " + Text.quote(name) + ": "
