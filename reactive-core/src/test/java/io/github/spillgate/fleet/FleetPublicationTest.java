@@ -18,6 +18,7 @@ import io.github.spillgate.spi.FleetExchange;
 import io.github.spillgate.spi.FleetExchange.Value;
 import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.testkit.JavaProcess;
+import io.github.spillgate.testkit.LimiterForTests;
 import io.github.spillgate.testkit.PostgresForTests;
 import io.github.spillgate.testkit.RedisForTests;
 import io.github.spillgate.testkit.Thorough;
@@ -319,6 +320,7 @@ class FleetPublicationTest {
     void inPostgresWhatIsPublishedSurvivesACrash() {
         try (PostgresForTests postgres = PostgresForTests.startOwn()) {
             RateLimiter limiter = limiter(postgres(postgres));
+            LimiterForTests.awaitReady(limiter);
             Publication published = publish(limiter, Publication.of(LOWER));
             limiter.close();
             postgres.kill();
