@@ -16,8 +16,9 @@ export async function showRules() {
     // Such as 50/10s name=playground-10s; its number can be changed.
     const [, permits, window] = /^(\d+)(.*?)(?: name=.*)?$/.exec(rule.limits[0]);
     const value = published[rule.name];
-    row.dataset.version = value?.version ?? 0;
+    // During typing, the version stays too: a change of another operator is then a conflict.
     if (document.activeElement !== input) {
+      row.dataset.version = value?.version ?? 0;
       input.value = permits;
     }
     rest.textContent = window;
