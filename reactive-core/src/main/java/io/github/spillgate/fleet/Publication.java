@@ -55,9 +55,12 @@ public record Publication(
                     + Bounds.MOST_CLAIMS + ", for example Limit.perMinute(30)");
         }
         Checks.present(comment, "comment", "\"partner is overloaded\"");
-        if (comment.length() > LONGEST_COMMENT || comment.chars().anyMatch(Character::isISOControl)) {
+        if (comment.length() > LONGEST_COMMENT
+                || comment.codePoints()
+                        .anyMatch(c -> Character.isISOControl(c) || Character.getType(c) == Character.SURROGATE)) {
             throw new IllegalArgumentException("comment " + Text.quote(comment)
-                    + " is too long, or has a control character: expected at most " + LONGEST_COMMENT
+                    + " is too long, or has a control character, or half of a character: expected at most "
+                    + LONGEST_COMMENT
                     + " characters on one line, for example \"partner is overloaded\"");
         }
         Checks.present(until, "until", "Instant.now().plus(Duration.ofDays(30))");

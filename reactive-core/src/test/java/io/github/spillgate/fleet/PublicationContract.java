@@ -193,6 +193,8 @@ abstract class PublicationContract {
                 .isThrownBy(() -> Publication.of(LOWER).comment("a\nb"));
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> Publication.of(LOWER).comment("a".repeat(201)));
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> Publication.of(LOWER).comment("half of \ud83d"));
         assertThatIllegalArgumentException().isThrownBy(Publication::of);
         assertThat(limiter.published()).isEmpty();
         assertThat(rules.published()).isEmpty();

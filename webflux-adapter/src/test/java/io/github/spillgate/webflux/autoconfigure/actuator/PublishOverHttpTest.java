@@ -133,7 +133,8 @@ class PublishOverHttpTest {
                 "{'limits':'3/15m','version':'new'}|expected that of the published value",
                 "{'limits':'3/15m','until':'tomorrow'}|for example 2030-01-31T12:00:00Z",
                 "{'limits':'3/15m','until':'2001-01-31T12:00:00Z'}|expected",
-                "{'limits':'3/15m','comment':'two\\nlines'}|characters on one line"
+                "{'limits':'3/15m','comment':'two\\nlines'}|characters on one line",
+                "{'limits':'3/15m','comment':'half of \\ud83d'}|characters on one line"
             })
     void aWrongValueIsRefusedAndNothingIsPublished(String body, String message) {
         HttpResponse<String> refused = publish(LOGIN, body.replace('\'', '"'));
