@@ -154,6 +154,7 @@ class ArchitectureTest {
                 COUNT,
                 "java..",
                 "reactor.core..",
+                "reactor.util..",
                 "org.reactivestreams",
                 "org.jspecify..");
         noClasses()

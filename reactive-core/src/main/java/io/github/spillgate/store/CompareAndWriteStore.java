@@ -1,7 +1,9 @@
 package io.github.spillgate.store;
 
+import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.Source;
 import io.github.spillgate.StoreState;
+import io.github.spillgate.internal.Text;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Correction;
@@ -12,9 +14,13 @@ import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.LongSupplier;
 import java.util.stream.Stream;
 import reactor.core.publisher.Mono;
+import reactor.util.Logger;
+import reactor.util.Loggers;
 
 /**
  * A store on anything that can compare and write, such as a database or a map. A subclass reads rows, and writes rows
@@ -33,11 +39,15 @@ public abstract class CompareAndWriteStore implements LimitStore {
      */
     protected static final String PUBLISHED = "published";
 
+    private static final Logger LOG = Loggers.getLogger(CompareAndWriteStore.class);
+
     private final Engine engine;
 
     // Of their own, because an error of a batch is that of all its tasks.
     private final Engine registrations;
     private final Engine publications;
+
+    private final AtomicBoolean isRefused = new AtomicBoolean();
 
     /** Creates a store with at most 2 batches in flight, and 10,000 waiting decisions. */
     protected CompareAndWriteStore() {
@@ -147,11 +157,32 @@ public abstract class CompareAndWriteStore implements LimitStore {
 
     @Override
     public final Mono<FleetExchange.FleetReply> exchange(FleetExchange request) {
+        Mono<Optional<FleetExchange.FleetReply>> published = Registrations.publish(publications, request)
+                .map(Optional::of)
+                .onErrorResume(error -> request.published() == null, error -> {
+                    noteUnpublished(error);
+                    return Mono.just(Optional.empty());
+                });
         return Registrations.register(registrations, request)
                 .zipWith(
-                        Registrations.publish(publications, request),
-                        (instances, reply) -> new FleetExchange.FleetReply(
-                                reply.micros(), instances, reply.version(), reply.outcome(), reply.values()));
+                        published,
+                        (counted, values) -> values.map(reply -> new FleetExchange.FleetReply(
+                                        reply.micros(),
+                                        counted.instances(),
+                                        reply.version(),
+                                        reply.outcome(),
+                                        reply.values()))
+                                .orElse(counted));
+    }
+
+    /** Instances are counted nevertheless: the share of each in an outage depends on their number. */
+    private void noteUnpublished(Throwable error) {
+        if (Kind.REFUSED.isOf(error) && isRefused.compareAndSet(false, true)) {
+            LOG.warn(
+                    "{} does not exchange published limits with other instances: {}",
+                    this,
+                    Text.line(error.getMessage()));
+        }
     }
 
     /**

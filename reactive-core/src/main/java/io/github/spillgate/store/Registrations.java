@@ -47,12 +47,17 @@ final class Registrations {
         this.now = now;
     }
 
-    /** Registers a process, and returns the numbers of instances of its limiters; empty if the value is foreign. */
-    static Mono<List<Integer>> register(Engine engine, FleetExchange request) {
+    /** Registers a process, and returns the reply without values. Its numbers are empty if the value is foreign. */
+    static Mono<FleetExchange.FleetReply> register(Engine engine, FleetExchange request) {
         return engine.run(
                 List.of(INSTANCES),
                 LimitStore.NO_DEADLINE,
-                page -> new Registrations(page.millis()).register(page, request));
+                page -> new FleetExchange.FleetReply(
+                        page.micros(),
+                        new Registrations(page.millis()).register(page, request),
+                        request.known(),
+                        FleetExchange.PublishOutcome.NONE,
+                        null));
     }
 
     /** Publishes, and returns the reply without numbers. */
