@@ -36,8 +36,6 @@ import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
-import reactor.core.Disposable;
-import reactor.core.Disposables;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 import reactor.util.Logger;
@@ -101,8 +99,11 @@ public final class Fleet {
     private boolean isRegistered;
     private boolean isRefused;
     private boolean isSupported = true;
-    private Disposable timer = Disposables.disposed();
+    private boolean hasTimer;
     private long timerAt;
+
+    /** The number of the newest timer; older ones do nothing. */
+    private long timers;
 
     /** Held while members learn what applies. They run no code of callers. */
     private final Object applying = new Object();
@@ -181,14 +182,27 @@ public final class Fleet {
     /** Starts the timer, or makes it end earlier. */
     private synchronized void startTimer(long nanos) {
         long at = Time.nanos() + nanos;
-        if (timer.isDisposed() || timerAt - at > 0) {
-            timer.dispose();
+        if (!hasTimer || timerAt - at > 0) {
+            stopTimer();
+            hasTimer = true;
             timerAt = at;
-            timer = Background.scheduler().schedule(this::tick, nanos, TimeUnit.NANOSECONDS);
+            long mine = timers;
+            // Without a reference to it, which would refer to its scheduler, and so to the stores on that.
+            Background.scheduler().schedule(() -> tick(mine), nanos, TimeUnit.NANOSECONDS);
         }
     }
 
-    private void tick() {
+    private synchronized void stopTimer() {
+        hasTimer = false;
+        timers++;
+    }
+
+    private void tick(long timer) {
+        synchronized (this) {
+            if (timer != timers) {
+                return;
+            }
+        }
         try {
             refresh();
         } finally {
@@ -218,7 +232,7 @@ public final class Fleet {
     public Mono<Void> beat() {
         return Mono.defer(() -> {
             synchronized (this) {
-                timer.dispose();
+                stopTimer();
                 startNext();
             }
             List<String> names = limiters();
@@ -246,7 +260,7 @@ public final class Fleet {
 
     private synchronized void noteUnsupported() {
         isSupported = false;
-        timer.dispose();
+        stopTimer();
     }
 
     /** An outage is reported by those that decide. */
@@ -448,7 +462,7 @@ public final class Fleet {
     private Mono<Void> end() {
         FleetExchange request;
         synchronized (this) {
-            timer.dispose();
+            stopTimer();
             if (!isRegistered) {
                 return Mono.empty();
             }
