@@ -39,6 +39,9 @@ public final class AnswerDelivery {
     /** The time of the loop, in nanoseconds, for which one batch is emitted elsewhere. */
     private static final long TIME_FOR_BATCH = TimeUnit.MICROSECONDS.toNanos(10);
 
+    /** The longest time that counts, in nanoseconds: the process may have stood still. */
+    private static final long MOST = TimeUnit.SECONDS.toNanos(10);
+
     /** Emits answers elsewhere; null if their callers are on the event loop, and continue there. */
     private final @Nullable Scheduler elsewhere;
 
@@ -95,7 +98,7 @@ public final class AnswerDelivery {
             long start = connection.now();
             batch.parts().forEach(emit);
             long nanos = connection.now() - start;
-            skipped = nanos > LONG * batch.size() ? nanos / TIME_FOR_BATCH : 0;
+            skipped = nanos > LONG * batch.size() ? Math.min(nanos, MOST) / TIME_FOR_BATCH : 0;
         }
     }
 
