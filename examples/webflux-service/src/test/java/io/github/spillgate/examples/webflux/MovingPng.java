@@ -11,12 +11,13 @@ import java.util.zip.CRC32;
 import java.util.zip.Deflater;
 
 /**
- * An animated PNG. Each frame contains only the pixels that differ from the previous one; the others are transparent.
- * Programs that do not know animated PNGs show the last frame.
+ * An animated PNG. It begins with a poster, one of its frames: a reader sees it first, and programs that do not know
+ * animated PNGs show nothing else. Each further frame contains only the pixels that differ from the previous one; the
+ * others are transparent.
  */
 final class MovingPng {
 
-    private static final int LAST_FRAME_HOLDS = 3;
+    private static final int POSTER_HOLDS = 3;
 
     private final long framesASecond;
     private final List<BufferedImage> frames = new ArrayList<>();
@@ -30,36 +31,40 @@ final class MovingPng {
         frames.add(frame);
     }
 
-    byte[] bytes() {
+    /**
+     * @param poster the number of the frame that is the poster, from 0
+     */
+    byte[] bytes(int poster) {
         BufferedImage first = frames.get(0);
         int width = first.getWidth();
         int height = first.getHeight();
-        int[] shown = new int[width * height];
         ByteArrayOutputStream png = new ByteArrayOutputStream();
         png.writeBytes(new byte[] {(byte) 0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'});
         // Eight bits for each of red, green, blue and alpha.
         chunk(png, "IHDR", ints(width, height), new byte[] {8, 6, 0, 0, 0});
-        chunk(png, "acTL", ints(frames.size(), 0));
-        int[] last = pixels(frames.size() - 1);
-        chunk(png, "IDAT", deflated(last, width, height));
+        chunk(png, "acTL", ints(frames.size() + 1, 0));
+        int[] shown = pixels(poster);
+        chunk(png, "fcTL", control(width, height, POSTER_HOLDS * framesASecond));
+        chunk(png, "IDAT", deflated(shown, width, height));
         for (int i = 0; i < frames.size(); i++) {
             int[] pixels = pixels(i);
-            boolean isLast = i == frames.size() - 1;
-            short delay = (short) (isLast ? LAST_FRAME_HOLDS * framesASecond : 1);
-            byte[] control = ByteBuffer.allocate(26)
-                    .put(ints(sequence++, width, height, 0, 0))
-                    .putShort(delay)
-                    .putShort((short) framesASecond)
-                    // Keep the previous frame, and draw over it.
-                    .put((byte) 0)
-                    .put((byte) 1)
-                    .array();
-            chunk(png, "fcTL", control);
+            chunk(png, "fcTL", control(width, height, 1));
             chunk(png, "fdAT", ints(sequence++), deflated(difference(shown, pixels), width, height));
             shown = pixels;
         }
         chunk(png, "IEND");
         return png.toByteArray();
+    }
+
+    private byte[] control(int width, int height, long delay) {
+        return ByteBuffer.allocate(26)
+                .put(ints(sequence++, width, height, 0, 0))
+                .putShort((short) delay)
+                .putShort((short) framesASecond)
+                // Keep the previous frame, and draw over it.
+                .put((byte) 0)
+                .put((byte) 1)
+                .array();
     }
 
     private int[] pixels(int frame) {

@@ -22,6 +22,9 @@ public final class Recording {
     private static final long FRAMES_A_SECOND = 2;
     private static final int SPEED = 3;
 
+    /** Some seconds after the outage, when its effects show most. */
+    private static final int POSTER = (int) (20 * FRAMES_A_SECOND);
+
     private Recording() {}
 
     public static void main(String[] args) throws IOException, InterruptedException {
@@ -43,8 +46,8 @@ public final class Recording {
                 light.add(picture(chromium, "light"));
                 dark.add(picture(chromium, "dark"));
             }
-            Files.write(directory.resolve("demo.png"), light.bytes());
-            Files.write(directory.resolve("demo-dark.png"), dark.bytes());
+            Files.write(directory.resolve("demo.png"), light.bytes(POSTER));
+            Files.write(directory.resolve("demo-dark.png"), dark.bytes(POSTER));
         }
         // Ends the service, and then its Redis.
         System.exit(0);
