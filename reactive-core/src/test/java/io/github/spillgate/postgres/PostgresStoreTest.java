@@ -111,7 +111,8 @@ class PostgresStoreTest extends PostgresFixture {
     void theDeadlineIsCheckedAfterAWait() {
         long now = requireNonNull(store.read(List.of("a")).block()).micros();
         Connection foreign = begin("INSERT INTO " + table + " VALUES ('spillgate/1/a', '', 1, 9000000000000000)");
-        long deadline = now + 300_000;
+        // The statement must begin to wait before it, also on a busy machine.
+        long deadline = now + 2_000_000;
         CompletableFuture<Rows> written = store.write(
                         List.of(change(deadline, put("a", "one", 0)), change(NEVER, put("b", "one", 0))))
                 .toFuture();
