@@ -175,8 +175,9 @@ public final class RateLimiter implements AsyncCloseable {
      * @return the decision
      */
     public Mono<Decision> tryAcquire(Charge... charges) {
-        List<Charge> given = allPresent(charges);
-        return given.size() == 1 ? tryAcquireOne(given.get(0)) : reported(decide(given, this::takeClaims));
+        return charges != null && charges.length == 1 && charges[0] != null
+                ? tryAcquireOne(charges[0])
+                : reported(decide(allPresent(charges), this::takeClaims));
     }
 
     /**

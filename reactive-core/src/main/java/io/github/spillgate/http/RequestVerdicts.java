@@ -118,8 +118,9 @@ public final class RequestVerdicts {
         synchronized (this) {
             noted = with(noted, verdict);
         }
+        Optional<Problem> problem = verdict.problem();
         // From all decisions, so that limits have the same names as in the header fields.
-        return verdict.problem().map(problem -> verdict.decision().isPresent() ? Problem.of(decisions()) : problem);
+        return problem.isPresent() && verdict.decision().isPresent() ? Optional.of(Problem.of(decisions())) : problem;
     }
 
     /**

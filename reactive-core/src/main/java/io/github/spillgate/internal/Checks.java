@@ -69,12 +69,11 @@ public final class Checks {
         if (values == null) {
             throw areNull(what, "List.of(" + example + ")");
         }
-        for (T value : values) {
-            if (value == null) {
-                throw isNull("one of the " + what, example);
-            }
+        try {
+            return List.copyOf(values);
+        } catch (NullPointerException e) {
+            throw isNull("one of the " + what, example);
         }
-        return List.copyOf(values);
     }
 
     /**
