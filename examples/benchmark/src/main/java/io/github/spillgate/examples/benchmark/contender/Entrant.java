@@ -8,9 +8,6 @@ public enum Entrant {
     /** No limiter: one empty round trip to Redis, the minimum for a limiter with a round trip for each decision. */
     PING("ping", Side.FLOOR, PingEach::new),
     EVALSHA("evalsha each", Side.PEER, EvalshaEach::alone),
-
-    /** As many thread switches as a plain program with our limiter: no caller continues on the thread of Lettuce. */
-    EVALSHA_PARALLEL("evalsha each parallel", Side.PEER, EvalshaEach::onParallel),
     BUCKET4J("bucket4j", Side.PEER, Bucket4j::unbatched),
     BUCKET4J_BATCHING("bucket4j batching", Side.PEER, Bucket4j::batching),
     REDISSON("redisson", Side.PEER, RedissonLimiter::new),

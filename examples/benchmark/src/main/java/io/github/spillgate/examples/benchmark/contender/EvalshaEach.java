@@ -9,10 +9,8 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.util.Objects;
-import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
 import reactor.core.publisher.Flux;
-import reactor.core.scheduler.Schedulers;
 
 /** A hand-written sliding window counter: a short script, and one EVALSHA for each decision. */
 final class EvalshaEach implements Contender {
@@ -22,16 +20,11 @@ final class EvalshaEach implements Contender {
     private final String script;
     private final String[] arguments;
     private final int limits;
-    private final UnaryOperator<Flux<Long>> delivery;
 
     private EvalshaEach(
-            Setting setting,
-            AbstractRedisClient client,
-            RedisScriptingReactiveCommands<String, String> commands,
-            UnaryOperator<Flux<Long>> delivery) {
+            Setting setting, AbstractRedisClient client, RedisScriptingReactiveCommands<String, String> commands) {
         this.client = client;
         this.commands = commands;
-        this.delivery = delivery;
         script = Objects.requireNonNull(commands.scriptLoad(script()).block(), "Redis has not named the script");
         limits = setting.rates().size();
         arguments = setting.rates().stream()
@@ -41,23 +34,14 @@ final class EvalshaEach implements Contender {
     }
 
     static EvalshaEach alone(Setting setting) {
-        return alone(setting, UnaryOperator.identity());
-    }
-
-    /** Opens the contender with its answers on {@code Schedulers.parallel()}. */
-    static EvalshaEach onParallel(Setting setting) {
-        return alone(setting, answer -> answer.publishOn(Schedulers.parallel()));
-    }
-
-    private static EvalshaEach alone(Setting setting, UnaryOperator<Flux<Long>> delivery) {
         RedisClient client = RedisClient.create(setting.uri());
-        return new EvalshaEach(setting, client, client.connect().reactive(), delivery);
+        return new EvalshaEach(setting, client, client.connect().reactive());
     }
 
     /** Opens the contender on a cluster connection of Lettuce, which finds the node of each key. */
     static EvalshaEach inCluster(Setting setting) {
         RedisClusterClient client = RedisClusterClient.create(setting.uri());
-        return new EvalshaEach(setting, client, client.connect().reactive(), UnaryOperator.identity());
+        return new EvalshaEach(setting, client, client.connect().reactive());
     }
 
     private static byte[] script() {
@@ -76,7 +60,7 @@ final class EvalshaEach implements Contender {
 
     /** Returns 1 for an allowed request, and 0 for a denied one. */
     Flux<Long> ask(String key) {
-        return delivery.apply(commands.evalsha(script, ScriptOutputType.INTEGER, keys(key), arguments));
+        return commands.evalsha(script, ScriptOutputType.INTEGER, keys(key), arguments);
     }
 
     private String[] keys(String key) {

@@ -10,6 +10,7 @@ import io.github.spillgate.http.Rules;
 import io.github.spillgate.local.LocalStore;
 import io.github.spillgate.redis.RedisStore;
 import io.github.spillgate.spi.LimitStore;
+import io.lettuce.core.RedisClient;
 import java.time.Duration;
 import java.util.List;
 
@@ -44,10 +45,20 @@ final class OneRule implements AutoCloseable {
     }
 
     static OneRule inRedis(Setting setting, PathSyntax syntax, String paths) {
-        RedisStore store = RedisStore.create(RedisStore.uri(setting.uri()));
+        return inRedis(setting, syntax, paths, RedisStore.create(RedisStore.uri(setting.uri())), () -> {});
+    }
+
+    static OneRule inRedisOfClient(Setting setting, PathSyntax syntax, String paths) {
+        RedisClient client = RedisClient.create(setting.uri());
+        return inRedis(setting, syntax, paths, RedisStore.create(client), client::shutdown);
+    }
+
+    private static OneRule inRedis(Setting setting, PathSyntax syntax, String paths, RedisStore store, Runnable close) {
         store.prepare("").block(TIMEOUT);
-        return new OneRule(
-                setting, syntax, paths, store, () -> store.closeLater().block(TIMEOUT));
+        return new OneRule(setting, syntax, paths, store, () -> {
+            store.closeLater().block(TIMEOUT);
+            close.run();
+        });
     }
 
     Rules rules() {

@@ -57,6 +57,10 @@ final class WebFlux implements WebServer.Opened {
         return ours(OneRule.inRedis(setting, PathPatterns.ofSpring(), "/**"));
     }
 
+    static WebFlux inRedisOfClient(Setting setting) {
+        return ours(OneRule.inRedisOfClient(setting, PathPatterns.ofSpring(), "/**"));
+    }
+
     private static WebFlux ours(OneRule rule) {
         WebFilter filter =
                 RateLimitWebFilter.of(rule.rules(), Phase.BEFORE_AUTHENTICATION, RateLimitResponses.standard());

@@ -7,6 +7,9 @@ public enum WebServer {
     WEBFLUX_NONE("webflux none", WebFlux::unfiltered),
     WEBFLUX_LOCAL("webflux local", WebFlux::local),
     WEBFLUX_REDIS("webflux redis", WebFlux::inRedis),
+
+    /** On a client of the application, so not on the event loop of the request. */
+    WEBFLUX_CLIENT("webflux redis client", WebFlux::inRedisOfClient),
     WEBFLUX_GATEWAY("webflux gateway", WebFlux::gateway),
     WEBFLUX_BUCKET4J("webflux bucket4j", WebFlux::bucket4j),
     VERTX_NONE("vertx none", VertxWeb::unhandled),

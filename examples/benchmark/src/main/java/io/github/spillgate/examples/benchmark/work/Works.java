@@ -13,7 +13,6 @@ import static io.github.spillgate.examples.benchmark.contender.Entrant.COUNTER_O
 import static io.github.spillgate.examples.benchmark.contender.Entrant.EVALSHA;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.EVALSHA_IN_ONE;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.EVALSHA_IN_THREE;
-import static io.github.spillgate.examples.benchmark.contender.Entrant.EVALSHA_PARALLEL;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LEASED;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOCAL_BUCKET4J;
 import static io.github.spillgate.examples.benchmark.contender.Entrant.LOCAL_COUNTER;
@@ -223,7 +222,6 @@ public final class Works {
                         (number == 1 ? "one decision" : String.format(Locale.ROOT, "%,d decisions", number))
                                 + " at a time, for 10,000 keys, all allowed",
                         EVALSHA,
-                        EVALSHA_PARALLEL,
                         LOG_ON_LOOP,
                         COUNTER_ON_LOOP,
                         LOG,
