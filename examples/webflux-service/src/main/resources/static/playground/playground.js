@@ -115,7 +115,7 @@ function showStore({ product, name, ours, running }, { last: number, most }, lim
   } else if (turned === 0) {
     text('news', `${product} counts for all instances.${soon}`);
   } else {
-    text('news', `${product} is back, without its data. ${most > limit ? `Spillgate allowed up to ${most}.` : 'The limit has held.'}`);
+    text('news', `${product} was down, and lost its data. ${most > limit ? `Spillgate allowed up to ${most}.` : 'The limit has held.'}`);
   }
 }
 

@@ -1,6 +1,6 @@
-// Draws the last 40 seconds: when the store was stopped, and how many requests each limiter had allowed in the last ten seconds.
+// Draws the last 30 seconds: when the store was stopped, and how many requests each limiter had allowed in the last ten seconds.
 
-const SHOWN = 40;
+const SHOWN = 30;
 const WINDOW = 10;
 const WIDTH = 600;
 // A hidden page is not told anything. After a longer time without a sample, the lines have a gap.

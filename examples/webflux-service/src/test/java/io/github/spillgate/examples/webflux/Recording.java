@@ -18,7 +18,7 @@ public final class Recording {
 
     private static final int WIDTH = 860;
     private static final double SCALE = 1.5;
-    private static final long SECONDS = 34;
+    private static final long SECONDS = 30;
     private static final long FRAMES_A_SECOND = 2;
     private static final int SPEED = 3;
 
