@@ -7,6 +7,7 @@ import io.github.spillgate.http.response.Problem;
 import io.github.spillgate.http.response.ResponseFields;
 import io.netty.channel.Channel;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 import org.springframework.http.HttpHeaders;
@@ -44,6 +45,9 @@ final class LimitedExchange {
     /** The connection of a request that a servlet container serves. */
     private @Nullable ServletConnection servlet;
 
+    /** The thread on which the exchange continues; that of the last verdict. */
+    private @Nullable ExchangeThread thread;
+
     private LimitedExchange() {}
 
     static List<Decision> decisions(ServerWebExchange exchange) {
@@ -69,6 +73,7 @@ final class LimitedExchange {
             limited.watchEnd(exchange);
             // Before the decision, which may change the thread.
             ExchangeThread thread = ExchangeThread.of(exchange);
+            limited.thread = thread;
             return verdict.flatMap(made -> thread.run(() -> Mono.just(limited.record(exchange, made, responses))));
         });
     }
@@ -158,7 +163,7 @@ final class LimitedExchange {
      * its end, the request has no channel.
      */
     private Mono<Void> settlement(ServerWebExchange exchange) {
-        ExchangeThread thread = ExchangeThread.of(exchange);
+        ExchangeThread thread = Objects.requireNonNull(this.thread, "a verdict comes first");
         Mono<Void> settlement = Mono.defer(() -> settleOn(thread));
         Channel channel = isUpgrade(exchange) ? NettyConnection.of(exchange.getRequest()) : null;
         ResponseEnd end = channel == null ? null : NettyConnection.end(exchange.getRequest());
@@ -218,11 +223,11 @@ final class LimitedExchange {
      * @param chain the decision and the rest of the chain
      */
     static Mono<Void> releaseAtEnd(ServerWebExchange exchange, Mono<Void> chain) {
-        if (NettyConnection.of(exchange.getRequest()) != null) {
-            return chain;
-        }
         LimitedExchange limited = of(exchange);
         limited.watchEnd(exchange);
+        if (limited.end != null) {
+            return chain;
+        }
         ServletConnection servlet = limited.servlet;
         // When a servlet container ends the response, Spring does not always end the chain, so it is cancelled here.
         Mono<Void> untilEnd = servlet == null ? chain : chain.takeUntilOther(servlet.end());
