@@ -394,13 +394,15 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
         if (isEmpty()) {
             return null;
         }
-        Reconciliation reconciliation = reconciliation(source(), openSince);
+        // Not the epoch of the first grant: a hand-over that was repeated since has a higher number than that.
+        long number = handOvers.nextEpoch();
+        Reconciliation reconciliation = reconciliation(source(), number);
         if (reconciliation == null) {
             forgetGrants();
             return null;
         }
         handOver(reconciliation, openSince);
-        openSince = handOvers.nextEpoch();
+        openSince = number;
         // Those that have expired since need not be reconciled.
         handOvers.granted(reconciliation.permits() - toReconcile);
         toReconcile = 0;
