@@ -12,9 +12,9 @@ package io.github.spillgate;
 // Design notes: where to read.
 //
 //   A limiter      RateLimiterBuilder makes a RateLimiter; an AsyncCloseable is what can be closed
-//   What is asked  a Charge has a key and the permits it takes; a Limit says how many there are, LimitText how it is
+//   A request      a Charge has a key and the permits it takes; a Limit says how many there are, LimitText how it is
 //                  written, and a LimitLookup, which may fail with a LimitLookupException, finds those of a key
-//   The answer     a Decision, which has a Source; DecisionListener and DecisionListeners hear of it
+//   The reply      a Decision, which has a Source; DecisionListener and DecisionListeners receive it
 //   Claims         Claims makes a CountClaim, which has a CountName, for each limit of a charge
 //   Errors         LimitStoreException; RateLimitedException, if a denial is to be an error; HoldExpiredException
 //   Health         StoreState

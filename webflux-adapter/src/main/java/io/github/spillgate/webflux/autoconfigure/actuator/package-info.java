@@ -7,7 +7,8 @@ package io.github.spillgate.webflux.autoconfigure.actuator;
 
 // Design notes: where to read.
 //
-//   Endpoint       SpillgateEndpointAutoConfiguration, SpillgateEndpoint: rules in force, usage of a key, reset
+//   Endpoint       SpillgateEndpointAutoConfiguration, SpillgateEndpoint: rules in force, usage of a key, reset,
+//                  published limits
 //   Health         SpillgateHealthAutoConfiguration, LimiterHealth. Requests to the Actuator's health endpoint are
 //                  exempt from rules by HealthRequests, in the package above
 //   Metrics        SpillgateMetricsAutoConfiguration
