@@ -1,5 +1,5 @@
 /**
- * What a response says about decisions. Nothing here needs a rule or a request.
+ * What a response reports of decisions. Nothing here needs a rule or a request.
  *
  * <ul>
  *   <li>The header fields: {@link io.github.spillgate.http.response.RateLimitHeaders RateLimitHeaders}, written to the
