@@ -63,10 +63,10 @@ final class TripProxy implements AutoCloseable {
                 return this;
             } else if (MARK.matcher(values).find()) {
                 return this == READ ? READ_TO_RECONCILE : RECONCILE;
-            } else if (values.contains("/1/instances:")) {
+            } else if (values.contains("/1/instances")) {
                 return this == READ ? READ_TO_REGISTER : REGISTER;
             }
-            return this;
+            return values.contains("/1/published") ? OTHER : this;
         }
     }
 
