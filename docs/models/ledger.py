@@ -7,7 +7,7 @@ and its local time. The checker alone knows which permits are alive, in true tim
 Time is in ticks. W is a window. Usage is in units: a permit is W units, so that every kind is exact in integers.
 
 Promises (class History): in every span of time, each instance gives at most what the limit allows (envelope), and so
-do all of them while nobody has fallen back and nothing is lost; a permit that the store has granted, charged or
+do all of them while none has fallen back and nothing is lost; a permit that the store has granted, charged or
 holds a duplicate of is known to the store at each of its commands (check_store), and so is every permit in the end, of
 one instance even after losses; no life that has ended by itself is taken for lost, unless the clock was set back; not
 more is restored than was lost; without losses, resets and lost replies the store knows exactly what is in use; every

@@ -2,7 +2,7 @@
 """The end of an outage: several instances fall back with equal knowledge, and come back one after another.
 
 Promise: in any window all instances together grant at most the limit (+ 1 for each instance whose share is below 1).
-Rules for the time after an acknowledgement: none; simple (share x (limit - usage)); share (below); both also
+Rules for the time after an acknowledgement: none; design (share x (limit - usage)); share (below); all also
 with a loss of all data during the outage. Usage: outage.py [SECONDS]
 """
 import random
