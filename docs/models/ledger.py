@@ -531,7 +531,7 @@ class Snapshot:
 class Pending:
     def __init__(self, number, grants, duplicates, lost):
         self.number, self.grants, self.duplicates, self.lost = number, grants, duplicates, lost
-        self.refunds, self.late = {}, []  # refunded here meanwhile, by slot; duplicates whose twin is in it
+        self.refunds, self.late = {}, []  # refunded here since, by slot; duplicates whose twin is in it
 
 
 class Ledger:
@@ -743,7 +743,7 @@ class Ledger:
                 self.charged_since = self.epoch  # some of it is not charged: its refunds do nothing
                 return p.late
             return [self.charged_refund(slot, n) for slot, n in p.refunds.items()] + p.late
-        # It was applied in a life that is lost since: the same again, under a new number. What was refunded meanwhile
+        # It was applied in a life that is lost since: the same again, under a new number. What was refunded since
         # is cancelled; its duplicates were in a life that is lost.
         self.number += 1
         p.number = self.number
@@ -1118,7 +1118,7 @@ class History:
             self.fail('a hand-over is never acknowledged')
         for key in self.keys:
             if self.kind == 'bucket' and self.n > 1 and self.window < 1000:
-                continue  # the others' permits return meanwhile, too: by the shares, not exactly
+                continue  # the others' permits return by then, too: by the shares, not exactly
             if not self.loses or self.n == 1:
                 self.check_store(key, lambda r: True, 'a loss is not restored' if self.loses else 'the store knows too little')
             if self.clean and self.window > 1000:
@@ -1205,7 +1205,7 @@ def directed():
     d.arrive(d.server.run(d.hand()))
     d.expect('a hand-over that was applied in a lost life is applied again', d.used(), 3)
 
-    d = Directed()  # executed, then all is lost, then another reply, then its acknowledgement; one was refunded meanwhile
+    d = Directed()  # executed, then all is lost, then another reply, then its acknowledgement; one was refunded in between
     epoch = d.grant(3)
     reply = d.server.run(d.hand())
     d.refund(epoch, d.now)
@@ -1353,7 +1353,7 @@ def directed():
     d.arrive(d.server.run(d.hand(1)), 1)
     d.expect('restored into a third life', d.used(), 4)
 
-    d = Directed()  # 40 instances know a saturated key, support resets it: nobody denies
+    d = Directed()  # 40 instances know a saturated key, support resets it: none denies
     d = Directed(nodes=40)
     for _ in range(10):
         d.take()
