@@ -81,7 +81,7 @@ class ClusterAclTest {
 
         assertThat(cluster.nodes())
                 .allSatisfy(node -> assertThat(node.commands().clientList().lines())
-                        .filteredOn(line -> line.contains("cmd=evalsha") || line.contains("cmd=unlink"))
+                        .filteredOn(line -> line.contains("cmd=evalsha"))
                         .isNotEmpty()
                         .allMatch(line -> line.contains("user=app")));
 

@@ -21,7 +21,7 @@ class OperationsPageTest {
 
     private static final Pattern CODE = Pattern.compile("`([^`]+)`");
     private static final Pattern LOGGED = Pattern.compile("LOG\\.(?:warn|info)\\(\\s*\"((?:[^\"\\\\]|\\\\.)*)\"");
-    private static final int ENOUGH = 16;
+    private static final int ENOUGH = 20;
 
     private String page = "";
 
