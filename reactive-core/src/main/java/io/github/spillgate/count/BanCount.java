@@ -45,20 +45,28 @@ final class BanCount extends RateCount {
     public void advance(Claim claim, long now) {
         this.limit = (Limit.Ban) claim.limit();
         this.now = now;
-        if (start > now) {
+        boolean isChanged = start > now;
+        if (isChanged) {
             end = Math.max(0, end - (start - now));
             start = now;
-            changed();
         }
         int future = 0;
         while (!strikes.isEmpty() && strikes.getLast() > now) {
             strikes.removeLast();
             future++;
-            changed();
         }
+        isChanged |= future > 0;
         for (; future > 0; future--) {
             strikes.addLast(now);
         }
+        if (isChanged) {
+            forgetExpired();
+            changed();
+        }
+    }
+
+    /** Forgets denials that count no more, as each change does; a request that changes nothing must not. */
+    private void forgetExpired() {
         long from = now - limit.within().toMillis();
         while (!strikes.isEmpty() && strikes.getFirst() <= from) {
             strikes.removeFirst();
@@ -104,6 +112,7 @@ final class BanCount extends RateCount {
 
     @Override
     public void recordDenied(long cost) {
+        forgetExpired();
         strikes.addLast(now);
         if (strikes.size() >= limit.permits()) {
             strikes.clear();
@@ -122,6 +131,7 @@ final class BanCount extends RateCount {
         }
         start = now;
         end = until;
+        forgetExpired();
         changed();
         return true;
     }

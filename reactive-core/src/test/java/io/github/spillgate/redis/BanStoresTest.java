@@ -97,6 +97,20 @@ class BanStoresTest extends ScriptedFixture {
         assertThat(isBanned(limiter, "k")).isTrue();
     }
 
+    /** Only a change forgets denials: all stores must know the same ones if the clock is set back. */
+    @ParameterizedTest
+    @ValueSource(strings = {"local", "lua", "values"})
+    void aDenialOutsideTheWindowCountsIfTheClockIsSetBack(String kind) {
+        RateLimiter limiter = limiter(kind, Limit.perDay(1), Limit.ban(Duration.ofHours(1), 2, Duration.ofMinutes(10)));
+        ask(limiter, "k");
+        ask(limiter, "k");
+        pass(600_000);
+        limiter.peek("k").block();
+        pass(-1_000);
+        ask(limiter, "k");
+        assertThat(isBanned(limiter, "k")).isTrue();
+    }
+
     @ParameterizedTest
     @ValueSource(strings = {"local", "lua", "values"})
     void aPeekADenialByTheBanAndADenialOfAnotherKeyDoNotCount(String kind) {
