@@ -252,6 +252,24 @@ class LedgerLifeTest extends LocalFallbackFixture {
         assertThat(store.mustHandOver(List.of(claim))).isFalse();
     }
 
+    /** Its time is that at which it was sent itself, not that of the hand-over after a reset. */
+    @Test
+    void aLateReplyToAHandOverFromBeforeAResetSaysNothing() {
+        grant(1);
+        Reconciliation before = way.handOver(10, any -> false).get(0);
+        Corrected late = remote.correct(List.of(before)).block().get(0);
+        clock.advanceMillis(1);
+        remote.reset(List.of(claim), LimitStore.NO_DEADLINE).block();
+        store.beginReset(List.of(claim)).accept(true);
+        take(90);
+        grant(5);
+        way.handOver(10, any -> false);
+        way.charged(before, late);
+        assertThat(now(store.take(StoreRequest.take(List.of(claim.withPermits(6)))))
+                        .isAllowed())
+                .isFalse();
+    }
+
     // What happens
 
     private record Reply(StoreDecision decision, long sentAt) {}

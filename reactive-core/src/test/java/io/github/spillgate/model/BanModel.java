@@ -71,6 +71,7 @@ final class BanModel extends CountModel {
             return false;
         }
         bans.add(ban);
+        denials.removeIf(denial -> denial <= now - ((Limit.Ban) limit).within().toMillis());
         return true;
     }
 

@@ -97,7 +97,7 @@ class BanStoresTest extends ScriptedFixture {
         assertThat(isBanned(limiter, "k")).isTrue();
     }
 
-    /** Only a change forgets denials: all stores must know the same ones if the clock is set back. */
+    /** While a store keeps the value, only a change forgets denials: all must know the same ones. */
     @ParameterizedTest
     @ValueSource(strings = {"local", "lua", "values"})
     void aDenialOutsideTheWindowCountsIfTheClockIsSetBack(String kind) {

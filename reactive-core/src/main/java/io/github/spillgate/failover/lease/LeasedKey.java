@@ -1,5 +1,6 @@
 package io.github.spillgate.failover.lease;
 
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.LongAdder;
 import org.jspecify.annotations.Nullable;
 
@@ -33,13 +34,15 @@ final class LeasedKey {
     private double recentPermits;
 
     private volatile long measuredAt;
-    private volatile long resetAt;
+    /** The latest time; of two resets at the same time, the earlier may be noted last. */
+    private final AtomicLong resetAt;
+
     private boolean isLeasing;
 
     LeasedKey(Object handle, long now) {
         this.handle = handle;
         this.measuredAt = now;
-        this.resetAt = now - 1;
+        this.resetAt = new AtomicLong(now - 1);
     }
 
     /** Returns whether this is the entry of a count. */
@@ -67,12 +70,12 @@ final class LeasedKey {
 
     /** Notes that the count is being reset, or has just been. */
     void reset(long now) {
-        resetAt = now;
+        resetAt.accumulateAndGet(now, (before, then) -> then - before > 0 ? then : before);
     }
 
     /** Returns whether the count may have been reset after a request. */
     boolean isResetSince(long sentAt) {
-        return resetAt - sentAt > 0;
+        return resetAt.get() - sentAt > 0;
     }
 
     /** Returns whether the requests were last counted earlier than those of another key. */

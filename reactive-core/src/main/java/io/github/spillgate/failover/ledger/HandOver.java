@@ -1,5 +1,6 @@
 package io.github.spillgate.failover.ledger;
 
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
 import io.github.spillgate.spi.Reconciliation;
@@ -9,6 +10,7 @@ public final class HandOver implements Delivery<Reconciliation> {
 
     private final Ledger ledger;
     private final Reconciliation reconciliation;
+    private volatile long sentAt;
 
     HandOver(Ledger ledger, Reconciliation reconciliation) {
         this.ledger = ledger;
@@ -22,7 +24,7 @@ public final class HandOver implements Delivery<Reconciliation> {
 
     @Override
     public Reconciliation message() {
-        ledger.send();
+        sentAt = Time.nanos();
         return reconciliation;
     }
 
@@ -39,7 +41,7 @@ public final class HandOver implements Delivery<Reconciliation> {
 
     @Override
     public void delivered(Corrected result) {
-        ledger.ended(reconciliation, result);
+        ledger.ended(reconciliation, result, sentAt);
     }
 
     @Override

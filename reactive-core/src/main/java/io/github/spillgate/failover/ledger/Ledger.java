@@ -3,7 +3,6 @@ package io.github.spillgate.failover.ledger;
 import io.github.spillgate.Limit;
 import io.github.spillgate.count.Count;
 import io.github.spillgate.count.LimitKind;
-import io.github.spillgate.internal.Time;
 import io.github.spillgate.internal.fleet.Instances;
 import io.github.spillgate.spi.Claim;
 import io.github.spillgate.spi.Corrected;
@@ -45,9 +44,6 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
 
     /** Whether it waits for it before others. */
     private boolean isUrgent;
-
-    /** When the hand-over in flight was last sent. */
-    private long sentAt;
 
     /** How many calls on this count the primary store may still execute. Until they end, nothing is handed over. */
     private int openCalls;
@@ -442,11 +438,6 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
         return isInFlight(reconciliation) && !(isForeign && isEvicted());
     }
 
-    /** Notes that the hand-over in flight is sent now. */
-    final synchronized void send() {
-        sentAt = Time.nanos();
-    }
-
     final synchronized void refused(Reconciliation reconciliation) {
         if (isInFlight(reconciliation)) {
             isForeign = true;
@@ -456,7 +447,7 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
 
     /** Ends a hand-over that will not be charged. */
     final void lost(Reconciliation reconciliation, String why) {
-        long lost = ended(reconciliation, null);
+        long lost = ended(reconciliation, null, 0);
         if (lost > 0) {
             handOvers.store().reportLost(lost, why);
         }
@@ -466,9 +457,10 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
      * Ends a hand-over.
      *
      * @param result the result in the primary store; null if the grants cannot be charged
+     * @param sentAt when it was last sent
      * @return how many permits are lost that still count
      */
-    final long ended(Reconciliation reconciliation, @Nullable Corrected result) {
+    final long ended(Reconciliation reconciliation, @Nullable Corrected result, long sentAt) {
         RefundCharged refund = null;
         boolean isCharged;
         boolean isLost;

@@ -7,12 +7,9 @@ import io.github.spillgate.spi.Reconciliation.Grants;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.List;
-import java.util.concurrent.atomic.AtomicLong;
 
 /** The bans and pauses of calls, as reconciliations: the later end counts, however often one is sent. */
 public final class Bans {
-
-    private static final AtomicLong CALLS = new AtomicLong();
 
     private final String limiter;
     private final InstantSource clock;
@@ -74,7 +71,6 @@ public final class Bans {
         long now = clock.millis();
         Grants ban = new Grants(now, now, time.toMillis());
         // A source of its own: calls of several threads overtake one another, and the latest end counts.
-        String source = Settlements.PROCESS + "-" + CALLS.incrementAndGet();
-        return Reconciliation.of(source, 1, claim, List.of(ban), List.of(), clock);
+        return Reconciliation.of(Settlements.nextId(), 1, claim, List.of(ban), List.of(), clock);
     }
 }

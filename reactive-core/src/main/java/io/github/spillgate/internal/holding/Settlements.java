@@ -23,7 +23,7 @@ public final class Settlements {
     private static final double MOST_DEBT = 10;
 
     /** Unique to this process, by chance; with a number it is an id that no other process uses. */
-    static final String PROCESS = Long.toString(ThreadLocalRandom.current().nextLong() >>> 1, 36)
+    private static final String PROCESS = Long.toString(ThreadLocalRandom.current().nextLong() >>> 1, 36)
             + Long.toString(ThreadLocalRandom.current().nextLong() >>> 1, 36);
 
     private static final AtomicLong IDS = new AtomicLong();
@@ -38,6 +38,11 @@ public final class Settlements {
      */
     public Settlements(double debt) {
         this.debt = debt;
+    }
+
+    /** Returns an id that no other correction of a call has, in any process. */
+    static String nextId() {
+        return PROCESS + "-" + IDS.incrementAndGet();
     }
 
     /** Returns the debt, if it is in range. */
@@ -56,7 +61,7 @@ public final class Settlements {
      */
     public List<Settlement> of(Redemption redeemed, Map<Object, Long> costs) {
         List<Settlement> settlements = new ArrayList<>();
-        String id = PROCESS + "-" + IDS.incrementAndGet();
+        String id = nextId();
         long deadline = Time.nanos() + HORIZON.toNanos();
         for (StoreUsage usage : redeemed.usages()) {
             Claim claim = usage.claim();

@@ -52,6 +52,16 @@ class LeaseTest {
         assertThat(lease.has(0, SENT + 100 * MILLI)).isFalse();
     }
 
+    /** Of two resets at the same time, the earlier may be noted last. */
+    @Test
+    void theLatestResetCounts() {
+        LeasedKey key = new LeasedKey("a", 0);
+        key.reset(20);
+        key.reset(10);
+        assertThat(key.isResetSince(15)).isTrue();
+        assertThat(key.isResetSince(20)).isFalse();
+    }
+
     @Test
     void aRefundOfADecisionIsOneOfItsLease() {
         Reply reply = new Reply(Source.LEASE, chargedAt);
