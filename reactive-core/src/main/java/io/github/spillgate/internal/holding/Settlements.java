@@ -23,8 +23,9 @@ public final class Settlements {
     private static final double MOST_DEBT = 10;
 
     /** Unique to this process, by chance; with a number it is an id that no other process uses. */
-    private static final String PROCESS = Long.toString(ThreadLocalRandom.current().nextLong() >>> 1, 36)
-            + Long.toString(ThreadLocalRandom.current().nextLong() >>> 1, 36);
+    private static final String PROCESS =
+            Long.toString(ThreadLocalRandom.current().nextLong() >>> 1, 36)
+                    + Long.toString(ThreadLocalRandom.current().nextLong() >>> 1, 36);
 
     private static final AtomicLong IDS = new AtomicLong();
 
