@@ -2,7 +2,8 @@
 -- takes a quarter of the time.
 --   $1 to $6 the key, the value in hexadecimal, the expected version, the next version, the expiry, the deadline
 --   returns  nothing if there is no row, or another transaction has locked it; otherwise the clock, whether the row was
---            written, its version before, and unless it was written or is long, its value
+--            written, its version before, and unless it was written or is long, its value, if it has not expired by
+--            that clock: a value that expires later must not be taken for absent before
 WITH sg_locked AS MATERIALIZED (
   SELECT r.version, r.value, r.expires_at FROM TABLE AS r WHERE r.key = $1 FOR UPDATE SKIP LOCKED
 ), sg_updated AS (
@@ -14,9 +15,11 @@ WITH sg_locked AS MATERIALIZED (
   RETURNING t.key
 ), sg_written AS MATERIALIZED (
   SELECT count(*) > 0 AS is_written FROM sg_updated
+), sg_clock AS MATERIALIZED (
+  SELECT CLOCK AS micros FROM sg_written
 )
-SELECT CLOCK, w.is_written, t.version,
-  CASE WHEN t.expires_at > CLOCK / 1000 THEN
+SELECT c.micros, w.is_written, t.version,
+  CASE WHEN t.expires_at > c.micros / 1000 THEN
     CASE WHEN w.is_written THEN '' WHEN length(t.value) <= 4000 THEN encode(t.value, 'hex') END
   ELSE '' END
-FROM sg_locked AS t CROSS JOIN sg_written AS w
+FROM sg_locked AS t CROSS JOIN sg_written AS w CROSS JOIN sg_clock AS c

@@ -123,6 +123,28 @@ class PostgresStoreTest extends PostgresFixture {
         assertThat(row("a").version()).isZero();
     }
 
+    /** The clock is a second later each time that a statement looks at it: what expires in between is not absent. */
+    @ParameterizedTest
+    @ValueSource(longs = {20, 21})
+    void aValueThatExpiresDuringAStatementHasNotExpiredAtItsTime(long ticks) {
+        String clock = table + "_ticks";
+        postgres.execute("CREATE SEQUENCE " + clock);
+        PostgresStore ticking = closing(builder()
+                .statements(text -> text.replace(SqlClock.CLOCK, "(1000000 * nextval('" + clock + "'))"))
+                .build());
+        long now = requireNonNull(ticking.read(List.of("a")).block()).micros();
+        long expiresAt = now / 1_000 + 1_000 * ticks;
+        write(ticking, change(NEVER, new Write("a", "one".getBytes(UTF_8), 0, 7, expiresAt)));
+        for (long at = 0; at < expiresAt; ) {
+            Rows rows = requireNonNull(
+                    ticking.write(List.of(change(NEVER, put("a", "two", 5)))).block());
+            at = rows.micros() / 1_000;
+            assertThat(rows.rows().get(0).value().length == 0)
+                    .as("%s, of %s", at, expiresAt)
+                    .isEqualTo(at >= expiresAt);
+        }
+    }
+
     /** Two keys of one decision are new, and one of them is inserted between the read and the end of the write. */
     @Test
     void aChangeIsNotWrittenInPartIfAnotherTransactionInsertsARow() {

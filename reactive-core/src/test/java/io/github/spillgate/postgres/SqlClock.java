@@ -14,7 +14,7 @@ import reactor.core.publisher.Mono;
 /** The clock of a store in PostgreSQL that reads its time from a row, and in which nothing expires. */
 public final class SqlClock implements AutoCloseable {
 
-    private static final String CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+    static final String CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
     private final String time = "clock_" + System.nanoTime();
     private final Connection connection;
