@@ -49,6 +49,7 @@ public final class SqlClock implements AutoCloseable {
 
     private String changed(String text) {
         String changed = text.replace("CASE WHEN t.expires_at > " + CLOCK + " / 1000 THEN", "CASE WHEN true THEN")
+                .replace("CASE WHEN t.expires_at > c.micros / 1000 THEN", "CASE WHEN true THEN")
                 .replace("expires_at <= (SELECT " + CLOCK, "expires_at < 0 AND 0 < (SELECT " + CLOCK)
                 .replace(CLOCK, "(SELECT micros FROM " + time + ")");
         assertThat(changed).doesNotContain("clock_timestamp", "expires_at >", "expires_at <=");
