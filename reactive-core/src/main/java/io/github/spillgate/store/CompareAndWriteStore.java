@@ -75,8 +75,8 @@ public abstract class CompareAndWriteStore implements LimitStore {
     }
 
     /**
-     * Reads rows, and then the store's clock: it must not be before a time at which one of them was written, or at which
-     * one that has no value expired. The {@code Mono} must end, so give it a timeout.
+     * Reads rows, and then the store's clock: it must not be before a time at which one of them was written, or at
+     * which one that has no value expired. The {@code Mono} must end, so give it a timeout.
      *
      * @param keys the keys, no two equal, each of at most 600 printable ASCII characters
      * @return a row for each key, in any order. A row that has expired has no value, and the version that a write
