@@ -29,7 +29,7 @@ final class BanCount extends RateCount {
     private static final int MOST_LEVEL = 40;
     private static final long DAY = Duration.ofDays(1).toMillis();
 
-    /** The times of the denials that count, the oldest first. */
+    /** The times of denials, the oldest first; until the next change, some may count no more. */
     private final Deque<Long> strikes = new ArrayDeque<>();
 
     /** How many bans have followed one another within a day. */
