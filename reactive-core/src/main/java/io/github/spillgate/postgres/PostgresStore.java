@@ -13,9 +13,11 @@ import io.r2dbc.spi.ConnectionFactory;
 import io.r2dbc.spi.Readable;
 import io.r2dbc.spi.Statement;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -229,6 +231,40 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
                         Kind.UNANSWERED,
                         String.valueOf(errors.translate(error, Step.READ).getMessage()),
                         error));
+    }
+
+    @Override
+    protected Mono<Rows> renumber(Map<String, Long> nextVersions) {
+        List<String> keys = List.copyOf(nextVersions.keySet());
+        return run(Step.READ, connection -> {
+            Statement statement = connection
+                    .createStatement(of(keys).renumber())
+                    .bind(0, named(keys))
+                    .bind(1, column(keys, nextVersions::get, Long[]::new));
+            return results(statement, row -> renumbered(row, keys)).flatMap(all -> withOthers(connection, all, keys));
+        });
+    }
+
+    private static Rows renumbered(Readable row, List<String> keys) {
+        Row read = new Row(
+                keys.get(value(row, 0, Long.class).intValue() - 1),
+                HexFormat.of().parseHex(value(row, 1, String.class)),
+                value(row, 2, Long.class));
+        return new Rows(value(row, 3, Long.class), List.of(read));
+    }
+
+    /** Returns these rows, and those of other keys, which are read. */
+    private Mono<Rows> withOthers(Connection connection, List<Rows> some, List<String> keys) {
+        List<Row> known = some.stream().flatMap(one -> one.rows().stream()).toList();
+        List<String> others = new ArrayList<>(keys);
+        known.forEach(row -> others.remove(row.key()));
+        return others.isEmpty()
+                ? Mono.just(new Rows(some.get(some.size() - 1).micros(), known))
+                : read(connection, others)
+                        .map(read -> new Rows(
+                                read.micros(),
+                                Stream.concat(known.stream(), read.rows().stream())
+                                        .toList()));
     }
 
     private String[] named(List<String> keys) {

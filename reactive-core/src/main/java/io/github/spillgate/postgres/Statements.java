@@ -12,7 +12,8 @@ import java.util.function.UnaryOperator;
  * @param check returns the number of the server's version, whether the table is missing, how many connections the
  *     server has, and how many it may have
  */
-record Statements(String check, String create, String read, String write, String update, String sweep) {
+record Statements(
+        String check, String create, String read, String write, String update, String renumber, String sweep) {
     // Design notes.
     //
     // All values are parameters, so none is quoted, and the server plans a statement once for each connection. For
@@ -74,6 +75,7 @@ record Statements(String check, String create, String read, String write, String
                 named.apply(text("read.sql")),
                 named.apply(text("write.sql")),
                 named.apply(text("update.sql")),
+                named.apply(text("renumber.sql")),
                 named.apply(text("sweep.sql")));
     }
 

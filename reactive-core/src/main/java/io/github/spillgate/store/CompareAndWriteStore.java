@@ -14,6 +14,7 @@ import io.github.spillgate.spi.LimitStore;
 import io.github.spillgate.spi.StoreDecision;
 import io.github.spillgate.spi.StoreRequest;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.LongSupplier;
@@ -93,6 +94,20 @@ public abstract class CompareAndWriteStore implements LimitStore {
      * @return all rows of the changes that were not written, as they are now, and then the store's clock
      */
     protected abstract Mono<Rows> write(List<Change> changes);
+
+    /**
+     * Gives rows new versions, changes nothing else, and reads them, in one step. This process does so if other
+     * processes have changed them before several of its writes in a row: what they have computed before does not fit
+     * any more, so it is the turn of this process. Without this method, which only reads by default, a process that
+     * writes without a pause may keep the others from writing.
+     *
+     * @param nextVersions the version that each row gets, a number that no row has had. A row that does not exist, or
+     *     that is locked, gets none
+     * @return a row for each key, and then the store's clock, as from {@link #read}
+     */
+    protected Mono<Rows> renumber(Map<String, Long> nextVersions) {
+        return read(List.copyOf(nextVersions.keySet()));
+    }
 
     /**
      * A row.

@@ -114,10 +114,14 @@ final class Page {
         for (PageEntry entry : entries.values()) {
             byte[] value = entry.written(micros);
             isAnyChanged |= entry.isChanged;
-            long version = ThreadLocalRandom.current().nextLong(1, Long.MAX_VALUE);
-            writes.add(new Write(entry.row.key(), value, entry.row.version(), version, entry.expiresAt));
+            writes.add(new Write(entry.row.key(), value, entry.row.version(), newVersion(), entry.expiresAt));
         }
         return isAnyChanged ? writes : List.of();
+    }
+
+    /** Returns a version that no row has had. */
+    static long newVersion() {
+        return ThreadLocalRandom.current().nextLong(1, Long.MAX_VALUE);
     }
 
     // Corrections.

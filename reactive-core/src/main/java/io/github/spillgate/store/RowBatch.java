@@ -34,8 +34,14 @@ final class RowBatch {
     // reply. So the time in the reply, plus what is left now, is not after the deadline. It is earlier by the time that
     // the reply took, so a change may be refused although some time is left. Then it is computed again.
     //
+    // A process that has written a row knows its version first, so it also comes first with its next write: the others
+    // could lose for as long as it goes on. So a batch that loses several times takes the turn, by new versions.
+    //
     // A row that was not written in time, and still has the version that was expected, is locked by another process,
     // which may take long. Its tasks leave the batch, and are queued again after a pause.
+
+    /** After how many writes in vain a batch takes the turn. */
+    private static final int WRITES_OF_OTHERS = 4;
 
     private final Engine engine;
 
@@ -101,7 +107,7 @@ final class RowBatch {
             }
         }
         if (!unknown.isEmpty()) {
-            read(unknown, groups);
+            read(Mono.defer(() -> engine.store().read(unknown)), unknown, groups);
             return;
         }
         answer(done, changed.isEmpty());
@@ -112,8 +118,8 @@ final class RowBatch {
         }
     }
 
-    private void read(List<String> keys, Collection<TaskGroup> groups) {
-        send(Mono.defer(() -> engine.store().read(keys)), groups, (micros, current) -> {
+    private void read(Mono<Rows> request, Collection<String> keys, Collection<TaskGroup> groups) {
+        send(request, groups, (micros, current) -> {
             replace(keys, current);
             compute(groups, micros);
         });
@@ -139,10 +145,21 @@ final class RowBatch {
             }
             answer(written, locked.isEmpty() && conflicting.isEmpty());
             postpone(locked, conflicting.isEmpty());
-            if (!conflicting.isEmpty()) {
+            if (conflicting.isEmpty()) {
+                return;
+            }
+            if (writes % WRITES_OF_OTHERS == 0) {
+                takeTurn(conflicting);
+            } else {
                 compute(conflicting, micros);
             }
         });
+    }
+
+    private void takeTurn(List<TaskGroup> groups) {
+        Map<String, Long> versions = new HashMap<>();
+        groups.forEach(group -> group.keys.forEach(key -> versions.put(key, Page.newVersion())));
+        read(Mono.defer(() -> engine.store().renumber(versions)), versions.keySet(), groups);
     }
 
     /** Replaces rows, those that are missing too, by what was read. */

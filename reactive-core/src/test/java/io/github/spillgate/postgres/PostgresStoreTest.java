@@ -80,6 +80,41 @@ class PostgresStoreTest extends PostgresFixture {
                 .satisfies(row -> assertThat(row.version()).isZero());
     }
 
+    @ParameterizedTest
+    @ValueSource(ints = {1, 2_000, 2_001, 4_001})
+    void aRowThatIsRenumberedChangesNothingElse(int length) {
+        write(
+                change(NEVER, new Write("a", new byte[length], 0, 5, NEVER)),
+                change(NEVER, new Write("b", new byte[length], 0, 5, NEVER)),
+                change(NEVER, new Write("expired", new byte[length], 0, 5, 1)));
+        Map<String, Long> versions = Map.of("a", 6L, "b", 7L, "expired", 8L, "absent", 9L);
+        Rows rows = requireNonNull(store.renumber(versions).block());
+        Map<String, Row> byKey = rows.rows().stream().collect(Collectors.toMap(Row::key, row -> row));
+        assertThat(byKey).containsOnlyKeys(versions.keySet());
+        assertThat(byKey.get("a")).matches(row -> row.value().length == length && row.version() == 6);
+        assertThat(byKey.get("b")).matches(row -> row.value().length == length && row.version() == 7);
+        assertThat(byKey.get("expired")).matches(row -> row.value().length == 0 && row.version() == 8);
+        assertThat(byKey.get("absent")).matches(row -> row.value().length == 0 && row.version() == 0);
+        assertThat(postgres.execute("SELECT expires_at FROM " + table + " ORDER BY key"))
+                .containsExactly(String.valueOf(NEVER), String.valueOf(NEVER), "1");
+        assertThat(write(change(NEVER, put("a", "two", 5)))).hasSize(1);
+        assertThat(write(change(NEVER, put("a", "two", 6)))).isEmpty();
+    }
+
+    @Test
+    void aRowThatIsLockedIsNotRenumbered() {
+        write(change(NEVER, put("a", "one", 0)), change(NEVER, put("b", "one", 0)));
+        long version = row("a").version();
+        Connection foreign = begin("SELECT * FROM " + table + " WHERE key = 'spillgate/1/a' FOR UPDATE");
+        assertThat(requireNonNull(store.renumber(Map.of("a", 90_001L, "b", 90_002L))
+                                .block())
+                        .rows())
+                .extracting(Row::version)
+                .containsExactlyInAnyOrder(version, 90_002L);
+        rollback(foreign);
+        assertThat(row("a").version()).isEqualTo(version);
+    }
+
     @Test
     void allRowsOfAChangeAreWrittenOrNone() {
         write(change(NEVER, put("a", "one", 0)));
@@ -441,6 +476,7 @@ class PostgresStoreTest extends PostgresFixture {
                 .build());
         for (int i = 0; i < 20; i++) {
             observed.read(List.of("a")).block();
+            observed.renumber(Map.of("a", VERSIONS.incrementAndGet())).block();
             write(observed, change(NEVER, put("a", "one", 7)));
             write(observed, change(NEVER, put("a", "one", 7), put("b", "one", 7)));
         }
@@ -452,7 +488,7 @@ class PostgresStoreTest extends PostgresFixture {
                 .collectList()
                 .block();
         // PostgreSQL makes five plans for the parameters of their calls before it decides.
-        assertThat(plansOfEach).containsExactly(5L, 5L, 5L);
+        assertThat(plansOfEach).containsExactly(5L, 5L, 5L, 5L);
     }
 
     private Row row(String key) {

@@ -4,6 +4,8 @@ import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.github.spillgate.Charge;
+import io.github.spillgate.Decision;
 import io.github.spillgate.Limit;
 import io.github.spillgate.RateLimiter;
 import io.github.spillgate.internal.Background;
@@ -13,20 +15,27 @@ import io.github.spillgate.store.CompareAndWriteStore.Change;
 import io.github.spillgate.store.CompareAndWriteStore.Row;
 import io.github.spillgate.store.CompareAndWriteStore.Rows;
 import io.github.spillgate.store.CompareAndWriteStore.Write;
+import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.HeldThreads;
 import io.github.spillgate.testkit.Unprotected;
 import io.r2dbc.spi.ConnectionFactories;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Mono;
 
 /** A process that stops in the middle of a round trip leaves nothing locked, and loses no reply. */
@@ -73,6 +82,48 @@ class PostgresTripsTest extends PostgresFixture {
         assertThat(limiter.tryAcquire("a").block().isAllowed()).isTrue();
         assertThat(requests).containsExactly(Trip.UPDATE, Trip.UPDATE);
         assertThat(limiter.tryAcquire("a").block().isAllowed()).isFalse();
+    }
+
+    /** A write of the other process is always on its way, and comes first. */
+    @ParameterizedTest
+    @ValueSource(strings = {"a", "a b"})
+    void aProcessThatLosesAgainAndAgainTakesTheTurn(String keys) {
+        Charge[] charges = Stream.of(keys.split(" "))
+                .map(key -> Charge.of(key, Limit.perHour(5)))
+                .toArray(Charge[]::new);
+        RateLimiter limiter = limiter(store(""));
+        Decision first = requireNonNull(limiter.tryAcquire(charges).block());
+        PostgresStore other = store();
+        Map<String, Row> known = new HashMap<>();
+        DecidedClaims.of(first).forEach(claim -> known.put(claim.identity(), row(other, claim.identity())));
+        AtomicInteger writes = new AtomicInteger();
+        proxy.observe((trip, end) -> {
+            if (end == End.REQUEST && (trip == Trip.WRITE || trip == Trip.UPDATE)) {
+                long version = writes.incrementAndGet();
+                known.replaceAll((key, row) -> written(other, row, version));
+            }
+        });
+        assertThat(requireNonNull(limiter.tryAcquire(charges).block()).isAllowed())
+                .isTrue();
+        assertThat(writes).hasValueLessThanOrEqualTo(6);
+        for (Charge charge : charges) {
+            assertThat(used(charge.key(), Limit.perHour(5))).isEqualTo(2);
+        }
+    }
+
+    /** Writes a row with the same value, and returns it as it is then. */
+    private static Row written(PostgresStore store, Row row, long version) {
+        Write write = new Write(row.key(), row.value(), row.version(), version, 0);
+        return requireNonNull(store.write(List.of(new Change(List.of(write), Long.MAX_VALUE)))
+                        .block())
+                .rows()
+                .stream()
+                .findFirst()
+                .orElse(new Row(row.key(), row.value(), version));
+    }
+
+    private static Row row(PostgresStore store, String key) {
+        return requireNonNull(store.read(List.of(key)).block()).rows().get(0);
     }
 
     /** PostgreSQL cannot send a reply that is longer than the buffers, and has not ended the statement. */

@@ -48,6 +48,8 @@ final class TripProxy implements AutoCloseable {
                 return SWEEP;
             } else if (sql.contains("sg_given")) {
                 return WRITE;
+            } else if (sql.contains("sg_renumbered")) {
+                return OTHER;
             } else if (sql.contains("sg_locked")) {
                 return UPDATE;
             } else if (sql.contains("WITH ORDINALITY")) {
