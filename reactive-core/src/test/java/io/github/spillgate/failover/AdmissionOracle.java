@@ -424,6 +424,13 @@ final class AdmissionOracle {
                 return;
             }
             KeyHistory key = key(reconciliation.claim().key());
+            String repeated = knowledge(key).repeatedBy(idOf(reconciliation));
+            if (repeated != null) {
+                key.requests.stream()
+                        .filter(one -> repeated.equals(one.batch))
+                        .forEach(one -> one.batch = idOf(reconciliation));
+                return;
+            }
             long undelivered = reconciliation.permits();
             for (Request one : key.requests) {
                 if (one.by == this && one.batch == null && one.isUncharged() && one.counts()) {

@@ -44,6 +44,12 @@ final class InstanceKnowledge {
 
     private @Nullable HandOver last;
 
+    /** The id of the newest reconciliation; null before the first. */
+    private @Nullable String newest;
+
+    /** Whether the reply to it is of a lost life, so that the next one repeats it. */
+    private boolean isNewestLost;
+
     InstanceKnowledge(Member member, KeyHistory key, Limit limit, LongSupplier clock) {
         this.member = member;
         this.key = key;
@@ -118,6 +124,15 @@ final class InstanceKnowledge {
 
     // What happens.
 
+    /** The instance sends a reconciliation; returns the id of the one that it repeats, null if there is none. */
+    @Nullable
+    String repeatedBy(String id) {
+        String repeated = isNewestLost ? newest : null;
+        newest = id;
+        isNewestLost = false;
+        return repeated;
+    }
+
     /** The instance sends a reconciliation for the first time. */
     void handsOver(String id, long undelivered) {
         last = new HandOver(id, clock.getAsLong(), undelivered, seen);
@@ -143,6 +158,9 @@ final class InstanceKnowledge {
                 request.chargeKnown = true;
             }
             call.reconciliations().forEach(this::reconciled);
+        } else {
+            isNewestLost |= call.reconciliations().stream()
+                    .anyMatch(one -> AdmissionOracle.idOf(one).equals(newest));
         }
     }
 
