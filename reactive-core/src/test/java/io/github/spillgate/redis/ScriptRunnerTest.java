@@ -218,6 +218,19 @@ class ScriptRunnerTest {
         store.close();
     }
 
+    /** No later caller ends the attempt to connect. */
+    @Test
+    void aCallerWithoutADeadlineDoesNotWaitForAFirstReplyThatNeverComes() {
+        proxy.answer(
+                command -> command.equals("EVAL") || command.equals("EVALSHA") ? CommandProxy.DROP : CommandProxy.PASS);
+        RedisStore store = RedisStore.create(RedisURI.create("127.0.0.1", proxy.port()));
+        assertThat(limiter(store).tryAcquire("a").toFuture())
+                .failsWithin(LONG)
+                .withThrowableThat()
+                .withMessageContaining("did not reply to EVAL within 5 s");
+        store.close();
+    }
+
     private void holdTheFirstText() {
         proxy.answer(command -> {
             if (command.equals("EVAL") && isHeld.compareAndSet(false, true)) {

@@ -1,5 +1,6 @@
 package io.github.spillgate.redis.lane;
 
+import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.internal.StoreClock;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisCommandExecutionException;
@@ -25,6 +26,8 @@ import org.jspecify.annotations.Nullable;
 /** The steps that open a connection. All of them block, on the thread of the attempt, and each wait is bounded. */
 public final class Handshake {
 
+    private static final Duration LONGEST = Duration.ofSeconds(Lane.LONGEST_ATTEMPT_SECONDS);
+
     private Handshake() {}
 
     /**
@@ -45,7 +48,7 @@ public final class Handshake {
             StatefulRedisConnection<byte[], byte[]> opened =
                     opening.get(Lane.LONGEST_ATTEMPT_SECONDS, TimeUnit.SECONDS);
             // For the first commands: the attempt waits for their replies.
-            opened.setTimeout(Duration.ofSeconds(Lane.LONGEST_ATTEMPT_SECONDS));
+            opened.setTimeout(LONGEST);
             return opened;
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
@@ -60,12 +63,14 @@ public final class Handshake {
 
     /** Returns the URI with a timeout for the handshake. That of a Sentinel stays: it is for several servers. */
     private static RedisURI withTimeout(RedisURI uri) {
-        Duration longest = Duration.ofSeconds(Lane.LONGEST_ATTEMPT_SECONDS);
-        // For Lettuce, zero is no limit.
-        boolean isShort = !uri.getTimeout().isZero() && uri.getTimeout().compareTo(longest) <= 0;
-        return isShort || !uri.getSentinels().isEmpty()
+        return isShort(uri.getTimeout()) || !uri.getSentinels().isEmpty()
                 ? uri
-                : RedisURI.builder(uri).withTimeout(longest).build();
+                : RedisURI.builder(uri).withTimeout(LONGEST).build();
+    }
+
+    private static boolean isShort(Duration timeout) {
+        // For Lettuce, zero is no limit.
+        return !timeout.isZero() && timeout.compareTo(LONGEST) <= 0;
     }
 
     /**
@@ -102,8 +107,16 @@ public final class Handshake {
         reply.whenComplete((time, error) -> loop.complete(LoopLanes.currentLoop()));
         connection.setAutoFlushCommands(true);
         connection.flushCommands();
-        // Not for the reply: a thread that waits for it may run its callback.
-        EventLoop found = await(loop, "EVAL", connection.getTimeout());
+        // No longer than for an attempt: a caller without a deadline may wait for it, and no other one may come. Not
+        // for
+        // the reply: a thread that waits for it may run its callback.
+        boolean isShort = isShort(connection.getTimeout());
+        EventLoop found;
+        try {
+            found = await(loop, "EVAL", isShort ? connection.getTimeout() : LONGEST);
+        } catch (RedisCommandTimeoutException e) {
+            throw isShort ? e : noReplyToScript();
+        }
         try {
             byte @Nullable [] known = await(reply.toCompletableFuture(), "EVAL", connection.getTimeout());
             if (known != null && new ScriptReply(known).hasTime()) {
@@ -120,6 +133,10 @@ public final class Handshake {
             throw new RedisException("the first reply arrived on no event loop");
         }
         return found;
+    }
+
+    static LimitStoreException noReplyToScript() {
+        return Errors.noScripts("did not reply to EVAL within " + Lane.LONGEST_ATTEMPT_SECONDS + " s");
     }
 
     /** Redis also replies while it loads its data. Without its time, the first requests would have no deadline. */

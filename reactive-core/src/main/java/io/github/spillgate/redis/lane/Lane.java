@@ -285,10 +285,6 @@ public final class Lane implements CommandSender {
                         + " limiter that decides with it");
     }
 
-    private static LimitStoreException noReplyToScript() {
-        return Errors.noScripts("did not reply to EVAL within " + LONGEST_ATTEMPT_SECONDS + " s");
-    }
-
     /** Counts the connections in a row on which Redis has replied to the first script only. */
     private void countMute(OpenConnection old) {
         mute.updateAndGet(before -> old.hasAnswered() ? 0 : before + 1);
@@ -417,7 +413,7 @@ public final class Lane implements CommandSender {
             } else if (unready == null) {
                 OpenConnection.unobserved(abandon(Errors.notConnected(LONGEST_ATTEMPT_SECONDS)));
             } else {
-                OpenConnection.unobserved(abandon(noReplyToScript()));
+                OpenConnection.unobserved(abandon(Handshake.noReplyToScript()));
                 // Ends the thread of the attempt, which waits for the reply.
                 OpenConnection.unobserved(unready.closeAsync());
             }
