@@ -96,10 +96,10 @@ public abstract class CompareAndWriteStore implements LimitStore {
     protected abstract Mono<Rows> write(List<Change> changes);
 
     /**
-     * Gives rows new versions, changes nothing else, and reads them, in one step. This process does so if other
-     * processes have changed them before several of its writes in a row: what they have computed before does not fit
-     * any more, so it is the turn of this process. Without this method, which only reads by default, a process that
-     * writes without a pause may keep the others from writing.
+     * Gives rows new versions, changes nothing else, and reads them, in one step. A batch that other processes have
+     * kept from writing several times calls this: what they have computed by then does not fit any more, and they wait
+     * a little for the write that follows. By default this only reads, and a process that writes without a pause may
+     * keep the others from writing. The {@code Mono} must end, and its errors are those of {@link #read}.
      *
      * @param nextVersions the version that each row gets, a number that no row has had. A row that does not exist, or
      *     that is locked, gets none

@@ -4,6 +4,7 @@ import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.LimitStore;
+import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -37,10 +38,12 @@ final class Engine {
     // first one that has to wait holds all of its keys: no later task with one of them is sent before it. There is one
     // at a time, so that no two wait for each other.
 
+    /** The longest pause of a batch, or of tasks, that wait for another process. */
+    static final Duration LONGEST_PAUSE = Duration.ofMillis(20);
+
     private static final int MOST_KEYS = 64;
     private static final int MOST_TASKS = 256;
     private static final int MOST_ROUNDS = 4;
-    private static final long LONGEST_PAUSE_MILLIS = 20;
 
     private final CompareAndWriteStore store;
     private final int mostInFlight;
@@ -141,7 +144,7 @@ final class Engine {
                             submitted.addAll(again);
                             pass();
                         },
-                        Math.min(tries, LONGEST_PAUSE_MILLIS),
+                        Math.min(tries, LONGEST_PAUSE.toMillis()),
                         TimeUnit.MILLISECONDS);
     }
 

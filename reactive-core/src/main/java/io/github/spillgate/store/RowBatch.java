@@ -9,6 +9,7 @@ import io.github.spillgate.store.CompareAndWriteStore.Row;
 import io.github.spillgate.store.CompareAndWriteStore.Rows;
 import io.github.spillgate.store.CompareAndWriteStore.Write;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -16,8 +17,10 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
 import java.util.function.BiConsumer;
 import reactor.core.publisher.Mono;
+import reactor.core.scheduler.Schedulers;
 
 /** Tasks that share a read, unless their rows are known, and then a write of what has changed; perhaps further ones. */
 final class RowBatch {
@@ -34,14 +37,17 @@ final class RowBatch {
     // reply. So the time in the reply, plus what is left now, is not after the deadline. It is earlier by the time that
     // the reply took, so a change may be refused although some time is left. Then it is computed again.
     //
-    // A process that has written a row knows its version first, so it also comes first with its next write: the others
-    // could lose for as long as it goes on. So a batch that loses several times takes the turn, by new versions.
+    // A process that has written a row knows its version first, so its next write also comes first, and the others
+    // could
+    // lose for as long as it goes on. So a batch that has lost several times gives its rows new versions, and a process
+    // that finds a new version with the value that it knows waits for the write of that one. What others have lost by
+    // that does not count: of many processes, each would only take the turn from another one.
     //
     // A row that was not written in time, and still has the version that was expected, is locked by another process,
     // which may take long. Its tasks leave the batch, and are queued again after a pause.
 
-    /** After how many writes in vain a batch takes the turn. */
-    private static final int WRITES_OF_OTHERS = 4;
+    /** After how many writes of other processes a batch gives its rows new versions. */
+    private static final int MOST_LOST = 8;
 
     private final Engine engine;
 
@@ -55,6 +61,15 @@ final class RowBatch {
 
     /** How often this batch was written. */
     private int writes;
+
+    /** How often others have changed one of its values first, since it last gave its rows new versions. */
+    private int lost;
+
+    /** Whether another process has just done that, and its write comes next. */
+    private boolean isTurnOfOther;
+
+    /** How long the last request took, in nanoseconds. */
+    private long roundTrip;
 
     RowBatch(Engine engine) {
         this.engine = engine;
@@ -76,8 +91,10 @@ final class RowBatch {
 
     /** Sends a request about groups, notes the rows of the reply, and passes it on. */
     private void send(Mono<Rows> request, Collection<TaskGroup> groups, BiConsumer<Long, Map<String, Row>> onReply) {
+        long sentAt = Time.nanos();
         request.single()
                 .map(reply -> {
+                    roundTrip = Time.nanos() - sentAt;
                     engine.written().noteClock(reply.micros());
                     Map<String, Row> byKey = new HashMap<>();
                     reply.rows().forEach(row -> byKey.put(row.key(), row));
@@ -111,9 +128,18 @@ final class RowBatch {
             return;
         }
         answer(done, changed.isEmpty());
-        if (!changed.isEmpty() && writes++ == Task.MOST_TRIES) {
+        if (changed.isEmpty()) {
+            return;
+        }
+        if (writes == Task.MOST_TRIES) {
             fail(changed, contention(changed.get(0)));
-        } else if (!changed.isEmpty()) {
+        } else if (lost >= MOST_LOST) {
+            renumber(changed);
+        } else if (isTurnOfOther) {
+            isTurnOfOther = false;
+            long pause = Math.min(roundTrip, Engine.LONGEST_PAUSE.toNanos());
+            Schedulers.parallel().schedule(() -> write(changes, changed), pause, TimeUnit.NANOSECONDS);
+        } else {
             write(changes, changed);
         }
     }
@@ -125,7 +151,16 @@ final class RowBatch {
         });
     }
 
+    private void renumber(List<TaskGroup> groups) {
+        lost = 0;
+        isTurnOfOther = false;
+        Map<String, Long> versions = new HashMap<>();
+        groups.forEach(group -> group.keys.forEach(key -> versions.put(key, Page.newVersion())));
+        read(Mono.defer(() -> engine.store().renumber(versions)), versions.keySet(), groups);
+    }
+
     private void write(List<Change> changes, List<TaskGroup> groups) {
+        writes++;
         send(Mono.defer(() -> engine.store().write(changes)), groups, (micros, current) -> {
             List<TaskGroup> written = new ArrayList<>();
             List<TaskGroup> locked = new ArrayList<>();
@@ -140,26 +175,24 @@ final class RowBatch {
                     locked.add(group);
                 } else {
                     conflicting.add(group);
+                    noteConflict(group, current);
                     replace(group.keys, current);
                 }
             }
             answer(written, locked.isEmpty() && conflicting.isEmpty());
             postpone(locked, conflicting.isEmpty());
-            if (conflicting.isEmpty()) {
-                return;
-            }
-            if (writes % WRITES_OF_OTHERS == 0) {
-                takeTurn(conflicting);
-            } else {
+            if (!conflicting.isEmpty()) {
                 compute(conflicting, micros);
             }
         });
     }
 
-    private void takeTurn(List<TaskGroup> groups) {
-        Map<String, Long> versions = new HashMap<>();
-        groups.forEach(group -> group.keys.forEach(key -> versions.put(key, Page.newVersion())));
-        read(Mono.defer(() -> engine.store().renumber(versions)), versions.keySet(), groups);
+    private void noteConflict(TaskGroup group, Map<String, Row> current) {
+        if (!group.hasSameValues(current)) {
+            lost++;
+        } else if (!group.hasSameVersions(current)) {
+            isTurnOfOther = true;
+        }
     }
 
     /** Replaces rows, those that are missing too, by what was read. */
@@ -248,6 +281,13 @@ final class RowBatch {
             return keys.stream().allMatch(key -> {
                 Row row = current.get(key);
                 return row != null && row.version() == row(key).version();
+            });
+        }
+
+        boolean hasSameValues(Map<String, Row> current) {
+            return keys.stream().allMatch(key -> {
+                Row row = current.get(key);
+                return row != null && Arrays.equals(row.value(), row(key).value());
             });
         }
 

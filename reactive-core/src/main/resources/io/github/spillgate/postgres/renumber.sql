@@ -1,4 +1,6 @@
 -- Gives rows that exist a new version, so that a write that another process has computed before does not fit any more.
+-- BETWEEN, which is always true, makes the planner expect so few rows that it uses the index, even if the table was empty
+-- when it planned.
 --   $1, $2   for each row: the key, the next version
 --   returns  for each row that no other transaction has locked: its number, its value, which is empty if it has
 --            expired; its version, the clock. No rows if they are long: see write.sql
@@ -8,7 +10,7 @@ WITH sg_locked AS MATERIALIZED (
   CROSS JOIN LATERAL (
     SELECT r.key AS row_key, r.value, r.expires_at FROM TABLE AS r WHERE r.key = g.key FOR UPDATE SKIP LOCKED) AS t
 ), sg_renumbered AS (
-  UPDATE TABLE AS t SET version = l.next_version FROM sg_locked AS l WHERE t.key = l.row_key
+  UPDATE TABLE AS t SET version = l.next_version FROM sg_locked AS l WHERE t.key = l.row_key AND l.n BETWEEN 1 AND 64
 )
 SELECT t.n, CASE WHEN t.expires_at > CLOCK / 1000 THEN encode(t.value, 'hex') ELSE '' END, t.next_version, CLOCK
 FROM sg_locked AS t

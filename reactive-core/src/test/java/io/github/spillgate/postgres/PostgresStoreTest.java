@@ -115,6 +115,31 @@ class PostgresStoreTest extends PostgresFixture {
         assertThat(row("a").version()).isEqualTo(version);
     }
 
+    /** The statement sees the rows as they were when it began. */
+    @Test
+    void aRowThatIsWrittenWhileItIsRenumberedKeepsWhatWasWritten() throws Exception {
+        write(change(NEVER, put("a", "one", 0)), change(NEVER, put("b", "one", 0)));
+        PostgresStore held = closing(builder()
+                .statements(text -> text.contains("sg_renumbered")
+                        ? text.replace("SELECT $1::text[]", "SELECT $1::text[] FROM pg_advisory_xact_lock(77)")
+                        : text)
+                .build());
+        Connection foreign = begin("SELECT 1 FROM pg_advisory_xact_lock(77)");
+        CompletableFuture<Rows> reply =
+                held.renumber(Map.of("a", 90_001L, "b", 90_002L)).toFuture();
+        awaitWaitForLock();
+        assertThat(write(change(NEVER, put("a", "two", row("a").version())))).isEmpty();
+        assertThat(write(change(NEVER, put("a", "three", row("a").version())))).isEmpty();
+        rollback(foreign);
+        Map<String, Row> byKey = reply.get().rows().stream().collect(Collectors.toMap(Row::key, row -> row));
+        assertThat(byKey.get("a").value()).asString(UTF_8).isEqualTo("three");
+        assertThat(byKey.get("a").version()).isEqualTo(90_001);
+        assertThat(byKey.get("b").version()).isEqualTo(90_002);
+        assertThat(row("a").value()).asString(UTF_8).isEqualTo("three");
+        assertThat(row("a").version()).isEqualTo(90_001);
+        assertThat(row("b").version()).isEqualTo(90_002);
+    }
+
     @Test
     void allRowsOfAChangeAreWrittenOrNone() {
         write(change(NEVER, put("a", "one", 0)));

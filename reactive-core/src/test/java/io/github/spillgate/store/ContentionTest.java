@@ -11,7 +11,9 @@ import io.github.spillgate.Limit;
 import io.github.spillgate.LimitStoreException;
 import io.github.spillgate.LimitStoreException.Kind;
 import io.github.spillgate.RateLimiter;
+import io.github.spillgate.internal.Time;
 import io.github.spillgate.spi.Claim;
+import io.github.spillgate.spi.StoreRequest;
 import io.github.spillgate.store.MapStore.Stored;
 import io.github.spillgate.testkit.DecidedClaims;
 import io.github.spillgate.testkit.Unprotected;
@@ -22,6 +24,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import java.util.function.IntFunction;
@@ -132,6 +135,66 @@ class ContentionTest {
                 .is(kind(Kind.UNAVAILABLE))
                 .hasMessageContainingAll("HeldMapStore", "hot", "each of 100 attempts", "leased()");
         assertThat(used(hot)).isEqualTo(100);
+    }
+
+    /** New versions that no write follows would make other processes lose, for nothing. */
+    @Test
+    void aBatchThatGivesUpGivesNoNewVersionsAtItsEnd() {
+        Charge hot = Charge.of("hot", Limit.of(500, Duration.ofHours(5)));
+        RateLimiter other = limiter(new HeldMapStore(rows, InstantSource.system()));
+        first.onWrite((changes, write) -> other.tryAcquire(hot).then(write));
+        limiters.get(0).tryAcquire(hot).materialize().block();
+        assertThat(first.writes).hasSize(100);
+        assertThat(first.renumberings).hasValue(12);
+    }
+
+    @Test
+    void aDenialGivesNoNewVersions() {
+        Charge hot = Charge.of("hot", Limit.of(8, Duration.ofHours(5)));
+        RateLimiter other = limiter(new HeldMapStore(rows, InstantSource.system()));
+        first.onWrite((changes, write) -> other.tryAcquire(hot).then(write));
+        assertThat(limiters.get(0).tryAcquire(hot).map(Decision::isAllowed).block())
+                .isFalse();
+        assertThat(first.writes).hasSize(8);
+        assertThat(first.renumberings).hasValue(0);
+    }
+
+    @Test
+    void aDecisionThatIsTooLateGivesNoNewVersions() {
+        Charge hot = Charge.of("hot", Limit.of(500, Duration.ofHours(5)));
+        RateLimiter other = limiter(new HeldMapStore(rows, InstantSource.system()));
+        Claim claim = DecidedClaims.of(requireNonNull(other.peek(hot).block())).get(0);
+        long deadline = Time.nanos() + Duration.ofMillis(300).toNanos();
+        first.onWrite((changes, write) -> {
+            Mono<?> wait = first.writes.size() < 8 ? Mono.empty() : Mono.delay(Duration.ofMillis(400));
+            return wait.then(other.tryAcquire(hot)).then(write);
+        });
+        assertThat(first.take(StoreRequest.take(List.of(claim), deadline))
+                        .materialize()
+                        .block()
+                        .getThrowable())
+                .is(kind(Kind.LATE));
+        assertThat(first.writes).hasSize(8);
+        assertThat(first.renumberings).hasValue(0);
+    }
+
+    @Test
+    void aProcessThatFindsANewVersionOfTheSameValueWaitsForARoundTrip() {
+        Charge hot = Charge.of("hot", Limit.of(500, Duration.ofHours(5)));
+        limiters.get(0).tryAcquire(hot).block();
+        List<Long> sent = new CopyOnWriteArrayList<>();
+        Duration trip = Duration.ofMillis(10);
+        first.onWrite((changes, write) -> {
+            sent.add(Time.nanos());
+            if (sent.size() == 1) {
+                rows.replaceAll((key, row) -> new Stored(row.value(), row.version() + 1, row.expiresAt()));
+            }
+            return Mono.delay(trip).then(write);
+        });
+        assertThat(limiters.get(0).tryAcquire(hot).map(Decision::isAllowed).block())
+                .isTrue();
+        assertThat(sent).hasSize(2);
+        assertThat(sent.get(1) - sent.get(0)).isGreaterThanOrEqualTo(2 * trip.toNanos());
     }
 
     /** The row is written, or not, and the reply is lost: the caller gets the error, and no permit is granted twice. */

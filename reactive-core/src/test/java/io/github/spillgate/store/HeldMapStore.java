@@ -6,6 +6,7 @@ import java.time.temporal.ChronoUnit;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BiFunction;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
@@ -16,6 +17,7 @@ final class HeldMapStore extends CompareAndWriteStore {
     private final MapStore map;
     final List<List<String>> reads = new CopyOnWriteArrayList<>();
     final List<List<Change>> writes = new CopyOnWriteArrayList<>();
+    final AtomicInteger renumberings = new AtomicInteger();
     private volatile BiFunction<List<String>, Mono<Rows>, Mono<Rows>> onRead = (keys, read) -> read;
     private volatile BiFunction<List<Change>, Mono<Rows>, Mono<Rows>> onWrite = (changes, write) -> write;
 
@@ -63,5 +65,11 @@ final class HeldMapStore extends CompareAndWriteStore {
     protected Mono<Rows> write(List<Change> changes) {
         writes.add(changes);
         return onWrite.apply(changes, map.write(changes));
+    }
+
+    @Override
+    protected Mono<Rows> renumber(Map<String, Long> nextVersions) {
+        renumberings.incrementAndGet();
+        return map.renumber(nextVersions);
     }
 }
