@@ -14,9 +14,7 @@ import java.io.IOException;
 import java.io.PrintStream;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.EnumSet;
 import java.util.List;
-import java.util.Set;
 import java.util.stream.Collectors;
 
 /**
@@ -108,10 +106,8 @@ public final class Benchmark {
     }
 
     private static String about(Arguments asked) {
-        Set<Entrant> warm = EnumSet.noneOf(Entrant.class);
         Duration time = asked.works().stream()
-                .map(work -> asked.pace().of(work.entrants().size(), (int)
-                        work.entrants().stream().filter(warm::add).count()))
+                .map(work -> asked.pace().of(work.entrants().size()))
                 .reduce(Duration.ZERO, Duration::plus)
                 .multipliedBy(5)
                 .dividedBy(4);

@@ -16,11 +16,9 @@ import java.io.PrintStream;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
-import java.util.EnumSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.Random;
-import java.util.Set;
 import java.util.stream.IntStream;
 
 /**
@@ -34,9 +32,6 @@ final class Rounds {
     private final Servers servers;
     private final Pace pace;
     private final PrintStream progress;
-
-    /** The contenders that have been under load. */
-    private final Set<Entrant> warm = EnumSet.noneOf(Entrant.class);
 
     Rounds(Servers servers, Pace pace, PrintStream progress) {
         this.servers = servers;
@@ -117,7 +112,7 @@ final class Rounds {
 
         void warmUp() {
             prepare();
-            drive(warm.add(entrant) ? pace.firstWarmUp() : pace.warmUp());
+            drive(pace.warmUp());
         }
 
         void next() {
