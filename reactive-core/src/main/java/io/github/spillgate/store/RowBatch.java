@@ -37,11 +37,10 @@ final class RowBatch {
     // reply. So the time in the reply, plus what is left now, is not after the deadline. It is earlier by the time that
     // the reply took, so a change may be refused although some time is left. Then it is computed again.
     //
-    // A process that has written a row knows its version first, so its next write also comes first, and the others
-    // could
+    // A process that has written a row knows its version first, so its next write also comes first, and the others may
     // lose for as long as it goes on. So a batch that has lost several times gives its rows new versions, and a process
-    // that finds a new version with the value that it knows waits for the write of that one. What others have lost by
-    // that does not count: of many processes, each would only take the turn from another one.
+    // that finds a new version with the value that it knows pauses, because the write of that batch comes next. Such a
+    // conflict does not count as lost: otherwise many processes would mostly void the writes of each other.
     //
     // A row that was not written in time, and still has the version that was expected, is locked by another process,
     // which may take long. Its tasks leave the batch, and are queued again after a pause.
@@ -65,8 +64,8 @@ final class RowBatch {
     /** How often others have changed one of its values first, since it last gave its rows new versions. */
     private int lost;
 
-    /** Whether another process has just done that, and its write comes next. */
-    private boolean isTurnOfOther;
+    /** Whether another process has just done that, so that its write comes next. */
+    private boolean isOtherNext;
 
     /** How long the last request took, in nanoseconds. */
     private long roundTrip;
@@ -135,8 +134,8 @@ final class RowBatch {
             fail(changed, contention(changed.get(0)));
         } else if (lost >= MOST_LOST) {
             renumber(changed);
-        } else if (isTurnOfOther) {
-            isTurnOfOther = false;
+        } else if (isOtherNext) {
+            isOtherNext = false;
             long pause = Math.min(roundTrip, Engine.LONGEST_PAUSE.toNanos());
             Schedulers.parallel().schedule(() -> write(changes, changed), pause, TimeUnit.NANOSECONDS);
         } else {
@@ -153,7 +152,7 @@ final class RowBatch {
 
     private void renumber(List<TaskGroup> groups) {
         lost = 0;
-        isTurnOfOther = false;
+        isOtherNext = false;
         Map<String, Long> versions = new HashMap<>();
         groups.forEach(group -> group.keys.forEach(key -> versions.put(key, Page.newVersion())));
         read(Mono.defer(() -> engine.store().renumber(versions)), versions.keySet(), groups);
@@ -191,7 +190,7 @@ final class RowBatch {
         if (!group.hasSameValues(current)) {
             lost++;
         } else if (!group.hasSameVersions(current)) {
-            isTurnOfOther = true;
+            isOtherNext = true;
         }
     }
 
