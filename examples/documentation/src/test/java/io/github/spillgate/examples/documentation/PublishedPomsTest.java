@@ -17,6 +17,7 @@ import java.util.stream.Stream;
 import javax.xml.parsers.DocumentBuilderFactory;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.w3c.dom.Element;
 import org.w3c.dom.Node;
@@ -92,6 +93,15 @@ class PublishedPomsTest {
             }
         }
         assertThat(dependencies).isGreaterThan(6);
+    }
+
+    /** The driver of PostgreSQL brings older versions of Reactor and Netty. */
+    @ParameterizedTest
+    @CsvSource({"r2dbc-postgresql, r2dbc-postgresql", "reactor-core, reactor", "reactor-netty-core, reactor-netty"})
+    void thePageOnPostgresHasTheVersionsThatAreTested(String artifact, String property) throws Exception {
+        String version = text(child(xml(PARENT), "properties"), property + ".version");
+        assertThat(Files.readString(ROOT.resolve("docs/postgres.md")))
+                .containsPattern("<artifactId>" + artifact + "</artifactId>\\s*<version>" + version + "</version>");
     }
 
     @Test
