@@ -38,14 +38,14 @@ final class RowBatch {
     // the reply took, so a change may be refused although some time is left. Then it is computed again.
     //
     // A process that has written a row knows its version first, so its next write also comes first, and the others may
-    // lose for as long as it goes on. So a batch that has lost several times gives its rows new versions, and a process
-    // that finds a new version with the value that it knows pauses, because the write of that batch comes next. Such a
+    // lose for as long as it goes on. So a group that has lost several times gives its rows new versions, and a process
+    // that finds a new version with the value that it knows pauses, because the write of that group comes next. Such a
     // conflict does not count as lost: otherwise many processes would mostly void the writes of each other.
     //
     // A row that was not written in time, and still has the version that was expected, is locked by another process,
     // which may take long. Its tasks leave the batch, and are queued again after a pause.
 
-    /** After how many writes of other processes a batch gives its rows new versions. */
+    /** After how many changes of other processes a group gives its rows new versions. */
     private static final int MOST_LOST = 8;
 
     private final Engine engine;
@@ -61,10 +61,7 @@ final class RowBatch {
     /** How often this batch was written. */
     private int writes;
 
-    /** How often others have changed one of its values first, since it last gave its rows new versions. */
-    private int lost;
-
-    /** Whether another process has just done that, so that its write comes next. */
+    /** Whether another process has just given a row a new version, so that its write comes next. */
     private boolean isOtherNext;
 
     /** How long the last request took, in nanoseconds. */
@@ -132,12 +129,12 @@ final class RowBatch {
         }
         if (writes == Task.MOST_TRIES) {
             fail(changed, contention(changed.get(0)));
-        } else if (lost >= MOST_LOST) {
+        } else if (changed.stream().anyMatch(group -> group.lost >= MOST_LOST)) {
             renumber(changed);
         } else if (isOtherNext) {
             isOtherNext = false;
             long pause = Math.min(roundTrip, Engine.LONGEST_PAUSE.toNanos());
-            Schedulers.parallel().schedule(() -> write(changes, changed), pause, TimeUnit.NANOSECONDS);
+            Schedulers.parallel().schedule(() -> compute(changed, micros), pause, TimeUnit.NANOSECONDS);
         } else {
             write(changes, changed);
         }
@@ -150,11 +147,16 @@ final class RowBatch {
         });
     }
 
+    /** Gives the rows of those groups new versions that have lost so often. */
     private void renumber(List<TaskGroup> groups) {
-        lost = 0;
         isOtherNext = false;
         Map<String, Long> versions = new HashMap<>();
-        groups.forEach(group -> group.keys.forEach(key -> versions.put(key, Page.newVersion())));
+        for (TaskGroup group : groups) {
+            if (group.lost >= MOST_LOST) {
+                group.lost = 0;
+                group.keys.forEach(key -> versions.put(key, Page.newVersion()));
+            }
+        }
         read(Mono.defer(() -> engine.store().renumber(versions)), versions.keySet(), groups);
     }
 
@@ -188,7 +190,7 @@ final class RowBatch {
 
     private void noteConflict(TaskGroup group, Map<String, Row> current) {
         if (!group.hasSameValues(current)) {
-            lost++;
+            group.lost++;
         } else if (!group.hasSameVersions(current)) {
             isOtherNext = true;
         }
@@ -275,6 +277,9 @@ final class RowBatch {
 
         /** The time of its last decision. */
         private long micros;
+
+        /** How often others have changed its values first, since it last gave its rows new versions. */
+        private int lost;
 
         boolean hasSameVersions(Map<String, Row> current) {
             return keys.stream().allMatch(key -> {

@@ -164,9 +164,10 @@ class ContentionTest {
         Charge hot = Charge.of("hot", Limit.of(500, Duration.ofHours(5)));
         RateLimiter other = limiter(new HeldMapStore(rows, InstantSource.system()));
         Claim claim = DecidedClaims.of(requireNonNull(other.peek(hot).block())).get(0);
-        long deadline = Time.nanos() + Duration.ofMillis(300).toNanos();
+        long deadline = Time.nanos() + Duration.ofSeconds(2).toNanos();
         first.onWrite((changes, write) -> {
-            Mono<?> wait = first.writes.size() < 8 ? Mono.empty() : Mono.delay(Duration.ofMillis(400));
+            Duration left = Duration.ofNanos(deadline - Time.nanos()).plusMillis(1);
+            Mono<?> wait = first.writes.size() < 8 ? Mono.empty() : Mono.delay(left);
             return wait.then(other.tryAcquire(hot)).then(write);
         });
         assertThat(first.take(StoreRequest.take(List.of(claim), deadline))
