@@ -424,7 +424,7 @@ final class AdmissionOracle {
                 return;
             }
             KeyHistory key = key(reconciliation.claim().key());
-            String repeated = knowledge(key).repeatedBy(idOf(reconciliation));
+            String repeated = knowledge(key).repeatedBy(reconciliation);
             if (repeated != null) {
                 key.requests.stream()
                         .filter(one -> repeated.equals(one.batch))

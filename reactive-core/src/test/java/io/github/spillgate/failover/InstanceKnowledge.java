@@ -44,8 +44,8 @@ final class InstanceKnowledge {
 
     private @Nullable HandOver last;
 
-    /** The id of the newest reconciliation; null before the first. */
-    private @Nullable String newest;
+    /** The newest reconciliation; null before the first. */
+    private @Nullable Reconciliation newest;
 
     /** Whether the reply to it is of a lost life, so that the next one repeats it. */
     private boolean isNewestLost;
@@ -126,11 +126,22 @@ final class InstanceKnowledge {
 
     /** The instance sends a reconciliation; returns the id of the one that it repeats, null if there is none. */
     @Nullable
-    String repeatedBy(String id) {
-        String repeated = isNewestLost ? newest : null;
-        newest = id;
+    String repeatedBy(Reconciliation next) {
+        Reconciliation before = newest;
+        boolean isRepeated = isNewestLost && before != null && hasOnlyPartsOf(before, next);
+        newest = next;
         isNewestLost = false;
-        return repeated;
+        return isRepeated ? AdmissionOracle.idOf(before) : null;
+    }
+
+    /** If all grants of a lost one were refunded, it is not repeated. */
+    private static boolean hasOnlyPartsOf(Reconciliation before, Reconciliation next) {
+        return next.lost().equals(before.lost())
+                && next.permits() <= before.permits()
+                && next.grants().stream()
+                        .allMatch(some -> before.grants().stream()
+                                .anyMatch(one ->
+                                        one.fromMillis() == some.fromMillis() && one.toMillis() == some.toMillis()));
     }
 
     /** The instance sends a reconciliation for the first time. */
@@ -159,8 +170,7 @@ final class InstanceKnowledge {
             }
             call.reconciliations().forEach(this::reconciled);
         } else {
-            isNewestLost |= call.reconciliations().stream()
-                    .anyMatch(one -> AdmissionOracle.idOf(one).equals(newest));
+            isNewestLost |= call.reconciliations().stream().anyMatch(one -> one == newest);
         }
     }
 
