@@ -107,18 +107,18 @@ public final class Handshake {
         reply.whenComplete((time, error) -> loop.complete(LoopLanes.currentLoop()));
         connection.setAutoFlushCommands(true);
         connection.flushCommands();
-        // No longer than for an attempt: a caller without a deadline may wait for it, and no other one may come. Not
-        // for
-        // the reply: a thread that waits for it may run its callback.
+        // No longer than an attempt may take: a caller without a deadline may wait for it, and no other one may come.
         boolean isShort = isShort(connection.getTimeout());
+        Duration longest = isShort ? connection.getTimeout() : LONGEST;
         EventLoop found;
         try {
-            found = await(loop, "EVAL", isShort ? connection.getTimeout() : LONGEST);
+            // Not for the reply: a thread that waits for it may run its callback.
+            found = await(loop, "EVAL", longest);
         } catch (RedisCommandTimeoutException e) {
             throw isShort ? e : noReplyToScript();
         }
         try {
-            byte @Nullable [] known = await(reply.toCompletableFuture(), "EVAL", connection.getTimeout());
+            byte @Nullable [] known = await(reply.toCompletableFuture(), "EVAL", longest);
             if (known != null && new ScriptReply(known).hasTime()) {
                 clock.record(new ScriptReply(known).micros());
             }
@@ -127,7 +127,7 @@ public final class Handshake {
                 // Redis may close the connection.
                 throw e;
             }
-            requestTime(connection, clock);
+            requestTime(connection, clock, longest);
         }
         if (found == null) {
             throw new RedisException("the first reply arrived on no event loop");
@@ -140,9 +140,10 @@ public final class Handshake {
     }
 
     /** Redis also replies while it loads its data. Without its time, the first requests would have no deadline. */
-    private static void requestTime(StatefulRedisConnection<byte[], byte[]> connection, StoreClock clock) {
+    private static void requestTime(
+            StatefulRedisConnection<byte[], byte[]> connection, StoreClock clock, Duration longest) {
         try {
-            List<byte[]> time = await(connection.async().time().toCompletableFuture(), "TIME", connection.getTimeout());
+            List<byte[]> time = await(connection.async().time().toCompletableFuture(), "TIME", longest);
             clock.record(number(time.get(0)) * 1_000_000 + number(time.get(1)));
         } catch (RedisCommandExecutionException e) {
             // The first decision has the time, or shows what is wrong.
