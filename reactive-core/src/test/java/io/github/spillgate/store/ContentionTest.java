@@ -23,16 +23,20 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import java.util.function.IntFunction;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
+import reactor.core.publisher.Sinks;
 import reactor.core.scheduler.Schedulers;
 
 /** Two stores on the same rows, as in two processes, each with 64 callers. Requests and replies take any time. */
@@ -196,6 +200,30 @@ class ContentionTest {
                 .isTrue();
         assertThat(sent).hasSize(2);
         assertThat(sent.get(1) - sent.get(0)).isGreaterThanOrEqualTo(2 * trip.toNanos());
+    }
+
+    /** A batch on many keys, each of which another process has changed once. */
+    @Test
+    void conflictsOfSeveralKeysDoNotAddUp() {
+        Limit limit = Limit.of(500, Duration.ofHours(5));
+        RateLimiter other = limiter(new HeldMapStore(rows, InstantSource.system()));
+        Sinks.Empty<Void> gate = first.holdReads();
+        AtomicBoolean isChanged = new AtomicBoolean();
+        first.onWrite((changes, write) -> changes.size() == 20 && isChanged.compareAndSet(false, true)
+                ? Flux.range(0, 20)
+                        .flatMap(i -> other.tryAcquire(Charge.of("key-" + i, limit)))
+                        .then(write)
+                : write);
+        // Two batches are in flight, so the others wait, and are one batch.
+        List<CompletableFuture<Decision>> decisions = IntStream.range(-2, 20)
+                .mapToObj(i ->
+                        limiters.get(0).tryAcquire(Charge.of("key-" + i, limit)).toFuture())
+                .toList();
+        gate.tryEmitEmpty();
+        assertThat(decisions).allSatisfy(decision -> assertThat(decision).succeedsWithin(Duration.ofSeconds(30)));
+        assertThat(isChanged).isTrue();
+        assertThat(used(Charge.of("key-7", limit))).isEqualTo(2);
+        assertThat(first.renumberings).hasValue(0);
     }
 
     /** The row is written, or not, and the reply is lost: the caller gets the error, and no permit is granted twice. */
