@@ -140,17 +140,25 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
                     if (value(row, 4, Boolean.class)) {
                         throw errors.readOnly();
                     }
-                    String value = row.get(1, String.class);
-                    Long version = row.get(2, Long.class);
-                    Row read = new Row(
-                            keys.get(value(row, 0, Long.class).intValue() - 1),
-                            value == null ? NONE : HexFormat.of().parseHex(value),
-                            version == null ? 0 : version);
-                    return new Rows(value(row, 3, Long.class), List.of(read));
+                    return row(row, keys);
                 })
-                .map(all -> new Rows(
-                        all.get(all.size() - 1).micros(),
-                        all.stream().flatMap(one -> one.rows().stream()).toList()));
+                .map(PostgresStore::all);
+    }
+
+    private static Rows row(Readable row, List<String> keys) {
+        String value = row.get(1, String.class);
+        Long version = row.get(2, Long.class);
+        Row read = new Row(
+                keys.get(value(row, 0, Long.class).intValue() - 1),
+                value == null ? NONE : HexFormat.of().parseHex(value),
+                version == null ? 0 : version);
+        return new Rows(value(row, 3, Long.class), List.of(read));
+    }
+
+    /** Returns all of these rows, at the time of the last ones. */
+    private static Rows all(List<Rows> some) {
+        List<Row> rows = some.stream().flatMap(one -> one.rows().stream()).toList();
+        return new Rows(some.get(some.size() - 1).micros(), rows);
     }
 
     /** Returns the statements on the table of rows. What is published is alone, in a table of its own. */
@@ -241,30 +249,19 @@ public final class PostgresStore extends CompareAndWriteStore implements AsyncCl
                     .createStatement(of(keys).renumber())
                     .bind(0, named(keys))
                     .bind(1, column(keys, nextVersions::get, Long[]::new));
-            return results(statement, row -> renumbered(row, keys)).flatMap(all -> withOthers(connection, all, keys));
+            return results(statement, row -> row(row, keys)).flatMap(some -> withOthers(connection, some, keys));
         });
-    }
-
-    private static Rows renumbered(Readable row, List<String> keys) {
-        Row read = new Row(
-                keys.get(value(row, 0, Long.class).intValue() - 1),
-                HexFormat.of().parseHex(value(row, 1, String.class)),
-                value(row, 2, Long.class));
-        return new Rows(value(row, 3, Long.class), List.of(read));
     }
 
     /** Returns these rows, and those of other keys, which are read. */
     private Mono<Rows> withOthers(Connection connection, List<Rows> some, List<String> keys) {
-        List<Row> known = some.stream().flatMap(one -> one.rows().stream()).toList();
         List<String> others = new ArrayList<>(keys);
-        known.forEach(row -> others.remove(row.key()));
+        some.forEach(one -> others.remove(one.rows().get(0).key()));
         return others.isEmpty()
-                ? Mono.just(new Rows(some.get(some.size() - 1).micros(), known))
+                ? Mono.just(all(some))
                 : read(connection, others)
-                        .map(read -> new Rows(
-                                read.micros(),
-                                Stream.concat(known.stream(), read.rows().stream())
-                                        .toList()));
+                        .map(read -> all(
+                                Stream.concat(some.stream(), Stream.of(read)).toList()));
     }
 
     private String[] named(List<String> keys) {

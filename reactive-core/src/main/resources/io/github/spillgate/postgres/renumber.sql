@@ -1,6 +1,6 @@
 -- Gives rows that exist a new version, so that a write that another process has computed before does not fit any more.
 --   $1, $2   for each row: the key, the next version
---   returns  for each row that has got it: its number, its value, which is empty if it has expired; its version, the
+--   returns  for each row that has got it, as read.sql: its number, its value if it has not expired, its version, the
 --            clock. A row that another transaction has locked, or has changed since the statement began, may get none.
 --            No rows if they are long: see write.sql
 --
@@ -16,6 +16,6 @@ WITH sg_locked AS MATERIALIZED (
   WHERE t.key = l.row_key AND l.n BETWEEN 1 AND 64
   RETURNING l.n, t.value, t.version, t.expires_at
 )
-SELECT t.n, CASE WHEN t.expires_at > CLOCK / 1000 THEN encode(t.value, 'hex') ELSE '' END, t.version, CLOCK
+SELECT t.n, CASE WHEN t.expires_at > CLOCK / 1000 THEN encode(t.value, 'hex') END, t.version, CLOCK
 FROM sg_renumbered AS t
 WHERE (SELECT sum(length(value)) FROM sg_renumbered) <= 4000
