@@ -43,7 +43,9 @@ final class BanCount extends RateCount {
 
     @Override
     public void advance(Claim claim, long now) {
-        this.limit = (Limit.Ban) claim.limit();
+        if (!limit.equals(claim.limit())) {
+            limit = (Limit.Ban) claim.limit();
+        }
         this.now = now;
         boolean isChanged = start > now;
         if (isChanged) {

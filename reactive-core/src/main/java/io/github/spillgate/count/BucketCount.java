@@ -89,7 +89,9 @@ final class BucketCount extends RateCount {
 
     @Override
     public void advance(Claim claim, long now) {
-        limit = claim.limit();
+        if (!limit.equals(claim.limit())) {
+            limit = claim.limit();
+        }
         if (now < takenAt && stored > 0) {
             takenAt = now;
             storedOlderMark = 0;

@@ -17,6 +17,9 @@ import org.jspecify.annotations.Nullable;
  * <p>Each step begins with {@link #advance}; the other methods refer to the limit and the time that it was given. As
  * long as the clock does not go back, advancing changes nothing that a later step depends on: a denied request leaves
  * no trace, and the scripts in Redis, which write only when something changes, return the same.
+ *
+ * <p>A step writes a reference only if that changes: a count is in the old generation of the heap, where G1 follows up
+ * each write of a reference, also of the same one. With many keys that takes longer than the step.
  */
 public abstract class Count {
 
@@ -37,6 +40,10 @@ public abstract class Count {
             AtomicReferenceFieldUpdater.newUpdater(Count.class, Place.class, "place");
 
     private volatile Place place = Place.CACHE;
+
+    /** How many counts had come to the table when it last recorded a use. A race records one twice. */
+    private int arrivalsAtUse;
+
     private long resetStamp;
     private boolean isChanged;
 
@@ -94,6 +101,30 @@ public abstract class Count {
     /** Ends the protection from eviction. */
     public final void unprotect() {
         PLACE.compareAndSet(this, Place.PROTECTED, Place.CACHE);
+    }
+
+    /**
+     * Notes that the table has recorded a use of this count.
+     *
+     * @param arrivals how many counts have come to the table, which may overflow
+     */
+    public final void useRecorded(int arrivals) {
+        arrivalsAtUse = arrivals;
+    }
+
+    /**
+     * Returns whether the table has to record a use of this count, and notes it as recorded then.
+     *
+     * @param arrivals how many counts have come to the table
+     * @param pause how many have to come until a use is recorded again
+     * @return whether it is due
+     */
+    public final boolean isUseDue(int arrivals, int pause) {
+        boolean isDue = arrivals - arrivalsAtUse >= pause;
+        if (isDue) {
+            useRecorded(arrivals);
+        }
+        return isDue;
     }
 
     // As the value of a store, in the format of counts.lua. Only "of" and "read" return counts that have one.

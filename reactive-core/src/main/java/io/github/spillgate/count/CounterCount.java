@@ -36,7 +36,9 @@ final class CounterCount extends RateCount {
 
     @Override
     public void advance(Claim claim, long now) {
-        limit = claim.limit();
+        if (!limit.equals(claim.limit())) {
+            limit = claim.limit();
+        }
         this.now = now;
         if (CounterState.isPresent(limit, now, storedStart, storedPrevious, storedCurrent)) {
             long present = CounterState.used(limit, now, storedStart, storedPrevious, storedCurrent);

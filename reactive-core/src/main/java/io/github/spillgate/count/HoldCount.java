@@ -63,7 +63,9 @@ public final class HoldCount extends Count {
 
     @Override
     public void advance(Claim claim, long now) {
-        this.limit = claim.limit();
+        if (!limit.equals(claim.limit())) {
+            limit = claim.limit();
+        }
         this.id = claim.holdId();
         this.now = now;
         if (latestBeginning > now || earliestExpiry <= now) {

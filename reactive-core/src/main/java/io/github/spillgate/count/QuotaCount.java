@@ -47,7 +47,9 @@ public class QuotaCount extends RateCount {
 
     @Override
     public void advance(Claim claim, long now) {
-        limit = (Limit.Quota) claim.limit();
+        if (!limit.equals(claim.limit())) {
+            limit = (Limit.Quota) claim.limit();
+        }
         this.now = now;
         if (stored.end() > now) {
             stored = stored.isNear() ? stored.with(stored.used(), false) : stored;

@@ -2,6 +2,7 @@ package io.github.spillgate.local;
 
 import com.github.benmanes.caffeine.cache.Cache;
 import com.github.benmanes.caffeine.cache.Caffeine;
+import com.github.benmanes.caffeine.cache.Policy;
 import com.github.benmanes.caffeine.cache.RemovalCause;
 import io.github.spillgate.Limit;
 import io.github.spillgate.Source;
@@ -14,6 +15,7 @@ import io.github.spillgate.spi.StoreUsage;
 import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 import java.util.function.Function;
@@ -45,6 +47,11 @@ public final class CountTable<C extends Count> {
     // If the cache is so small for the load that it evicts counts as fast as they are looked up, that would never end.
     // After a few attempts the decision uses the evicted counts, as if they had been evicted right after it.
     //
+    // Use. The cache orders the counts by their use, for which it writes to several of them at each lookup: with many
+    // counts, that takes longer than the decision. But the order matters only for what is evicted when others come. So
+    // the use of a count is recorded again only after as many have come as a hundredth of the bound. If none come, no
+    // use is recorded.
+    //
     // Denied counts. A protected count is not marked when the cache evicts it. So a lookup goes to the protected counts
     // first, then to the cache, and then to the protected counts again: the count may have moved there, and been
     // evicted, in between.
@@ -61,13 +68,22 @@ public final class CountTable<C extends Count> {
     /** A quarter as many counts as the cache holds can be protected. */
     private static final int PROTECTED_PART = 4;
 
+    /** The use of a count is recorded again after one part in so many of the bound has come. */
+    private static final int PARTS = 100;
+
     private final Cache<Object, C> cache;
+    private final Policy<Object, C> withoutUse;
     private final DeniedCounts<C> denied;
     private final InstantSource clock;
     private final Function<Claim, C> factory;
     private final ToDoubleFunction<C> share;
     private final Consumer<C> onEviction;
     private final AtomicLong epochs = new AtomicLong();
+
+    /** How many counts have come; it may overflow. */
+    private final AtomicInteger arrivals = new AtomicInteger();
+
+    private final int arrivalsToRecord;
 
     /** Shared by all decisions of a millisecond. */
     private volatile Reply lastReply = new Reply(Source.LOCAL, 0);
@@ -106,6 +122,8 @@ public final class CountTable<C extends Count> {
                 })
                 .executor(Runnable::run)
                 .build();
+        this.withoutUse = cache.policy();
+        this.arrivalsToRecord = maximumCounts / PARTS;
         this.denied = new DeniedCounts<>(Math.max(SMALLEST, maximumCounts / PROTECTED_PART), this::unprotected);
     }
 
@@ -306,12 +324,21 @@ public final class CountTable<C extends Count> {
         if (kept != null) {
             return kept;
         }
-        C count = cache.getIfPresent(handle);
+        C count = withoutUse.getIfPresentQuietly(handle);
+        if (count != null && count.isUseDue(arrivals.get(), arrivalsToRecord)) {
+            count = cache.getIfPresent(handle);
+        }
         if (count == null && create) {
-            count = cache.get(handle, absent -> factory.apply(claim));
+            count = cache.get(handle, absent -> arrival(claim));
         }
         C moved = denied.get(handle);
         return moved == null ? count : moved;
+    }
+
+    private C arrival(Claim claim) {
+        C count = factory.apply(claim);
+        count.useRecorded(arrivals.incrementAndGet());
+        return count;
     }
 
     private void protectIfViolated(Claim claim, C count, StoreDecision decision, int i) {

@@ -21,6 +21,7 @@ import io.github.spillgate.testkit.WithoutDeadline;
 import java.time.Duration;
 import java.util.List;
 import java.util.function.IntConsumer;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 
@@ -78,6 +79,25 @@ class LocalStoreFloodTest {
                         .isFalse());
         assertThat(remembered()).isLessThanOrEqualTo(bound + bound / 4);
         assertThat(store.counts().denied().size()).isEqualTo(bound / 4);
+    }
+
+    /** They are in use, and not denied: each is used twice for each time that the cache is filled. */
+    @Test
+    void aFloodOfNewKeysDoesNotEvictKeysInUse() {
+        int users = 100;
+        int pause = bound / users / 2;
+        for (int user = 0; user < users; user++) {
+            take("user-" + user, 5);
+        }
+        for (int i = 0; i < flood; i++) {
+            acquire("fresh-" + i);
+            if (i % pause == 0) {
+                limiter.peek("user-" + i / pause % users).block();
+            }
+        }
+        assertThat(IntStream.range(0, users)
+                        .filter(user -> limiter.peek("user-" + user).block().remaining() != 5))
+                .isEmpty();
     }
 
     /** The other store has denied the key, and then does not answer any more. */
@@ -141,9 +161,13 @@ class LocalStoreFloodTest {
         }
     }
 
-    private void exhaust(String key) {
-        assertThat(limiter.tryAcquire(Charge.of(key, LIMIT.permits())).block().isAllowed())
+    private void take(String key, long permits) {
+        assertThat(limiter.tryAcquire(Charge.of(key, permits)).block().isAllowed())
                 .isTrue();
+    }
+
+    private void exhaust(String key) {
+        take(key, LIMIT.permits());
         assertThat(acquire(key).isAllowed()).isFalse();
     }
 

@@ -58,7 +58,9 @@ final class BucketGrants extends RateCount {
 
     @Override
     public void advance(Claim claim, long now) {
-        limit = claim.limit();
+        if (!limit.equals(claim.limit())) {
+            limit = claim.limit();
+        }
         this.now = now;
         baseAt = Math.min(baseAt, now);
         for (int i = slots.size() - 1; i >= 0 && slots.get(i).last > now; i--) {

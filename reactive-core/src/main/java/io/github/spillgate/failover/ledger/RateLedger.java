@@ -2,7 +2,6 @@ package io.github.spillgate.failover.ledger;
 
 import io.github.spillgate.Limit;
 import io.github.spillgate.count.BucketState;
-import io.github.spillgate.count.CounterState;
 import io.github.spillgate.count.LimitKind;
 import io.github.spillgate.count.RateCount;
 import io.github.spillgate.internal.Time;
@@ -430,30 +429,18 @@ public final class RateLedger extends Ledger {
             // Not lost after all: the server with it is back.
             lost = lost.stream().filter(one -> !one.isOfSameLife(usage.life())).toList();
         }
-        OwnPermits own = last.own();
+        boolean isOtherLife = last.life() != usage.life();
         if (isLost) {
             lose(last);
-            own = new OwnPermits();
-            own.adjustTo(limit());
-        } else if (last.life() != usage.life() || at < last.at() || (isQuota() && at >= last.ends())) {
-            own.clear();
+            seen = Snapshot.none(new OwnPermits());
+            seen.own().adjustTo(limit());
+        } else if (isOtherLife || at < last.at() || (isQuota() && at >= last.ends())) {
+            last.own().clear();
         }
-        if (last.life() != usage.life()) {
+        if (isOtherLife) {
             chargedSince = pending == null ? openSince() : pending.since();
         }
-        StoreUsage.Windows windows = usage.windows();
-        seen = new Snapshot(
-                usage.life(),
-                usage.used(),
-                usage.wholeAtMillis(),
-                windows == null ? 0 : windows.start(),
-                limit() instanceof Limit.Counter ? CounterState.of(windows) : null,
-                at,
-                usage.reply().stamp(),
-                now(),
-                sentAt,
-                nanos,
-                own);
+        seen.replace(usage, now(), sentAt, nanos);
         if (traffic != null) {
             traffic.replied(limit(), usage.used() + lostAt(now()), at);
         }

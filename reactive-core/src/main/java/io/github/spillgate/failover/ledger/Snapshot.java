@@ -14,30 +14,10 @@ import org.jspecify.annotations.Nullable;
 /**
  * One reply of the primary store about a count. From then on its permits expire as time passes, until none is in use.
  *
- * @param life the life of the count, as in {@link StoreUsage#life()}; 0 without one
- * @param used the permits in use
- * @param ends when none of them is in use any more, on the store's clock
- * @param start of a quota, the start of their period, on the store's clock
- * @param counter the counter; null for other limits
- * @param at the time of the reply, on the store's clock
- * @param stamp its stamp, which orders replies of the same time
- * @param arrived the local time at which it arrived
- * @param sentNanos when its request was sent
- * @param arrivedNanos when it arrived
- * @param own the permits of this instance, as far as they are known; those that are granted later are added
+ * <p>It only changes when the next reply {@linkplain #replace replaces} it. A ledger is in the old generation of the
+ * heap, so a reply in an object of its own would cost the garbage collector more than the decision.
  */
-public record Snapshot(
-        int life,
-        long used,
-        long ends,
-        long start,
-        @Nullable CounterState counter,
-        long at,
-        long stamp,
-        long arrived,
-        long sentNanos,
-        long arrivedNanos,
-        OwnPermits own) {
+public final class Snapshot {
     // Design notes.
     //
     // If Redis stops, permits still expire as time passes, and the fallback may grant them again. The usage may only be
@@ -55,6 +35,75 @@ public record Snapshot(
 
     private static final long NEVER = Long.MAX_VALUE;
 
+    /** The permits of this instance, as far as they are known; those that are granted later are added. */
+    private final OwnPermits own;
+
+    /** The life of the count, as in {@link StoreUsage#life()}; 0 without one. */
+    private int life;
+
+    /** The permits in use. */
+    private long used;
+
+    /** When none of them is in use any more, on the store's clock. */
+    private long ends;
+
+    /** Whether the windows of a counter are known. */
+    private boolean hasWindows;
+
+    /** Of a counter, the start of the current window, and of a quota, that of the period; on the store's clock. */
+    private long start;
+
+    /** Of a counter, the permits of its windows. */
+    private long previous;
+
+    private long current;
+
+    /** The time of the reply, on the store's clock, and its stamp, which orders replies of the same time. */
+    private long at;
+
+    private long stamp;
+
+    /** The local time at which it arrived. */
+    private long arrived;
+
+    /** When its request was sent, and when it arrived, on the clock for durations. */
+    private long sentNanos;
+
+    private long arrivedNanos;
+
+    /**
+     * Creates a snapshot.
+     *
+     * @param start of a quota, the start of the period; that of a counter is part of its state
+     * @param counter the state of a counter; null if it is not known, and for other limits
+     */
+    Snapshot(
+            int life,
+            long used,
+            long ends,
+            long start,
+            @Nullable CounterState counter,
+            long at,
+            long stamp,
+            long arrived,
+            long sentNanos,
+            long arrivedNanos,
+            OwnPermits own) {
+        this.life = life;
+        this.used = used;
+        this.ends = ends;
+        this.hasWindows = counter != null;
+        this.start = counter == null ? start : counter.start();
+        this.previous = counter == null ? 0 : counter.previous();
+        this.current = counter == null ? 0 : counter.current();
+        this.at = at;
+        this.stamp = stamp;
+        this.arrived = arrived;
+        this.sentNanos = sentNanos;
+        this.arrivedNanos = arrivedNanos;
+        this.own = own;
+    }
+
     /** Returns what is known before any reply. */
     static Snapshot none(OwnPermits own) {
         return new Snapshot(0, 0, 0, 0, null, Long.MIN_VALUE, 0, 0, NOT_KNOWN, NOT_KNOWN, own);
@@ -63,6 +112,62 @@ public record Snapshot(
     /** Returns what is known after a reset: replies to requests from before it say nothing. */
     static Snapshot reset(OwnPermits own, long now, long nanos) {
         return new Snapshot(0, 0, 0, 0, null, Long.MAX_VALUE, 0, now, nanos, nanos, own);
+    }
+
+    /**
+     * Replaces all but the permits of this instance.
+     *
+     * @param now the local time
+     * @param sent when its request was sent
+     * @param nanos the present time on the clock for durations
+     */
+    void replace(StoreUsage usage, long now, long sent, long nanos) {
+        StoreUsage.Windows windows = usage.windows();
+        CounterState counter = usage.limit() instanceof Limit.Counter ? CounterState.of(windows) : null;
+        life = usage.life();
+        used = usage.used();
+        ends = usage.wholeAtMillis();
+        hasWindows = counter != null;
+        start = windows == null ? 0 : windows.start();
+        previous = counter == null ? 0 : counter.previous();
+        current = counter == null ? 0 : counter.current();
+        at = usage.reply().at();
+        stamp = usage.reply().stamp();
+        arrived = now;
+        sentNanos = sent;
+        arrivedNanos = nanos;
+    }
+
+    int life() {
+        return life;
+    }
+
+    long used() {
+        return used;
+    }
+
+    long ends() {
+        return ends;
+    }
+
+    long start() {
+        return start;
+    }
+
+    long at() {
+        return at;
+    }
+
+    long arrived() {
+        return arrived;
+    }
+
+    OwnPermits own() {
+        return own;
+    }
+
+    private @Nullable CounterState counter() {
+        return hasWindows ? new CounterState(start, previous, current) : null;
     }
 
     /** Returns whether there was any reply. */
@@ -119,7 +224,8 @@ public record Snapshot(
                     .at(limit, then)
                     .used(limit);
         }
-        return counter == null ? used : counter.at(limit, then).used(limit, then);
+        CounterState state = counter();
+        return state == null ? used : state.at(limit, then).used(limit, then);
     }
 
     /**
@@ -175,7 +281,7 @@ public record Snapshot(
     /** Returns the same at a local time, if nothing else was granted since. */
     double ownUsedAt(Limit limit, long time) {
         long then = at + Math.max(0, time - arrived);
-        CounterState state = counter;
+        CounterState state = counter();
         return state == null
                 ? Math.min(used, own.inUse(limit, then))
                 : Math.min(used, Math.round(own.inUse(limit, state.at(limit, then), then)));
@@ -184,7 +290,7 @@ public record Snapshot(
     /** Returns the permits in use with local times at which they may have been taken, the oldest first. */
     List<Grants> grants(Limit limit, long now) {
         List<Grants> grants = new ArrayList<>();
-        CounterState state = counter;
+        CounterState state = counter();
         if (state != null) {
             long time = at + Math.max(0, now - arrived);
             CounterState present = state.at(limit, time);
@@ -229,7 +335,7 @@ public record Snapshot(
 
     /** Returns this reply as if it had arrived at a local time: the local clock was set back. */
     Snapshot arrivedAt(long time) {
-        return with(used, counter, time);
+        return with(used, counter(), time);
     }
 
     /** Returns what is left of the level of a bucket at a local time, from which on others return. */
@@ -242,7 +348,7 @@ public record Snapshot(
         if (takenAt > at || used == 0) {
             return this;
         }
-        CounterState state = counter;
+        CounterState state = counter();
         if (state != null) {
             return with(limit, state.minus(limit, takenAt, permits));
         } else if (isBucket(limit)) {
@@ -259,7 +365,7 @@ public record Snapshot(
 
     /** Returns this usage without the oldest permits. */
     Snapshot withoutOldest(Limit limit, long permits) {
-        CounterState state = counter;
+        CounterState state = counter();
         return state == null ? withUsed(used - permits) : with(limit, state.minusOldest(permits));
     }
 
@@ -273,7 +379,7 @@ public record Snapshot(
     }
 
     private Snapshot withUsed(long left) {
-        return with(Math.max(0, left), counter, arrived);
+        return with(Math.max(0, left), counter(), arrived);
     }
 
     private Snapshot with(Limit limit, CounterState state) {
