@@ -60,6 +60,9 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
     /** The first claim under the present limit. Not the newest one: its identity would be in memory a second time. */
     private Claim claim;
 
+    /** Its limit. A claim of its own is seldom in the caches of the processor. */
+    private Limit limit;
+
     private long now;
     private double localShare = 1;
 
@@ -73,6 +76,7 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
      */
     Ledger(Claim claim, HandOvers handOvers, OutageShare share, Instances.@Nullable Group instances) {
         this.claim = claim;
+        this.limit = claim.limit();
         this.handOvers = handOvers;
         this.share = share;
         this.instances = instances;
@@ -82,8 +86,9 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
 
     @Override
     public void advance(Claim claim, long now) {
-        if (!claim.limit().equals(this.claim.limit())) {
+        if (!limit.equals(claim.limit())) {
             this.claim = claim;
+            limit = claim.limit();
         }
         this.now = now;
     }
@@ -109,6 +114,11 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
         return claim;
     }
 
+    /** Returns the limit in its present form. */
+    final Limit limit() {
+        return limit;
+    }
+
     // The share.
 
     /**
@@ -117,7 +127,7 @@ public abstract class Ledger extends Count implements DeliverySource<Reconciliat
      * instances that are back.
      */
     public final double share() {
-        double present = share.of(claim.limit(), instances == null ? 1 : instances.number(), use());
+        double present = share.of(limit, instances == null ? 1 : instances.number(), use());
         boolean mayRise = share.fixed().isPresent() || (toReconcile == 0 && !isInFlight() && !keepsToShare());
         localShare = mayRise ? present : Math.min(localShare, present);
         return localShare;

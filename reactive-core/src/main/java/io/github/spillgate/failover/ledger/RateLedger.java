@@ -153,10 +153,6 @@ public final class RateLedger extends Ledger {
         return traffic == null ? new OutageShare.Use(seen.ownUsed(limit()), (double) seen.used(), 0) : traffic.use();
     }
 
-    private Limit limit() {
-        return claim().limit();
-    }
-
     private boolean isBucket() {
         return traffic != null;
     }
