@@ -41,8 +41,10 @@ public abstract class Count {
 
     private volatile Place place = Place.CACHE;
 
-    /** How many counts had come to the table when it last recorded a use. A race records one twice. */
-    private int arrivalsAtUse;
+    /** In which period the table last recorded uses, and how many. Races make little difference. */
+    private int periodOfUse;
+
+    private int usesInPeriod;
 
     private long resetStamp;
     private boolean isChanged;
@@ -104,25 +106,20 @@ public abstract class Count {
     }
 
     /**
-     * Notes that the table has recorded a use of this count.
+     * Returns whether the table has to record a use of this count, and counts it then.
      *
-     * @param arrivals how many counts have come to the table, which may overflow
+     * @param period the number of the present period
+     * @param most how many uses are recorded in a period
+     * @return whether it is to be recorded
      */
-    public final void useRecorded(int arrivals) {
-        arrivalsAtUse = arrivals;
-    }
-
-    /**
-     * Returns whether the table has to record a use of this count, and notes it as recorded then.
-     *
-     * @param arrivals how many counts have come to the table
-     * @param pause how many have to come until a use is recorded again
-     * @return whether it is due
-     */
-    public final boolean isUseDue(int arrivals, int pause) {
-        boolean isDue = arrivals - arrivalsAtUse >= pause;
+    public final boolean isUseDue(int period, int most) {
+        if (period != periodOfUse) {
+            periodOfUse = period;
+            usesInPeriod = 0;
+        }
+        boolean isDue = usesInPeriod < most;
         if (isDue) {
-            useRecorded(arrivals);
+            usesInPeriod++;
         }
         return isDue;
     }

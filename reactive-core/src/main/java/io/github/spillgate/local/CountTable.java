@@ -15,7 +15,6 @@ import io.github.spillgate.spi.StoreUsage;
 import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 import java.util.function.Function;
@@ -49,8 +48,8 @@ public final class CountTable<C extends Count> {
     //
     // Use. The cache orders the counts by their use, for which it writes to several of them at each lookup: with many
     // counts, that takes longer than the decision. But the order matters only for what is evicted when others come. So
-    // the use of a count is recorded again only after as many have come as a hundredth of the bound. If none come, no
-    // use is recorded.
+    // some uses of each count are recorded, and no more until as many counts have come as a hundredth of the bound. The
+    // cache keeps about as many on probation, and distinguishes at most 15 uses.
     //
     // Denied counts. A protected count is not marked when the cache evicts it. So a lookup goes to the protected counts
     // first, then to the cache, and then to the protected counts again: the count may have moved there, and been
@@ -68,8 +67,11 @@ public final class CountTable<C extends Count> {
     /** A quarter as many counts as the cache holds can be protected. */
     private static final int PROTECTED_PART = 4;
 
-    /** The use of a count is recorded again after one part in so many of the bound has come. */
-    private static final int PARTS = 100;
+    /** In a period, so many uses of a count are recorded. */
+    private static final int USES = 15;
+
+    /** In a period, one part in so many of the bound comes. */
+    private static final int PERIODS = 100;
 
     private final Cache<Object, C> cache;
     private final Policy<Object, C> withoutUse;
@@ -80,10 +82,10 @@ public final class CountTable<C extends Count> {
     private final Consumer<C> onEviction;
     private final AtomicLong epochs = new AtomicLong();
 
-    /** How many counts have come; it may overflow. */
-    private final AtomicInteger arrivals = new AtomicInteger();
+    /** How many counts have come. */
+    private final AtomicLong arrivals = new AtomicLong();
 
-    private final int arrivalsToRecord;
+    private final long period;
 
     /** Shared by all decisions of a millisecond. */
     private volatile Reply lastReply = new Reply(Source.LOCAL, 0);
@@ -123,7 +125,7 @@ public final class CountTable<C extends Count> {
                 .executor(Runnable::run)
                 .build();
         this.withoutUse = cache.policy();
-        this.arrivalsToRecord = maximumCounts / PARTS;
+        this.period = Math.max(1, maximumCounts / PERIODS);
         this.denied = new DeniedCounts<>(Math.max(SMALLEST, maximumCounts / PROTECTED_PART), this::unprotected);
     }
 
@@ -136,6 +138,7 @@ public final class CountTable<C extends Count> {
     }
 
     private void unprotected(Object handle, C count) {
+        arrivals.incrementAndGet();
         C other = cache.asMap().put(handle, count);
         if (other != null && other != count) {
             evicted(other);
@@ -325,20 +328,15 @@ public final class CountTable<C extends Count> {
             return kept;
         }
         C count = withoutUse.getIfPresentQuietly(handle);
-        if (count != null && count.isUseDue(arrivals.get(), arrivalsToRecord)) {
+        if (count != null && count.isUseDue((int) (arrivals.get() / period), USES)) {
             count = cache.getIfPresent(handle);
         }
         if (count == null && create) {
-            count = cache.get(handle, absent -> arrival(claim));
+            arrivals.incrementAndGet();
+            count = cache.get(handle, absent -> factory.apply(claim));
         }
         C moved = denied.get(handle);
         return moved == null ? count : moved;
-    }
-
-    private C arrival(Claim claim) {
-        C count = factory.apply(claim);
-        count.useRecorded(arrivals.incrementAndGet());
-        return count;
     }
 
     private void protectIfViolated(Claim claim, C count, StoreDecision decision, int i) {

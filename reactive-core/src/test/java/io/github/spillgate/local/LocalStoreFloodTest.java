@@ -84,20 +84,55 @@ class LocalStoreFloodTest {
     /** They are in use, and not denied: each is used twice for each time that the cache is filled. */
     @Test
     void aFloodOfNewKeysDoesNotEvictKeysInUse() {
-        int users = 100;
-        int pause = bound / users / 2;
-        for (int user = 0; user < users; user++) {
-            take("user-" + user, 5);
+        List<String> users = users(100);
+        users.forEach(user -> take(user, 5));
+        for (int i = 0; i < 100; i++) {
+            users.forEach(this::remaining);
         }
+        int pause = bound / users.size() / 2;
         for (int i = 0; i < flood; i++) {
             acquire("fresh-" + i);
             if (i % pause == 0) {
-                limiter.peek("user-" + i / pause % users).block();
+                remaining(users.get(i / pause % users.size()));
             }
         }
-        assertThat(IntStream.range(0, users)
-                        .filter(user -> limiter.peek("user-" + user).block().remaining() != 5))
-                .isEmpty();
+        assertThat(users).allMatch(user -> remaining(user) == 5);
+    }
+
+    /** They come when the cache is full of others, and are on probation first. */
+    @Test
+    void aFloodOfNewKeysDoesNotEvictNewKeysInUse() {
+        fill();
+        List<String> users = users(10);
+        users.forEach(user -> take(user, 5));
+        for (int i = 0; i < bound / 50; i++) {
+            acquire("later-" + i);
+            users.forEach(this::remaining);
+        }
+        assertThat(users).allMatch(user -> remaining(user) == 5);
+    }
+
+    @Test
+    void aFloodOfNewKeysDoesNotEvictKeysThatWereUsedMoreOften() {
+        fill();
+        List<String> users = users(10);
+        for (int i = 0; i < 5; i++) {
+            users.forEach(this::acquire);
+        }
+        for (int i = 0; i < bound; i++) {
+            acquire("later-" + i);
+        }
+        assertThat(users).allMatch(user -> remaining(user) == 5);
+    }
+
+    private static List<String> users(int number) {
+        return IntStream.range(0, number).mapToObj(i -> "user-" + i).toList();
+    }
+
+    private void fill() {
+        for (int i = 0; i < 3 * bound; i++) {
+            acquire("fresh-" + i);
+        }
     }
 
     /** The other store has denied the key, and then does not answer any more. */
@@ -178,6 +213,10 @@ class LocalStoreFloodTest {
 
     private Decision acquire(String key) {
         return limiter.tryAcquire(key).block();
+    }
+
+    private long remaining(String key) {
+        return limiter.peek(key).block().remaining();
     }
 
     private long remembered() {
