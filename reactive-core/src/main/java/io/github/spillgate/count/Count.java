@@ -41,7 +41,7 @@ public abstract class Count {
 
     private volatile Place place = Place.CACHE;
 
-    /** In which period the table last recorded uses, and how many. Races make little difference. */
+    /** The period of the last use, and the number of uses in it, up to a bound. Races make little difference. */
     private int periodOfUse;
 
     private int usesInPeriod;
@@ -106,22 +106,21 @@ public abstract class Count {
     }
 
     /**
-     * Returns whether the table has to record a use of this count, and counts it then.
+     * Returns whether the table has to record this use of the count: in each period some uses, and then one of as many.
      *
      * @param period the number of the present period
-     * @param most how many uses are recorded in a period
+     * @param some how many uses
      * @return whether it is to be recorded
      */
-    public final boolean isUseDue(int period, int most) {
-        if (period != periodOfUse) {
-            periodOfUse = period;
-            usesInPeriod = 0;
+    public final boolean isUseDue(int period, int some) {
+        boolean isNew = period != periodOfUse;
+        periodOfUse = period;
+        usesInPeriod = isNew ? 1 : usesInPeriod + 1;
+        if (usesInPeriod < 2 * some) {
+            return usesInPeriod <= some;
         }
-        boolean isDue = usesInPeriod < most;
-        if (isDue) {
-            usesInPeriod++;
-        }
-        return isDue;
+        usesInPeriod = some;
+        return true;
     }
 
     // As the value of a store, in the format of counts.lua. Only "of" and "read" return counts that have one.

@@ -48,8 +48,8 @@ public final class CountTable<C extends Count> {
     //
     // Use. The cache orders the counts by their use, for which it writes to several of them at each lookup: with many
     // counts, that takes longer than the decision. But the order matters only for what is evicted when others come. So
-    // some uses of each count are recorded, and no more until as many counts have come as a hundredth of the bound. The
-    // cache keeps about as many on probation, and distinguishes at most 15 uses.
+    // the cache learns the first 15 uses of a count, as many as it distinguishes, and then each 15th, because the uses
+    // of others make it older. When as many counts have come as a hundredth of the bound, this begins again.
     //
     // Denied counts. A protected count is not marked when the cache evicts it. So a lookup goes to the protected counts
     // first, then to the cache, and then to the protected counts again: the count may have moved there, and been
@@ -67,7 +67,7 @@ public final class CountTable<C extends Count> {
     /** A quarter as many counts as the cache holds can be protected. */
     private static final int PROTECTED_PART = 4;
 
-    /** In a period, so many uses of a count are recorded. */
+    /** In a period, so many uses of a count are recorded, and then one of so many. */
     private static final int USES = 15;
 
     /** In a period, one part in so many of the bound comes. */

@@ -91,8 +91,9 @@ final class DeniedCounts<C extends Count> {
     }
 
     private void release(Kept<C> kept) {
-        toCache.accept(kept.handle, kept.count);
+        // First, so that an eviction from the cache marks it.
         kept.count.unprotect();
+        toCache.accept(kept.handle, kept.count);
         counts.remove(kept.handle, kept);
         size.decrementAndGet();
     }

@@ -72,6 +72,17 @@ class DeniedCountsTest {
         assertThat(protectedCounts.size()).isEqualTo(3);
     }
 
+    /** Otherwise a thread that has found it before would go on to decide on it. */
+    @Test
+    void aCountThatTheCacheEvictsAtOnceIsMarked() {
+        DeniedCounts<Count> beforeAFullCache = new DeniedCounts<>(1, (handle, count) -> back.add(count.evict()));
+        Count count = RateCount.of(Limit.perHour(1));
+        beforeAFullCache.keep("a", count, NOW + 1_000, NOW);
+        beforeAFullCache.keep("late", RateCount.of(Limit.perHour(1)), NOW + AN_HOUR, NOW + 1_000);
+        assertThat(back).containsExactly(true);
+        assertThat(count.isEvicted()).isTrue();
+    }
+
     @Test
     void aCountWithoutRecentDenialsIsReplaced() {
         fill(NOW + AN_HOUR);

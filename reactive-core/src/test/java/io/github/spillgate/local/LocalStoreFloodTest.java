@@ -125,6 +125,28 @@ class LocalStoreFloodTest {
         assertThat(users).allMatch(user -> remaining(user) == 5);
     }
 
+    /** All keys are in use, and one of them more than the others. */
+    @Test
+    void keysInUseDoNotEvictAKeyThatIsUsedMoreOften() {
+        take("shared", 5);
+        List<String> users = users(bound - 1);
+        users.forEach(this::acquire);
+        for (int i = 0; i < 15; i++) {
+            for (String user : users) {
+                remaining(user);
+                remaining("shared");
+            }
+        }
+        for (int i = 0; i < bound / 200; i++) {
+            acquire("later-" + i);
+            for (int j = 0; j < 14; j++) {
+                remaining("later-" + i);
+                remaining("shared");
+            }
+        }
+        assertThat(remaining("shared")).isEqualTo(5);
+    }
+
     private static List<String> users(int number) {
         return IntStream.range(0, number).mapToObj(i -> "user-" + i).toList();
     }
