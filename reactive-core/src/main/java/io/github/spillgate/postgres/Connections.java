@@ -28,6 +28,7 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Operators;
 import reactor.core.publisher.Sinks;
+import reactor.core.scheduler.Schedulers;
 
 /** The connections of a store, each of which executes one statement at a time. */
 final class Connections {
@@ -195,7 +196,7 @@ final class Connections {
             }
             // Ends an attempt that goes on; has no effect on an open connection.
             known.tryEmitError(closed());
-            return known.asMono().flatMap(open -> Mono.from(open.close())).onErrorComplete();
+            return known.asMono().flatMap(Connections::closing).onErrorComplete();
         }
     }
 
@@ -215,7 +216,15 @@ final class Connections {
     }
 
     static void discard(Connection open) {
-        Mono.from(open.close()).subscribe(null, error -> {});
+        closing(open).subscribe(null, error -> {});
+    }
+
+    /**
+     * Returns a Mono that closes a connection on a thread that may wait. The driver waits, in a loop, until no thread
+     * passes messages on to subscribers. If that is the thread which closes, as a subscriber, it never ends.
+     */
+    private static Mono<Void> closing(Connection open) {
+        return Mono.defer(() -> Mono.from(open.close())).subscribeOn(Schedulers.boundedElastic());
     }
 
     /** The subscription of a statement that waits for a place. */

@@ -10,6 +10,7 @@ import io.github.spillgate.testkit.PostgresForTests;
 import io.r2dbc.spi.Connection;
 import io.r2dbc.spi.ValidationDepth;
 import java.io.IOException;
+import java.lang.reflect.Proxy;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
@@ -20,7 +21,7 @@ import org.junit.jupiter.api.Test;
 import reactor.core.publisher.Mono;
 import reactor.core.publisher.Sinks;
 
-/** A store that is closed while it connects. */
+/** When connections are closed, and what does not wait for it. */
 class ConnectionsCloseTest {
 
     private static final Duration LONG = Duration.ofSeconds(20);
@@ -55,6 +56,32 @@ class ConnectionsCloseTest {
         opening.tryEmitValue(late);
         await().until(() -> !Mono.from(late.validate(ValidationDepth.LOCAL)).block());
         assertClosed(connections.run(connection -> Mono.just("done")).toFuture());
+    }
+
+    /** The driver may pass on messages on that thread, and does not close a connection until that ends. */
+    @Test
+    void aThreadOnWhichAStatementFailsClosesNoConnection() {
+        Connection open = requireNonNull(
+                Mono.<Connection>from(PostgresForTests.shared().factory().create())
+                        .block());
+        CompletableFuture<Thread> closedOn = new CompletableFuture<>();
+        Connection observed = (Connection) Proxy.newProxyInstance(
+                getClass().getClassLoader(), new Class<?>[] {Connection.class}, (proxy, method, arguments) -> {
+                    if (method.getName().equals("close")) {
+                        closedOn.complete(Thread.currentThread());
+                    }
+                    return method.invoke(open, arguments);
+                });
+        CompletableFuture<Thread> failedOn = new CompletableFuture<>();
+        CompletableFuture<String> statement = connections(Mono.just(observed))
+                .run(connection -> Mono.<String>error(() -> {
+                    failedOn.complete(Thread.currentThread());
+                    return new IllegalStateException("it fails");
+                }))
+                .toFuture();
+        assertThat(statement).failsWithin(LONG);
+        assertThat(closedOn).succeedsWithin(LONG).isNotSameAs(failedOn.join());
+        await().until(() -> !Mono.from(open.validate(ValidationDepth.LOCAL)).block());
     }
 
     private static Connections connections(Mono<? extends Connection> open) {
