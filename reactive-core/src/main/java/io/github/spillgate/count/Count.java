@@ -18,8 +18,8 @@ import org.jspecify.annotations.Nullable;
  * long as the clock does not go back, advancing changes nothing that a later step depends on: a denied request leaves
  * no trace, and the scripts in Redis, which write only when something changes, return the same.
  *
- * <p>A step writes a reference only if that changes: a count is in the old generation of the heap, where G1 follows up
- * each write of a reference, also of the same one. With many keys that takes longer than the step.
+ * <p>A step does not write the limit again if it is the same: a count is in the old generation of the heap, where G1
+ * follows up each write of a reference. With many keys that takes longer than the step.
  */
 public abstract class Count {
 
