@@ -43,14 +43,12 @@ final class Rounds {
         List<Turns> all = new ArrayList<>();
         work.entrants().forEach(entrant -> servers.of(entrant.topology()).forEach(Server::empty));
         try (Driver driver = Driver.of(work.threads())) {
-            List<String> many = IntStream.range(0, work.keys())
-                    .mapToObj(number -> "user:" + number)
-                    .toList();
-            List<String> drawn = work.skewed() ? Zipf.of(many) : many;
+            List<String> shared = keys("user", work);
             progress.print("  warm-up ");
             for (Entrant entrant : work.entrants()) {
-                List<String> keys = keys(work, entrant, many);
-                Turns turns = new Turns(work, entrant, keys, work.keys() == 1 ? keys : drawn, driver);
+                List<String> keys =
+                        isShared(work) ? shared : keys(entrant.title().replace(' ', '-'), work);
+                Turns turns = new Turns(work, entrant, keys, work.skewed() ? Zipf.of(keys) : keys, driver);
                 all.add(turns);
                 turns.warmUp();
             }
@@ -70,11 +68,15 @@ final class Rounds {
         }
     }
 
-    /**
-     * Returns the keys. A single key differs for each contender, because two of them may use the same name.
-     */
-    private static List<String> keys(Work work, Entrant entrant, List<String> many) {
-        return work.keys() == 1 ? List.of("hot:" + entrant.title().replace(' ', '-')) : many;
+    private static List<String> keys(String prefix, Work work) {
+        return IntStream.range(0, work.keys())
+                .mapToObj(number -> prefix + ":" + number)
+                .toList();
+    }
+
+    /** Returns whether all contenders have the same keys. Two may use the same name in Redis, one after the other. */
+    private static boolean isShared(Work work) {
+        return work.keys() > 1 && !work.outlivesRounds();
     }
 
     /** The turns of one contender, and their results. */
@@ -123,8 +125,8 @@ final class Rounds {
 
         private void prepare() {
             // Keys of the previous contender would take memory and expire during this turn. But an exhausted limit must
-            // stay exhausted.
-            if (!work.denied()) {
+            // stay exhausted, and a limiter that restores lost counts would be measured while it does so.
+            if (!work.outlivesRounds()) {
                 load.servers().forEach(Server::empty);
             }
             instances.forEach(instance -> instance.prepare(keys));

@@ -44,6 +44,11 @@ public record Work(
         rates = List.copyOf(rates);
     }
 
+    /** Returns whether counts of a round still matter in the next one, because a window is longer than a second. */
+    public boolean outlivesRounds() {
+        return rates.stream().anyMatch(rate -> rate.window().toSeconds() > 1);
+    }
+
     /**
      * Starts with one key, a limit that is never reached, 256 decisions in flight on one limiter, and a comparison with
      * the best peer.
