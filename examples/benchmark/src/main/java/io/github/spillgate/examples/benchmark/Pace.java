@@ -7,7 +7,7 @@ import java.time.Duration;
  *
  * @param rounds how often each contender is measured
  * @param warmUp the time before the first round, for the compiler of the JVM, and to exhaust limits
- * @param runIn the time before each slice, so that keys exist and logs are filled again after Redis was emptied
+ * @param runIn the time before each slice, so that keys exist and logs are filled again if Redis was emptied
  * @param slice the measured duration of a turn
  */
 record Pace(int rounds, Duration warmUp, Duration runIn, Duration slice) {

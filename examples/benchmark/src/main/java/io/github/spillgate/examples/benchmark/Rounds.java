@@ -46,8 +46,7 @@ final class Rounds {
             List<String> shared = keys("user", work);
             progress.print("  warm-up ");
             for (Entrant entrant : work.entrants()) {
-                List<String> keys =
-                        isShared(work) ? shared : keys(entrant.title().replace(' ', '-'), work);
+                List<String> keys = isShared(work) ? shared : keys("c" + (100 + all.size()), work);
                 Turns turns = new Turns(work, entrant, keys, work.skewed() ? Zipf.of(keys) : keys, driver);
                 all.add(turns);
                 turns.warmUp();
@@ -56,10 +55,15 @@ final class Rounds {
             System.gc();
             List<Turns> order = new ArrayList<>(all);
             Random random = new Random(SEED);
+            Turns last = order.get(order.size() - 1);
             for (int round = 1; round <= pace.rounds(); round++) {
                 progress.printf(" round %d ", round);
-                Collections.shuffle(order, random);
+                // Not the same contender again: its permits of the last second are still in use.
+                do {
+                    Collections.shuffle(order, random);
+                } while (order.size() > 1 && order.get(0) == last);
                 order.forEach(Turns::next);
+                last = order.get(order.size() - 1);
             }
             progress.println();
             return all.stream().map(Turns::result).toList();
@@ -74,9 +78,12 @@ final class Rounds {
                 .toList();
     }
 
-    /** Returns whether all contenders have the same keys. Two may use the same name in Redis, one after the other. */
+    /**
+     * Returns whether all contenders have the same keys. As some use the same names in Redis, it has to be emptied
+     * between their turns, and each has a single key for itself.
+     */
     private static boolean isShared(Work work) {
-        return work.keys() > 1 && !work.outlivesRounds();
+        return work.keys() > 1 && !work.keepsCounts();
     }
 
     /** The turns of one contender, and their results. */
@@ -124,9 +131,8 @@ final class Rounds {
         }
 
         private void prepare() {
-            // Keys of the previous contender would take memory and expire during this turn. But an exhausted limit must
-            // stay exhausted, and a limiter that restores lost counts would be measured while it does so.
-            if (!work.outlivesRounds()) {
+            // Keys of the previous contender would take memory and expire during this turn.
+            if (!work.keepsCounts()) {
                 load.servers().forEach(Server::empty);
             }
             instances.forEach(instance -> instance.prepare(keys));

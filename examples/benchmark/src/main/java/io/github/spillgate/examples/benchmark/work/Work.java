@@ -37,6 +37,9 @@ public record Work(
         int threads,
         Baseline baseline) {
 
+    /** A window that is over before the next turn of the same contender. */
+    private static final Duration OVER_SOON = Duration.ofSeconds(1);
+
     private static final Rate NEVER_REACHED = new Rate(10_000_000, Duration.ofSeconds(1));
 
     public Work {
@@ -44,9 +47,12 @@ public record Work(
         rates = List.copyOf(rates);
     }
 
-    /** Returns whether counts of a round still matter in the next one, because a window is longer than a second. */
-    public boolean outlivesRounds() {
-        return rates.stream().anyMatch(rate -> rate.window().toSeconds() > 1);
+    /**
+     * Returns whether the counts of a turn stay until the next one: an exhausted limit must stay exhausted, and if
+     * permits that are still in use were gone, a limiter that restores them would be measured while it does so.
+     */
+    public boolean keepsCounts() {
+        return denied || rates.stream().anyMatch(rate -> rate.window().compareTo(OVER_SOON) > 0);
     }
 
     /**
