@@ -46,6 +46,7 @@ final class Rounds {
             List<String> shared = keys("user", work);
             progress.print("  warm-up ");
             for (Entrant entrant : work.entrants()) {
+                // Of the same length for each contender.
                 List<String> keys = isShared(work) ? shared : keys("c" + (100 + all.size()), work);
                 Turns turns = new Turns(work, entrant, keys, work.skewed() ? Zipf.of(keys) : keys, driver);
                 all.add(turns);
@@ -58,10 +59,11 @@ final class Rounds {
             Turns last = order.get(order.size() - 1);
             for (int round = 1; round <= pace.rounds(); round++) {
                 progress.printf(" round %d ", round);
-                // Not the same contender again: its permits of the last second are still in use.
-                do {
-                    Collections.shuffle(order, random);
-                } while (order.size() > 1 && order.get(0) == last);
+                Collections.shuffle(order, random);
+                if (order.get(0) == last) {
+                    // Not the same contender again: its permits of the last second are still in use.
+                    Collections.rotate(order, 1);
+                }
                 order.forEach(Turns::next);
                 last = order.get(order.size() - 1);
             }
